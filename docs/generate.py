@@ -16,8 +16,8 @@ from generate_params import build_files
 from pydantic import BaseModel
 
 from mcp_bridge._contracts.jsonrpc import MISSING_CAPABILITY
-from mcp_bridge._engine.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
-from mcp_bridge._policies.selection import SelectionOptions, ToolSelectionOptions
+from mcp_bridge._engine.plugins import POLICIES, load_policy_type, load_source_models
+from mcp_bridge._policies.base import CallPolicy
 from mcp_bridge._protocol.wire.outcomes import TABLE
 from mcp_bridge._settings import build_json_schema, chains, http_sections, model, sections
 from mcp_bridge._sources.command.options import CommandToolSettings
@@ -27,8 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the settings file with all known source types and policies."""
-    sources = {name: load_source_type(name) for name in SOURCES}
-    return build_json_schema(sources, {name: load_policy_type(name) for name in POLICIES})
+    return build_json_schema(load_source_models(), {name: load_policy_type(name) for name in POLICIES})
 
 
 def errors_page() -> str:
@@ -72,18 +71,17 @@ def settings_page() -> str:
     parts += [_table(model.SourceSettings, "sources[].")]
     parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
     parts += [SANDBOX_HEAD, _table(sections.SandboxSettings, "sources[].sandbox.")]
-    for name in SOURCES:
-        parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
-        parts.append(_table(load_source_type(name), "sources[]."))
+    for name, options in load_source_models().items():
+        parts.append(f"### type: {name}\n\n{options.__doc__}\n")
+        parts.append(_table(options, "sources[]."))
         if name == "command":
             parts += ["Each tool has these keys:\n", _table(CommandToolSettings, "sources[].tools.*.")]
-    parts += [POLICY_HEAD, _table(SelectionOptions, "policy[].*.")]
+    parts += [POLICY_HEAD, _table(CallPolicy, "policy[].*.")]
     for name in POLICIES:
-        options = load_policy_type(name)
-        parts.append(f"### policy: {name}\n\n{options.__doc__}\n")
-        if options.model_fields.keys() - SelectionOptions.model_fields.keys():
-            shared = SelectionOptions.model_fields if issubclass(options, ToolSelectionOptions) else ()
-            parts.append(_table(options, f"policy[].{name}.", without=shared))
+        policy = load_policy_type(name)
+        parts.append(f"### policy: {name}\n\n{policy.__doc__}\n")
+        if policy.model_fields.keys() - CallPolicy.model_fields.keys():
+            parts.append(_table(policy, f"policy[].{name}.", without=CallPolicy.model_fields))
     parts += ["## chains\n\n[Chains](chains.md) by their names.\n", _table(chains.ChainSettings, "chains.*.")]
     parts += ["Each step has these keys:\n", _table(chains.ChainStepSettings, "chains.*.steps[].")]
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
@@ -107,11 +105,12 @@ def settings_page() -> str:
 
 def _list_basic() -> list[tuple[type[BaseModel], str, Sequence[str]]]:
     """The keys that most files have: their model, their prefix, and their names."""
+    models = load_source_models()
     return [
         (model.Settings, "", ("name", "instructions", "sources")),
         (model.SourceSettings, "sources[].", ("type", "name", "prefix", "include", "exclude")),
-        (load_source_type("python"), "sources[].", ("path",)),
-        (load_source_type("mcp"), "sources[].", ("command", "args", "env", "url")),
+        (models["python"], "sources[].", ("path",)),
+        (models["mcp"], "sources[].", ("command", "args", "env", "url")),
         (model.Settings, "", ("policy",)),
         (sections.LimitSettings, "limits.", ("timeout",)),
         (http_sections.HttpSettings, "http.", ("host", "port", "token_env", "page")),
@@ -123,6 +122,7 @@ def _table(keys: type[BaseModel], prefix: str, without: Container[str] = ()) -> 
     basic = {(keys, name) for keys, _, names in _list_basic() for name in names}
     hidden = {(model.SourceSettings, "options"), *basic}
     names = [name for name in keys.model_fields if name not in without and (keys, name) not in hidden]
+    names.sort(key=lambda name: name not in keys.__annotations__)  # those of base classes follow
     return "\n".join([*TABLE_HEAD, *_rows(keys, prefix, names), ""])
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image, Message, ResourceLink, Text
     from mcp_bridge._contracts.context import CallContext
     from mcp_bridge._contracts.errors import BridgeError, ToolError
-    from mcp_bridge._contracts.extension import Middleware
     from mcp_bridge._contracts.parameters import Depends, Header
+    from mcp_bridge._contracts.policy import Middleware
     from mcp_bridge._contracts.question import Answer, Form
     from mcp_bridge._contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge._engine.authoring import prompt, resource, tool
@@ -33,7 +33,7 @@ _EXPORTS = {
     "mcp_bridge._contracts.content": "Audio EmbeddedResource Image Message ResourceLink Text",
     "mcp_bridge._contracts.context": "CallContext",
     "mcp_bridge._contracts.errors": "BridgeError ToolError",
-    "mcp_bridge._contracts.extension": "Middleware",
+    "mcp_bridge._contracts.policy": "Middleware",
     "mcp_bridge._contracts.parameters": "Depends Header",
     "mcp_bridge._contracts.question": "Answer Form",
     "mcp_bridge._contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",

@@ -1,6 +1,6 @@
 """Code of your own around every call. docs/middleware.md has examples."""
 
-from mcp_bridge._contracts.extension import CallNext, Middleware, Stage
+from mcp_bridge._contracts.policy import CallNext, Middleware, Stage
 from mcp_bridge._engine.pipeline import Pipeline
 
 __all__ = ["CallNext", "Middleware", "Pipeline", "Stage"]

@@ -95,4 +95,4 @@ def test_the_core_uses_only_declared_members_of_a_source() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr")
         if isinstance(node.args[1], ast.Constant)
     ]
-    assert probes == [], "declare the member in a protocol of contracts/extension.py"
+    assert probes == [], "declare the member in Source or Policy"

@@ -17,7 +17,7 @@ import pytest
 import mcp_bridge
 from mcp_bridge._cli.schema_values import format_parameters
 from mcp_bridge._contracts.errors import BridgeError, SourceError
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.argument_removal import ArgumentRemoval
 from mcp_bridge._engine.overrides import ToolOverride

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
@@ -15,22 +14,9 @@ import anyio
 from mcp_bridge._app import entry_checks
 from mcp_bridge._app.status import STATUS_URI, BridgeStatus
 from mcp_bridge._contracts.errors import ConfigError, DuplicateTool, SourceError
-from mcp_bridge._contracts.extension import (
-    AgentSource,
-    ConnectingSource,
-    CredentialSource,
-    DerivedSource,
-    NotifyingSource,
-    PinningSource,
-    ReportingSource,
-    SecretSource,
-    SubscribingSource,
-    ToolSource,
-)
 from mcp_bridge._contracts.identity import Identity
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.server_info import Lifespan, ServerInfo, join_instructions
-from mcp_bridge._contracts.source_status import SourceState
+from mcp_bridge._contracts.source import Offer, Source, SourceServices, SourceState
 from mcp_bridge._contracts.state import State
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.registry import ToolRegistry
@@ -62,14 +48,10 @@ _INFO = ("name", "version", "title", "instructions", "description", "website_url
 
 
 class AttachedSource(NamedTuple):
-    """A source, and the selection of its tools.
+    """A source, the selection of its tools, and notes about its settings."""
 
-    `timeouts` are limits in seconds by the tools' original names, and `notes` concern its settings.
-    """
-
-    source: ToolSource
+    source: Source
     selection: Selection = Selection()
-    timeouts: Mapping[str, float] = MappingProxyType({})
     notes: Sequence[str] = ()
 
 
@@ -124,28 +106,30 @@ class Bridge:
         self._started = anyio.Event()
         self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
         self._start_finished = anyio.Event()  # of any source, replaced each time
-        self._derived = {each.source.name for each in sources if isinstance(each.source, DerivedSource)}
+        self._derived = {each.source.name for each in sources if each.source.is_derived}
         self._others_started = anyio.Event()
-        self._restoring = {each.source.name for each in sources if isinstance(each.source, ConnectingSource)}
+        self._restoring = {each.source.name for each in sources if each.source.status is not None}
         self._restored = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._unpublished)
         for attached in self._sources:
-            if isinstance(attached.source, AgentSource):
-                attached.source.set_selection(attached.selection)
-            if isinstance(attached.source, NotifyingSource):
-                attached.source.set_update_listener(self.registry.resource_updated)
-            if isinstance(attached.source, SubscribingSource):
-                self.registry.subscriptions.attach(attached.source)
-            if isinstance(attached.source, CredentialSource):
-                attached.source.set_secret_listener(self.hide_secrets)
-            if isinstance(attached.source, DerivedSource):
-                attached.source.set_absence_reporter(self._describe_absence)
-            if isinstance(attached.source, ConnectingSource):
-                self.registry.add_list_listener(attached.source.request_attempt)
-                attached.source.limit_starts(self._starts)
+            self._attach_source(*attached)
+
+    def _attach_source(self, source: Source, selection: Selection, notes: Sequence[str]) -> None:
+        source.attach(
+            SourceServices(
+                selection=selection,
+                hide_secrets=self.hide_secrets,
+                report_update=self.registry.resource_updated,
+                starts=self._starts,
+                describe_absence=self._describe_absence,
+            )
+        )
+        if source.status is not None:
+            self.registry.subscriptions.attach(source)
+            self.registry.add_list_listener(source.request_attempt)
 
     @property
-    def sources(self) -> Sequence[ToolSource]:
+    def sources(self) -> Sequence[Source]:
         """The sources that fill the registry."""
         return [attached.source for attached in self._sources]
 
@@ -180,8 +164,7 @@ class Bridge:
         self._redactor.add_secrets(secrets)
         self.registry.pipeline.redactor.add_secrets(secrets)
         for attached in self._sources:
-            if isinstance(attached.source, SecretSource):
-                attached.source.hide(secrets)
+            attached.source.hide(secrets)
         for listener in self._secret_listeners:
             listener(secrets)
         if "endpoint" in vars(self):
@@ -194,8 +177,7 @@ class Bridge:
     def disable_recording(self) -> None:
         """Record nothing about other servers, for commands that only list what is published."""
         for source in self.sources:
-            if isinstance(source, PinningSource):
-                source.disable_recording()
+            source.disable_recording()
 
     @contextlib.asynccontextmanager
     async def run_sources(self, *, serving: bool = True) -> AsyncIterator[None]:
@@ -285,7 +267,7 @@ class Bridge:
         """Wait until the sources that may have a tool have published it or tried to connect. Raises ConfigError."""
         sources = self._sources
         owners = {one.name for one, selection, *_ in sources if not selection.prefix or selection.may_publish(name)}
-        if any(isinstance(each.source, DerivedSource) for each in sources):  # its tools need those of all sources
+        if self._derived:  # its tools need those of all sources
             owners |= self._running
         while owners & self._pending or (  # noqa: ASYNC110 - states have no event
             name not in self.registry and SourceState.STARTING in {self.status.states[one] for one in owners}
@@ -300,10 +282,9 @@ class Bridge:
             while self._unpublished and self._is_running and name not in self.registry:
                 await self._start_finished.wait()
         for source, selection, *_ in self._sources:
-            if not isinstance(source, ReportingSource) or not selection.may_publish(name):
+            if source.status is None or not selection.may_publish(name):
                 continue
-            if isinstance(source, ConnectingSource):
-                source.request_attempt()
+            source.request_attempt()
             with anyio.move_on_after(MISSING_PATIENCE):
                 await source.wait_for_attempt()
         reason = self._describe_absence(name)
@@ -314,7 +295,7 @@ class Bridge:
 
     def _describe_absence(self, name: str) -> str:
         for source, selection, *_ in self._sources:
-            if not isinstance(source, ReportingSource) or not selection.may_publish(name):
+            if source.status is None or not selection.may_publish(name):
                 continue
             has_tools = any(entry.owner == source.name for entry in self.registry.list_with_unlisted())
             if source.status.state is not SourceState.READY and not has_tools:
@@ -332,8 +313,8 @@ class Bridge:
         if name in self._derived:
             await self._others_started.wait()
         try:
-            if isinstance(attached.source, ConnectingSource):
-                await self._restore_source(attached, attached.source)
+            if attached.source.status is not None:
+                await self._restore_source(attached)
             await attached.source.run(lambda offer: self._publish(attached, offer))
         except Exception as raised:
             error = unwrap_group(raised)
@@ -345,13 +326,13 @@ class Bridge:
             self._running.discard(name)
             self._finish_start(name)
 
-    async def _restore_source(self, attached: AttachedSource, source: ConnectingSource) -> None:
+    async def _restore_source(self, attached: AttachedSource) -> None:
         """Publish what is stored of a server, and wait for the other sources to do so.
 
         Servers that start take the processor from the bridge, so that clients would wait for what is known already.
         """
         try:
-            await source.restore(lambda offer: self._publish(attached, offer))
+            await attached.source.restore(lambda offer: self._publish(attached, offer))
         finally:
             self._restoring.discard(attached.source.name)
             if not self._restoring:
@@ -387,8 +368,8 @@ class Bridge:
             self._adopt_info(name, offer.server)
         problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
         # A slow server is not an error yet: if it cannot be reached, its next problem says so.
-        source = attached.source
-        is_starting = isinstance(source, ReportingSource) and source.status.state == SourceState.STARTING
+        status = attached.source.status
+        is_starting = status is not None and status.state == SourceState.STARTING
         for problem in problems:
             logger.log(logging.INFO if is_starting else logging.ERROR, "source %r: %s", name, problem)
         self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]

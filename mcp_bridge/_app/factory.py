@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -10,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._contracts.extension import (
-    ApprovalSource,
-    DefinitionFile,
-    GoverningSource,
-    Middleware,
-    OptionalMiddlewareSource,
-    PinningSource,
-    PrefixingOptions,
-    TimedOptions,
-    ToolSource,
-    WorkingDirSource,
-)
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
-from mcp_bridge._contracts.policy import Policy, RunningPolicy
+from mcp_bridge._contracts.policy import Asker, Middleware, Policy
+from mcp_bridge._contracts.source import (
+    DefinitionFile,
+    Offer,
+    Publish,
+    Source,
+    SourceContext,
+    SourceState,
+    SourceStatus,
+)
 from mcp_bridge._contracts.state import State
 from mcp_bridge._contracts.store import ClosableStore, Store
 from mcp_bridge._contracts.tasks import MEMORY, TaskOptions, ToolTasks
@@ -48,13 +46,6 @@ if TYPE_CHECKING:
     from mcp_bridge._settings.sections import SandboxSettings
     from mcp_bridge._web.api import OperatorApi
 
-UpdateListener = Callable[[str], None]
-"""Receives the URI of a resource that has changed."""
-_DESCRIBING = frozenset({"python", "framework", "mcp"})
-"""The types of sources that may declare a ServerInfo."""
-_CHANGING = frozenset({"mcp"})
-"""The types of sources whose offers can change at any time, for example because a server starts late."""
-
 
 def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge that serves a Python file or folder with default settings."""
@@ -69,28 +60,24 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
 
 def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
-
-    def notify_update(uri: str) -> None:
-        registry.resource_updated(uri)  # the registry is created after the sources, whose policies it needs
-
     state = _build_state(settings)
     shared = state.store if settings.state.store == "redis" else None
-    sources = _attach_sources(settings, notify_update, shared, watch=watch)
+    sources = _attach_sources(settings, shared, watch=watch)
     redactor = Redactor()
     middleware = _gather_middleware(settings, sources, redactor)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
-    policies = [each for each in middleware if isinstance(each, Policy)]
-    asking = [*(attached.source for attached in sources), *policies]
+    policies = registry.pipeline.policies
+    asking = [*(attached.source.asking for attached in sources), *(policy.asking for policy in policies)]
     approvals = _connect_approvals(settings, asking, redactor.substitutions)
     desk = approvals.desk if approvals is not None else None
-    background = [policy.run for policy in policies if isinstance(policy, RunningPolicy)]
+    background = [policy.run for policy in policies]
     if desk is not None and desk.serves_terminals:
         background.append(lambda: _serve_operators(bridge, desk, settings))
     stores = [state.store, approvals.grants if approvals is not None else None]
     bridge = Bridge(
         registry,
         [*sources, *_attach_chains(settings, sources, registry)],
-        _build_identity(settings, watch=watch, private=private),
+        _build_identity(settings, sources, watch=watch, private=private),
         state,
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
@@ -103,7 +90,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
 
 async def _serve_operators(bridge: Bridge, desk: QuestionDesk, settings: Settings) -> None:
     """Serve the private socket of a bridge that asks for approval, until cancelled."""
-    from mcp_bridge._app.approval_policy import find_sockets_folder
+    from mcp_bridge._app.policies import find_sockets_folder
     from mcp_bridge._web.operator_socket import OperatorSocket
 
     def build_api() -> OperatorApi:
@@ -120,8 +107,7 @@ def _gather_middleware(
     settings: Settings, sources: Iterable[AttachedSource], redactor: Redactor
 ) -> Sequence[Middleware | Policy]:
     """Return the middleware of the sources and the policies of the settings. Raises ConfigError."""
-    governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
-    middleware = [middleware for source in governing for middleware in source.middleware]
+    middleware = [middleware for attached in sources for middleware in attached.source.middleware]
     if not settings.policy:
         return middleware
     from mcp_bridge._app.policies import add_policies  # most servers have none
@@ -151,7 +137,9 @@ def _build_pipeline(
     return pipeline
 
 
-def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
+def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, watch: bool, private: bool) -> Identity:
+    # The offers of a source that depends on a connection can change at any time.
+    is_changing = watch or any(attached.source.status is not None for attached in sources)
     return Identity(
         name=settings.name,
         version=settings.version or __version__,
@@ -159,12 +147,12 @@ def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identi
         instructions=settings.instructions,
         page=settings.limits.page,
         result=settings.limits.result,
-        ttl_ms=_choose_ttl(watch or any(source.type in _CHANGING for source in settings.sources)),
+        ttl_ms=_choose_ttl(is_changing),
         private=private,
         listing=_build_listing(settings),
         has_skills=any(source.type == "skills" for source in settings.sources),
         # Clients do not wait for other sources, which may take long and declare no ServerInfo.
-        is_open=all(source.type in _DESCRIBING and source.isolation is None for source in settings.sources),
+        is_open=all(attached.source.describes_server for attached in sources),
     )
 
 
@@ -212,17 +200,16 @@ def _close_at_end(stores: Iterable[object]) -> Iterator[Callable[[], Coroutine[A
 
 
 def _connect_approvals(
-    settings: Settings, asking_parts: Iterable[object], substitutions: Iterable[Callable[[str], str]]
+    settings: Settings, asking: Iterable[Asker | None], substitutions: Iterable[Callable[[str], str]]
 ) -> ApprovalPolicy | None:
     """Set the approval policy of every source and policy that asks for approval, and return it, if there are any.
 
     `substitutions` are applied to what users see. Raises ConfigError for a store that is unavailable.
     """
-    asking = [part.asking for part in asking_parts if isinstance(part, ApprovalSource)]
     askers = [asker for asker in asking if asker is not None]
     if not askers:
         return None
-    from mcp_bridge._app.approval_policy import build_approval_policy
+    from mcp_bridge._app.policies import build_approval_policy
 
     policy = build_approval_policy(settings, substitutions)
     for asker in askers:
@@ -235,21 +222,26 @@ def _choose_ttl(changing: bool) -> int:
     return 0 if changing else 60_000
 
 
-def _attach_sources(
-    settings: Settings, listener: UpdateListener, store: Store | None, *, watch: bool
-) -> list[AttachedSource]:
+def _attach_sources(settings: Settings, store: Store | None, *, watch: bool) -> list[AttachedSource]:
     attached: dict[str, AttachedSource] = {}
 
     @cache
     def open_lock() -> DefinitionFile:
-        from mcp_bridge._upstream.trust.definition_lock import (
-            DefinitionLock,  # only settings with other servers need it
-        )
+        from mcp_bridge._upstream.trust.definition_lock import DefinitionLock  # only upstreams need it
 
         return DefinitionLock(settings.path)
 
+    context = SourceContext(
+        directory=settings.directory,
+        watch=watch,
+        working_dir=settings.working_directory,
+        uses_roots=settings.uses_roots,
+        settings_file=settings.path if settings.path.is_file() else None,
+        store=store,
+        open_lock=open_lock,
+    )
     for source in settings.sources:
-        built = _attach_source(source, settings, listener, store, open_lock, watch=watch)
+        built = _attach_source(source, settings, context)
         name = built.source.name
         if name in attached:
             hint = "Give each source a different `name`"
@@ -264,7 +256,7 @@ def _attach_chains(
     """Yield the source of the chains in the settings, if there are any."""
     if not settings.chains:
         return
-    from mcp_bridge._sources.chains.source import NAME, ChainSource
+    from mcp_bridge._sources.chains import NAME, ChainSource
 
     if any(attached.source.name == NAME for attached in sources):
         error = ConfigError(f"a source is named '{NAME}', like the chains of the settings", hint="Rename the source")
@@ -272,33 +264,25 @@ def _attach_chains(
     yield AttachedSource(source=ChainSource(settings.chains, registry, settings.add_location))
 
 
-def _attach_source(
-    source: SourceSettings,
-    settings: Settings,
-    listener: UpdateListener,
-    store: Store | None,
-    open_lock: Callable[[], DefinitionFile],
-    *,
-    watch: bool,
-) -> AttachedSource:
-    from mcp_bridge._settings import parse_options
+def _attach_source(source: SourceSettings, settings: Settings, context: SourceContext) -> AttachedSource:
+    from mcp_bridge._settings import SettingsModel, parse_options
 
     try:
-        model = load_source_type(source.type)
+        source_class = load_source_type(source.type)
     except ConfigError as error:
         raise _locate_error(source, error, "type") from None  # the cause may have what the text redacts
     origin = source.origin
     if origin is not None and origin.problem is not None:
         return _attach_unusable(source, origin.problem)
     try:
-        chosen = parse_options(model, source)
+        options = parse_options(source_class.load_options() or SettingsModel, source)
     except ConfigError as error:
         if origin is None or not origin.is_alone:
             raise
         return _attach_unusable(source, error)
-    name, prefix = source.name or chosen.default_name(), source.prefix
-    if prefix is None and isinstance(chosen, PrefixingOptions):
-        prefix = chosen.default_prefix(name)
+    name, prefix = source.name or source_class.choose_name(options), source.prefix
+    if prefix is None and source_class.has_prefix:
+        prefix = name
     selection = Selection(
         include=source.include,
         exclude=source.exclude,
@@ -308,24 +292,31 @@ def _attach_source(
         alias=source.alias,
         overrides={tool: _build_override(one) for tool, one in source.overrides.items()},
     )
-    built: ToolSource = chosen.build(name, settings.directory, watch=watch)
-    if isinstance(built, WorkingDirSource):
-        built.work_in(settings.working_directory, roots=settings.uses_roots)
-    if isinstance(built, PinningSource) and settings.path.is_file():
-        built.pin_definitions(settings.path, store, open_lock())
+    built = source_class.build(name, options, context)
     if source.isolation is not None and source.isolation.mode == "process":
-        built = _isolate(built, source, settings, listener, selection, watch=watch)
-    timeouts = chosen.list_timeouts() if isinstance(chosen, TimedOptions) else {}
+        built = _isolate(built, source, settings, selection, watch=context.watch)
     notes = origin.notes if origin is not None else ()
-    return AttachedSource(source=built, selection=selection, timeouts=timeouts, notes=notes)
+    return AttachedSource(source=built, selection=selection, notes=notes)
 
 
 def _attach_unusable(source: SourceSettings, problem: ConfigError) -> AttachedSource:
-    from mcp_bridge._sources.unusable import UnusableSource
-
     name = source.name or source.type
     selection = Selection(prefix=name if source.prefix is None else source.prefix)
     return AttachedSource(source=UnusableSource(name, str(problem)), selection=selection)
+
+
+class UnusableSource(Source):
+    """Replaces a source whose settings have a problem, so that the others are served. It publishes the problem."""
+
+    describes_server = True
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name)
+        self.status = SourceStatus(state=SourceState.BROKEN, since=time.time(), reason=problem)
+        self._offer = Offer(problems=problem.splitlines())
+
+    async def run(self, publish: Publish) -> None:
+        publish(self._offer)
 
 
 def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
@@ -342,15 +333,7 @@ def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
     )
 
 
-def _isolate(
-    built: ToolSource,
-    source: SourceSettings,
-    settings: Settings,
-    listener: UpdateListener,
-    selection: Selection,
-    *,
-    watch: bool,
-) -> ToolSource:
+def _isolate(built: Source, source: SourceSettings, settings: Settings, selection: Selection, *, watch: bool) -> Source:
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
     from mcp_bridge._isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
     from mcp_bridge._isolation.source import IsolatedSource
@@ -358,8 +341,7 @@ def _isolate(
 
     options, directory = source.isolation, settings.directory
     assert options is not None
-    governs = isinstance(built, GoverningSource) and built.middleware and not options.tools
-    if governs and not (isinstance(built, OptionalMiddlewareSource) and built.disable_middleware()):
+    if built.middleware and not options.tools and not built.disable_middleware():
         hint = "List the tools to isolate under isolation.tools, or remove isolation"
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise _locate_error(source, error, "isolation")
@@ -385,10 +367,10 @@ def _isolate(
         is_whole=not options.tools,
         selection=selection.dump(),
     )
-    return IsolatedSource(built, order, isolation, listener)
+    return IsolatedSource(built, order, isolation)
 
 
-def _restrict(built: ToolSource, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
+def _restrict(built: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
     """Return what a sandboxed source can access. Raises ConfigError if it would be the home folder by default."""
     from mcp_bridge._runtime import sandbox
 

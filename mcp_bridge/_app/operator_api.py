@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from mcp_bridge._app.audit_trail import find_audit_trail
 from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.policies import find_audit_trail
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._web.api import OperatorApi

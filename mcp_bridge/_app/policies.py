@@ -1,25 +1,36 @@
-"""Builds the policies of the settings, in the order in which calls pass through them."""
+"""Builds the policies of the settings in the order of a call, and what decides about approvals."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_bridge._app.stores import find_redis_url
+from mcp_bridge._app.stores import find_redis_url, open_store
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._contracts.extension import Middleware, Stage
-from mcp_bridge._contracts.policy import CombiningPolicy, Policy, PolicyOptions
+from mcp_bridge._contracts.policy import Middleware, Policy, Stage
+from mcp_bridge._engine.binding import to_policy
 from mcp_bridge._engine.plugins import POLICIES, load_policy_type
-from mcp_bridge._policies.selection import parse_list
-from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._policies.approvals.audit import AuditLog
+from mcp_bridge._policies.approvals.desk import QuestionDesk
+from mcp_bridge._policies.approvals.grants import GrantStore
+from mcp_bridge._policies.approvals.policy import ApprovalPolicy, get_socket_folder
+from mcp_bridge._policies.base import PolicyServices, parse_list
 from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 
 if TYPE_CHECKING:
     from mcp_bridge._settings import PolicySettings, Settings
 
+OPTIONS = ("Allow once", "Allow for this session (same arguments)", "Allow always (same arguments)", "Deny")
+"""What the user can choose from, unless a hook defines its own options."""
 
-def add_policies(middleware: Sequence[Middleware], settings: Settings, redactor: Redactor) -> list[Middleware | Policy]:
+
+def add_policies(
+    middleware: Sequence[Middleware | Policy], settings: Settings, redactor: Redactor
+) -> list[Middleware | Policy]:
     """Return the middleware of sources together with the policies of the settings. Raises ConfigError.
 
     In the stages OBSERVE and ADMIT the policies come first, so that they see what the client gets. In the stages DECIDE
@@ -61,47 +72,132 @@ def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
     services = PolicyServices(
         name=settings.name,
         directory=settings.directory,
-        settings_file=settings.path,
         redis_url=find_redis_url(settings),
         redactor=redactor,
     )
-    built = [(each.name, _build_policy(each, services)) for each in settings.policy]
+    items = sorted(settings.policy, key=lambda item: order.index(item.name) if item.name in order else len(order))
+    different: list[tuple[PolicySettings, Policy]] = []
+    for item in items:
+        policy = _parse_policy(item)
+        if policy not in [other for _, other in different]:
+            different.append((item, policy))
     policies: list[Policy] = []
-    for _, policy in sorted(built, key=lambda each: order.index(each[0]) if each[0] in order else len(order)):
-        if policies and isinstance(policies[-1], CombiningPolicy) and type(policies[-1]) is type(policy):
-            policies[-1] = policies[-1].combine(policy)
-        elif policy not in policies:
+    for item, policy in different:
+        with _locate_errors(item):
+            policy.use_services(services)
+        last = policies[-1] if policies else None
+        combined = last.combine(policy) if last is not None and type(last) is type(policy) else None
+        if combined is not None:
+            policies[-1] = combined
+        else:
             policies.append(policy)
     return policies
 
 
-def _build_policy(policy: PolicySettings, services: PolicyServices) -> Policy:
-    from mcp_bridge._settings import parse_policy_options
-
-    try:
-        model = load_policy_type(policy.name)
-        if not _is_options_model(model):
-            hint = "It has to be a pydantic model with the method build_policy"
-            raise ConfigError(f"'{policy.name}' is not a model of options", hint=hint)
-        options: Any = parse_policy_options(model, policy)
-        built = options.build_policy(services)
-    except ConfigError as error:
-        raise _locate_error(policy, error) from None  # the cause may have what the text redacts
-    if not isinstance(built, Policy):
-        problem = f"'{policy.name}' builds {type(built).__name__}, which is not a policy"
-        raise _locate_error(policy, ConfigError(problem, hint="A policy has name, stage, is_passive, may_ask and bind"))
-    return built
-
-
-def _is_options_model(model: Any) -> bool:
+def _parse_policy(item: PolicySettings) -> Policy:
+    """Return the policy that an item of the settings names. Raises ConfigError."""
     from pydantic import BaseModel
 
-    return isinstance(model, PolicyOptions) and isinstance(model, type) and issubclass(model, BaseModel)
+    from mcp_bridge._settings import parse_policy_options
+
+    with _locate_errors(item):
+        target = load_policy_type(item.name)
+        if isinstance(target, type) and issubclass(target, Policy) and issubclass(target, BaseModel):
+            policy: Policy = parse_policy_options(target, item)
+            return policy
+        if item.options:
+            raise ConfigError(f"'{item.name}' has no options", hint="A policy with options is a pydantic model")
+        made = _make_middleware(item.name, target)
+        if not isinstance(made, Policy | Middleware):
+            hint = "It has to be a class that derives from mcp_bridge.policies.Policy, or middleware"
+            raise ConfigError(f"'{item.name}' is not a policy", hint=hint)
+        return to_policy(made)
 
 
-def _locate_error(policy: PolicySettings, error: ConfigError) -> ConfigError:
+def _make_middleware(name: str, target: Any) -> Any:
+    """Return middleware as it is, and an instance of a class. Raises ConfigError."""
+    if not isinstance(target, type):
+        return target
+    try:
+        return target()
+    except TypeError as error:
+        raise ConfigError(f"'{name}' cannot be made: {error}", hint="Name an instance of it") from error
+
+
+@contextmanager
+def _locate_errors(policy: PolicySettings) -> Iterator[None]:
     """Add file and line to an error that has none."""
-    origin = policy.origin
-    if origin is None or error.where or error.path:
-        return error
-    return origin.document.make_error(origin.where, error.problem, error.hint)
+    try:
+        yield
+    except ConfigError as error:
+        origin = policy.origin
+        if origin is None or error.where or error.path:
+            raise
+        # The cause may have what the text redacts.
+        raise origin.document.make_error(origin.where, error.problem, error.hint) from None
+
+
+def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[str], str]] = ()) -> ApprovalPolicy:
+    """Build the policy. `substitutions` are applied to what users in terminals and on the page see.
+
+    Raises ConfigError for a store that is unavailable.
+    """
+    approvals = settings.approvals
+    redactor = Redactor(settings.secrets)
+    for substitute in substitutions:
+        redactor.add_substitution(substitute)
+    desk = QuestionDesk(
+        wait=approvals.wait or 0.0, ttl=settings.state.ttl, redactor=redactor, serves_terminals=approvals.local
+    )
+    return ApprovalPolicy(
+        options=OPTIONS,
+        grants=open_approval_store(settings, log_failures=True),
+        desk=desk,
+        audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
+        file=settings.path.name if settings.path.is_file() else "",
+        truncates=approvals.truncate,
+    )
+
+
+def open_approval_store(settings: Settings, *, log_failures: bool = False) -> GrantStore | None:
+    """Open the store of lasting approvals, or return None if the settings remember none.
+
+    With `log_failures`, its failures are logged, not raised. Raises ConfigError for a store that is unavailable.
+    """
+    approvals, state = settings.approvals, settings.state
+    if not approvals.remember:
+        return None
+    if approvals.store is None and state.store != "memory":
+        store = open_store(settings, "state", state.store, approvals.path or state.path)
+    else:
+        store = open_store(settings, "approvals", approvals.store or "sqlite", approvals.path)
+    return GrantStore(
+        FaultTolerantStore(store) if log_failures else store, bridge=settings.name, expires=approvals.expires
+    )
+
+
+def find_sockets_folder(settings: Settings) -> Path:
+    """Return the folder of the sockets on which running bridges with these settings ask for approval."""
+    folder = settings.approvals.sockets
+    return _resolve_path(settings, folder) if folder is not None else get_socket_folder(settings.path)
+
+
+def _resolve_path(settings: Settings, path: str) -> Path:
+    return settings.directory / Path(path).expanduser()
+
+
+class ConfiguredTrail(NamedTuple):
+    """The file of the first policy `audit`, which may not exist yet, and whether the policy removes old records."""
+
+    path: Path
+    removes_records: bool
+
+
+def find_audit_trail(settings: Settings) -> ConfiguredTrail | None:
+    """Return the audit trail of the settings; None if there is none."""
+    for policy in settings.policy:
+        path = policy.options.get("path")
+        if policy.name == "audit" and isinstance(path, str):
+            removes_records = any(policy.options.get(name) is not None for name in ("keep", "max_size"))
+            return ConfiguredTrail(settings.directory / Path(path).expanduser(), removes_records)
+    return None

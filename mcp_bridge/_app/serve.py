@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from mcp_bridge._app.bridge import Bridge
-from mcp_bridge._contracts.errors import BridgeError
+from mcp_bridge._contracts.errors import BridgeError, ConfigError
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.server_info import Lifespan, ServerInfo
 from mcp_bridge._contracts.state import State
@@ -19,8 +19,10 @@ from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._runtime.event_loop import LoopFactory, make_loop_factory
 from mcp_bridge._runtime.stdio_descriptors import StdioPipes, detach_stdin, reserve_stdio
 from mcp_bridge._transports.shutdown import ShutdownSignals
+from mcp_bridge._version import DISTRIBUTION
 
 if TYPE_CHECKING:
+    from mcp_bridge._server.prometheus import PrometheusMetrics
     from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
     from mcp_bridge._transports.local_socket import LocalListener
 
@@ -248,6 +250,18 @@ def to_bridge(
     if token is not None:
         bridge.hide_secrets([token])
     return bridge
+
+
+def build_metrics(bridge: Bridge) -> PrometheusMetrics:
+    """Build the metrics, and record them from now on. Raises ConfigError without the extra `prometheus`."""
+    try:
+        from mcp_bridge._server.prometheus import PrometheusMetrics
+    except ImportError:
+        hint = f"Run `pip install '{DISTRIBUTION}[prometheus]'`"
+        raise ConfigError("metrics need the package prometheus-client", where="http.metrics", hint=hint) from None
+    metrics = PrometheusMetrics(bridge.list_states)
+    bridge.endpoint.instrumentation.add_recorder(metrics)
+    return metrics
 
 
 def split_address(address: str | int) -> tuple[str, int]:

@@ -7,9 +7,8 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Any
 
-from mcp_bridge._contracts.extension import ReportingSource, ToolSource
 from mcp_bridge._contracts.resource import ResourceEntry
-from mcp_bridge._contracts.source_status import SourceState
+from mcp_bridge._contracts.source import Source, SourceState
 from mcp_bridge._engine.registry import ToolRegistry
 
 STATUS_URI = "bridge://status"
@@ -22,7 +21,7 @@ class BridgeStatus:
     def __init__(
         self,
         registry: ToolRegistry,
-        sources: Sequence[ToolSource],
+        sources: Sequence[Source],
         problems: Mapping[str, Sequence[str]],
         notes: Mapping[str, Sequence[str]],
         pending: AbstractSet[str],
@@ -39,7 +38,7 @@ class BridgeStatus:
     @property
     def is_needed(self) -> bool:
         """Whether a source has a state that can change, so that clients can read it."""
-        return any(isinstance(source, ReportingSource) for source in self._sources)
+        return any(source.status is not None for source in self._sources)
 
     @property
     def states(self) -> dict[str, SourceState]:
@@ -53,10 +52,10 @@ class BridgeStatus:
     def _read_status(self, _: Any) -> dict[str, Any]:
         return {"sources": self.describe_sources()}
 
-    def _describe_source(self, source: ToolSource) -> dict[str, Any]:
+    def _describe_source(self, source: Source) -> dict[str, Any]:
         row: dict[str, Any] = {"name": source.name, "state": self._find_state(source)}
-        if isinstance(source, ReportingSource):
-            status = source.status
+        status = source.status
+        if status is not None:
             since = datetime.fromtimestamp(status.since, UTC).isoformat(timespec="seconds")
             row |= {"reason": status.reason, "since": since, "failures": status.failures}
             row |= {"server": status.server, "version": status.version}
@@ -64,8 +63,8 @@ class BridgeStatus:
         notes = list(self._notes.get(source.name, ()))
         return row | self._count_entries(source.name) | {"problems": problems, "notes": notes}
 
-    def _find_state(self, source: ToolSource) -> SourceState:
-        if isinstance(source, ReportingSource):
+    def _find_state(self, source: Source) -> SourceState:
+        if source.status is not None:
             return source.status.state
         if source.name in self._pending:
             return SourceState.STARTING

@@ -22,7 +22,7 @@ def collect_tool_limits(settings: Settings, sources: Iterable[AttachedSource]) -
     timeouts = {
         attached.selection.choose_name(tool): timeout
         for attached in sources
-        for tool, timeout in attached.timeouts.items()
+        for tool, timeout in attached.source.timeouts.items()
     }
     return {**_limit_time(timeouts, given), **given}
 

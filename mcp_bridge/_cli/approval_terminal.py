@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge._app.approval_policy import find_sockets_folder
+from mcp_bridge._app.policies import find_sockets_folder
 from mcp_bridge._cli.approvals import load_approval_settings
 from mcp_bridge._cli.choices import Choice, find_choice
 from mcp_bridge._cli.options import AnswerOptions

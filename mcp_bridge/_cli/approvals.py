@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from mcp_bridge._app.approval_policy import open_approval_store
+from mcp_bridge._app.policies import open_approval_store
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import GrantListOptions, RevokeOptions

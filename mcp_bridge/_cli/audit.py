@@ -70,7 +70,7 @@ def _find_trail(file: Path | None) -> tuple[Path, bool]:
     file = find_file(file)
     if not is_settings(file):
         return file, True
-    from mcp_bridge._app.audit_trail import find_audit_trail
+    from mcp_bridge._app.policies import find_audit_trail
     from mcp_bridge._settings import load
 
     trail = find_audit_trail(load(file, os.environ))

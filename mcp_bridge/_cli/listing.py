@@ -174,8 +174,7 @@ def validate_target(options: ValidateOptions) -> None:
 
 
 def print_settings_schema(options: SchemaOptions) -> None:
-    from mcp_bridge._engine.plugins import POLICIES, SOURCES, load_policy_type, load_source_type
+    from mcp_bridge._engine.plugins import POLICIES, load_policy_type, load_source_models
     from mcp_bridge._settings import build_json_schema
 
-    sources = {name: load_source_type(name) for name in SOURCES}
-    write_json(build_json_schema(sources, {name: load_policy_type(name) for name in POLICIES}))
+    write_json(build_json_schema(load_source_models(), {name: load_policy_type(name) for name in POLICIES}))

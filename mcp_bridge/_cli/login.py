@@ -18,6 +18,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._engine.plugins import load_source_type
 from mcp_bridge._settings import load, parse_options
 from mcp_bridge._sources.upstream.options import UpstreamOptions
+from mcp_bridge._sources.upstream.source import UpstreamSource
 
 MAX_REQUEST = 16 * 1024
 WAIT = 300.0
@@ -39,9 +40,9 @@ def _find_server(options: LoginOptions) -> UpstreamOptions:
     file = find_file(options.file)
     servers = {}
     for source in load(file, os.environ).sources:
-        if load_source_type(source.type) is UpstreamOptions:
+        if load_source_type(source.type) is UpstreamSource:
             chosen = parse_options(UpstreamOptions, source)
-            servers[source.name or chosen.default_name()] = chosen
+            servers[source.name or UpstreamSource.choose_name(chosen)] = chosen
     server = servers.get(options.server)
     if server is None:
         known = ", ".join(sorted(servers)) or "none"

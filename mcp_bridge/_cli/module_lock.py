@@ -23,6 +23,7 @@ from mcp_bridge._integrations.amplifier.source.lock_file import (
     RequestedModule,
 )
 from mcp_bridge._integrations.amplifier.source.options import AmplifierOptions
+from mcp_bridge._integrations.amplifier.source.source import AmplifierSource
 from mcp_bridge._settings import Settings, SourceSettings, load, parse_options
 from mcp_bridge._settings.documents.document import join_errors
 
@@ -53,10 +54,9 @@ def _find_git_modules(settings: Settings) -> list[RequestedModule]:
     """Find the modules from git in all plans. Raises ConfigError with the line of each that is not allowed."""
     wanted, errors = [], []
     for source in settings.sources:
-        model = load_source_type(source.type)
-        if not (isinstance(model, type) and issubclass(model, AmplifierOptions)):
+        if not issubclass(load_source_type(source.type), AmplifierSource):
             continue
-        amplifier = parse_options(model, source)
+        amplifier = parse_options(AmplifierOptions, source)
         for place, uri in _list_git_sources(amplifier):
             try:
                 address = parse_address(uri)

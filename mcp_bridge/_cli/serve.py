@@ -88,7 +88,7 @@ def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: 
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """Options of the command take precedence over the settings, and these over the defaults."""
     from mcp_bridge._app.http_access import build_authenticator
-    from mcp_bridge._app.metrics import build_metrics
+    from mcp_bridge._app.serve import build_metrics
     from mcp_bridge._transports.http.access import Access
 
     if target.settings is None:

@@ -1,87 +1,115 @@
-"""Policies of the settings: middleware that decides once per entry whether it is a layer of the entry's calls."""
+"""Policy, the base class of everything that decides about calls, and the middleware that runs around them."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable
+from enum import IntEnum
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
-from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 
+CallNext = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
+"""Runs the rest of the pipeline. A middleware passes on the context that it received."""
 
-class Forecast(NamedTuple):
-    """What a layer would do with a call.
 
-    Attributes:
-        outcome: Whether it passes the call on, stops it, or asks the user.
-        reason: Why, or what it would do; for users.
-        call: The call that it would pass on, if it changes the arguments.
+class Stage(IntEnum):
+    """The stage of a call at which a middleware runs, in the order of the pipeline."""
+
+    OBSERVE = 1
+    ADMIT = 2
+    DECIDE = 3
+    ATTEMPT = 4
+
+
+@runtime_checkable
+class Middleware(Protocol):
+    """A policy that runs around calls, at its stage.
+
+    A middleware that needs no more than a handler annotates `ctx` as a `CallContext`.
     """
 
-    outcome: Literal["passes", "stops", "asks"]
-    reason: str = ""
-    call: ToolCall | None = None
-
-
-class PolicyLayer(Protocol):
-    """A policy as a layer of the calls of one entry."""
+    stage: Stage
 
     async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Return the result of the call, usually that of `call_next`."""
 
 
-@runtime_checkable
-class ForecastingLayer(Protocol):
-    """A layer that can predict what it would do. `mcp-bridge explain` shows this, under the layer's name."""
+class Asker(Protocol):
+    """Asks users to approve calls. The bridge sets `policy`, a `mcp_bridge._policies.approvals.policy.Policy`."""
 
-    name: str
-
-    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
-        """Predict what a call would meet, without running the tool, asking a user, or counting the call."""
+    policy: Any
 
 
-@runtime_checkable
-class Policy(Protocol):
-    """A policy, which is a layer of some entries and costs nothing for all others.
+class Forecast(NamedTuple):
+    """What a policy would do with a call.
 
     Attributes:
-        name: The name that errors and `mcp-bridge explain` show.
+        outcome: Whether it passes the call on, stops it, or asks the user; `unknown` if it decides when the call runs.
+        reason: Why, or what it would do; for users.
+        call: The call that it would pass on, if it changes the arguments.
+    """
+
+    outcome: Literal["passes", "stops", "asks", "unknown"]
+    reason: str = ""
+    call: ToolCall | None = None
+
+
+Layer = Callable[[ToolCall, RunningCall, CallNext], Awaitable[ToolResult]]
+"""What runs around the calls of one entry. It returns the result of the call, usually that of the inner function."""
+
+
+class Policy:
+    """A policy. It is a layer of the calls of some entries, and costs nothing for all others.
+
+    In the settings, `package.module:ClassName` names a class that derives from this one. If it is a pydantic model, its
+    fields are the options of the policy.
+
+    Attributes:
+        name: The name that errors and `mcp-bridge explain` show. Default: the name of the class.
         stage: The stage of a call at which its layers run.
         is_passive: Whether its layers change neither arguments nor results, so that nothing is validated again.
         may_ask: Whether its layers may ask the user.
+        injects_texts: Whether its layers can add text for the model to results, as an `InjectedText`.
     """
 
-    name: str
-    stage: Stage
-    is_passive: bool
-    may_ask: bool
+    name: ClassVar[str]
+    stage: ClassVar[Stage] = Stage.DECIDE
+    is_passive: ClassVar[bool] = False
+    may_ask: ClassVar[bool] = True
+    injects_texts: ClassVar[bool] = False
 
-    def bind(self, entry: Any) -> PolicyLayer | None:
-        """Return the layer for calls of this entry, or None if the policy never applies to it.
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+
+    @property
+    def asking(self) -> Asker | None:
+        """What asks users to approve calls; None if the policy asks no user, or asks in another way."""
+        return None
+
+    def use_services(self, services: Any) -> None:
+        """Get ready for calls; called once, before `bind`. `services` is a `mcp_bridge.policies.PolicyServices`.
+
+        Raises ConfigError for options that cannot be used here.
+        """
+
+    def combine(self, other: Self) -> Policy | None:
+        """Return the combination with another policy of this class, or None if each decides on its own."""
+        return None
+
+    def bind(self, entry: Any) -> Layer | None:
+        """Return the layer for calls of this entry, or None if the policy never applies to it. Called once per entry.
 
         `entry` is a ToolEntry, ResourceEntry, ResourceTemplate or PromptEntry, or an entry that completes an argument.
         """
+        raise NotImplementedError
 
-
-@runtime_checkable
-class CombiningPolicy(Policy, Protocol):
-    """A policy that is combined with others of its type, because they decide together."""
-
-    def combine(self, other: Any) -> Policy:
-        """Return the combination of this policy and another one of its type."""
-
-
-@runtime_checkable
-class PolicyOptions(Protocol):
-    """The options of a policy in the settings: a pydantic model with this method."""
-
-    def build_policy(self, services: Any) -> Policy:
-        """Build the policy; `services` is a `mcp_bridge._policies.services.PolicyServices`. Raises ConfigError."""
-
-
-@runtime_checkable
-class RunningPolicy(Protocol):
-    """A policy with work of its own, such as writing a file."""
+    async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
+        """Predict what a call of an entry would meet, without running it, asking a user, or counting the call."""
+        return Forecast("unknown", "it decides when it runs")
 
     async def run(self) -> None:
-        """Work until cancelled, while the bridge serves. Never raises."""
+        """Work until cancelled, while the bridge serves, such as writing a file. Never raises."""

@@ -1,34 +1,41 @@
-"""Middleware as layers of one entry: a policy decides for each entry whether it is a layer of its calls."""
+"""The policies of the calls of one entry: each decides once whether it is a layer of them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from mcp_bridge._contracts.extension import CallNext, Middleware, Stage
-from mcp_bridge._contracts.policy import Policy
-from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._contracts.tool import ToolCall, ToolResult
-
-Layer = Callable[[ToolCall, RunningCall, CallNext], Awaitable[ToolResult]]
+from mcp_bridge._contracts.policy import Layer, Middleware, Policy, Stage
 
 
-class BoundMiddleware(NamedTuple):
-    """A middleware, or a policy, as a layer of the calls of one entry. See `Policy` for the other fields."""
+class BoundPolicy(NamedTuple):
+    """A policy, and its layer for the calls of one entry."""
 
-    name: str
-    stage: Stage
+    policy: Policy
     layer: Layer
-    is_passive: bool = False
-    may_ask: bool = True
 
 
-def bind_middleware(middleware: Iterable[Middleware | Policy], entry: Any) -> list[BoundMiddleware]:
-    """Bind middleware to an entry, in the order of the stages. Policies that do not apply to it are left out."""
-    bound = []
-    for each in middleware:
-        if not isinstance(each, Policy):
-            bound.append(BoundMiddleware(type(each).__name__, Stage(each.stage), each))
-        elif (layer := each.bind(entry)) is not None:
-            bound.append(BoundMiddleware(f"'{each.name}'", each.stage, layer, each.is_passive, each.may_ask))
-    return sorted(bound, key=lambda each: each.stage)
+def bind_policies(policies: Iterable[Policy], entry: Any) -> list[BoundPolicy]:
+    """Bind policies to an entry, in the order of the stages. Those that do not apply to it are left out."""
+    layers = [(policy, policy.bind(entry)) for policy in policies]
+    bound = [BoundPolicy(policy, layer) for policy, layer in layers if layer is not None]
+    return sorted(bound, key=lambda each: each.policy.stage)
+
+
+def to_policy(middleware: Middleware | Policy) -> Policy:
+    """Return a policy as it is, and for middleware a policy that applies to every entry."""
+    if isinstance(middleware, Policy):
+        return middleware
+
+    layer: Layer = middleware
+
+    class MiddlewarePolicy(Policy):
+        """Runs the middleware around every call."""
+
+        name = type(middleware).__name__
+        stage = Stage(middleware.stage)
+
+        def bind(self, entry: Any) -> Layer | None:
+            return layer
+
+    return MiddlewarePolicy()

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from mcp_bridge._contracts.errors import InvalidArguments
-from mcp_bridge._contracts.policy import ForecastingLayer, Policy
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.pipeline import Pipeline
@@ -51,42 +50,34 @@ async def explain_call(
     """Predict what the layers would do with a call. Without arguments, their validation is left out."""
     explained: list[ExplainedLayer] = []
     is_stopped = False
-    layers: list[Any] = [*pipeline.layers(tool)]
-    for layer in layers:
-        name = _find_name(layer)
+    policies = {id(layer): policy for policy, layer in pipeline.bind_policies(tool)}
+    for layer in pipeline.layers(tool):
+        policy = policies.get(id(layer))
+        name = policy.name if policy is not None else _NAMES.get(_get_function_name(layer))
         if name is None:
             continue
         if is_stopped:
             explained.append(ExplainedLayer(name, "not reached"))
             continue
-        if isinstance(layer, ForecastingLayer):
-            forecast = await layer.predict(call, ctx)
+        if policy is not None:
+            forecast = await policy.predict(tool.entry, call, ctx)
             call = forecast.call or call
             explained.append(ExplainedLayer(name, forecast.outcome, forecast.reason))
         else:
             explained.append(_explain_layer(name, layer, call, has_arguments=has_arguments))
         is_stopped = explained[-1].outcome == "stops"
-    policies = [each for each in pipeline.middleware if isinstance(each, Policy)]
-    return CallExplanation(explained, [each.name for each in policies if each.bind(tool.entry) is None])
-
-
-def _find_name(layer: Any) -> str | None:
-    if isinstance(layer, ForecastingLayer):
-        return layer.name
-    function = _unwrap(layer)
-    name = getattr(function, "__name__", None)
-    is_own = str(getattr(function, "__module__", "")).startswith(__package__ or "")
-    return _NAMES.get(str(name)) if is_own and name is not None else str(name or type(layer).__name__)
+    used = [id(policy) for policy in policies.values()]
+    return CallExplanation(explained, [policy.name for policy in pipeline.policies if id(policy) not in used])
 
 
 def _explain_layer(name: str, layer: Any, call: ToolCall, *, has_arguments: bool) -> ExplainedLayer:
-    function = getattr(_unwrap(layer), "__name__", "")
+    function = _get_function_name(layer)
     if function == "_validate_input":
         tool, limits = layer.args
         return _explain_validation(name, partial(tool.check_input, call, limits), has_arguments=has_arguments)
     if function == "_limit_time":
         return ExplainedLayer(name, "passes", f"{layer.args[0]:g} seconds")
-    return ExplainedLayer(name, *(("passes",) if name in _NAMES.values() else ("unknown", "it decides when it runs")))
+    return ExplainedLayer(name, "passes")
 
 
 def _explain_validation(name: str, check: Callable[[], None], *, has_arguments: bool) -> ExplainedLayer:
@@ -99,5 +90,5 @@ def _explain_validation(name: str, check: Callable[[], None], *, has_arguments: 
     return ExplainedLayer(name, "passes")
 
 
-def _unwrap(layer: Any) -> Any:
-    return layer.func if isinstance(layer, partial) else layer
+def _get_function_name(layer: Any) -> str:
+    return getattr(layer.func if isinstance(layer, partial) else layer, "__name__", "")

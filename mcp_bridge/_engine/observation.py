@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
-from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.observation import LayerTime, ObservedCall
+from mcp_bridge._contracts.policy import CallNext, Layer
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._engine.binding import Layer
 from mcp_bridge._engine.prepared import compose_layer, run_nothing
 
 
@@ -22,25 +21,30 @@ class CallObserver(Protocol):
         """A call begins."""
 
 
-def observe_calls(observer: CallObserver, layers: Sequence[Layer], composed: CallNext) -> CallNext:
+def observe_calls(
+    observer: CallObserver, layers: Sequence[Layer], policies: Mapping[int, str], composed: CallNext
+) -> CallNext:
     """Return a function that reports calls and runs them through `composed`, which consists of `layers`.
+
+    `policies` has the names of policies by the ids of their layers.
 
     The outermost layer reports the end of the call: one more coroutine would cost more than the rest.
     """
     begin_call = observer.begin_call
+    named = [(policies.get(id(layer)) or _name_step(layer), layer) for layer in layers]
 
     def run_observed(call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
         ctx.observation = observed = begin_call(call, ctx)
-        return (composed if observed.layers is None else _compose_timed(layers, observed.layers))(call, ctx)
+        return (composed if observed.layers is None else _compose_timed(named, observed.layers))(call, ctx)
 
     return cast("CallNext", run_observed)
 
 
-def _compose_timed(layers: Sequence[Layer], times: list[LayerTime]) -> CallNext:
+def _compose_timed(layers: Sequence[tuple[str, Layer]], times: list[LayerTime]) -> CallNext:
     """Compose the layers for one call, so that each adds its time to `times`."""
-    times += [LayerTime(_name_layer(layer)) for layer in layers]
+    times += [LayerTime(name) for name, _ in layers]
     call_next: CallNext = run_nothing
-    for layer, one in zip(reversed(layers), reversed(times), strict=True):
+    for (_, layer), one in zip(reversed(layers), reversed(times), strict=True):
         call_next = compose_layer(partial(_run_timed, layer, one), call_next)
     return call_next
 
@@ -56,10 +60,10 @@ async def _run_timed(
         timed.seconds = (timed.seconds or 0.0) + time.perf_counter() - began
 
 
-def _name_layer(layer: Any) -> str:
-    """Return the name of a policy, the class of other middleware, or the words of a step, such as `limit time`."""
+def _name_step(layer: Any) -> str:
+    """Return the words of a step of the pipeline, such as `limit time`."""
     function = layer.func if isinstance(layer, partial) else layer
     name = getattr(function, "__name__", "")
     if name == "_recheck_output":
-        return f"recheck {layer.args[1]}".replace("'", "")
-    return name.strip("_").replace("_", " ") or str(getattr(layer, "name", type(layer).__name__))
+        return f"recheck {layer.args[1]}"
+    return name.strip("_").replace("_", " ")

@@ -24,12 +24,11 @@ from mcp_bridge._contracts.errors import (
     ToolFailed,
     ToolTimeout,
 )
-from mcp_bridge._contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge._contracts.handlers import NeedsInput
-from mcp_bridge._contracts.policy import Policy
+from mcp_bridge._contracts.policy import CallNext, Layer, Middleware, Policy, Stage
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._engine.binding import BoundMiddleware, Layer, bind_middleware
+from mcp_bridge._engine.binding import BoundPolicy, bind_policies, to_policy
 from mcp_bridge._engine.observation import CallObserver
 from mcp_bridge._engine.prepared import PreparedEntry, compose_layer, run_nothing
 from mcp_bridge._json_schema.size_limits import SizeLimits
@@ -69,7 +68,7 @@ class Pipeline:
         expose_errors: Show clients the text of unexpected exceptions.
 
     Attributes:
-        middleware: The middleware and policies.
+        policies: The policies, of which some are middleware.
         redactor: Redacts arguments in the log.
         on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
         observer: Observes every call; see `observe_calls`. Without one, calls pass no such layer.
@@ -99,7 +98,7 @@ class Pipeline:
         self.on_exception: Callable[[BaseException, str], None] | None = None
         self.observer: CallObserver | None = None
         self._composition = object()  # the key of what `compose` has stored in the entries
-        self.middleware = tuple(middleware)
+        self.policies = tuple(map(to_policy, middleware))
 
     def observe_calls(self, observer: CallObserver) -> None:
         """Report every call to `observer` from now on."""
@@ -116,16 +115,16 @@ class Pipeline:
 
     @property
     def injects_texts(self) -> bool:
-        """Whether there is middleware that may add texts for the model to results."""
-        return any(isinstance(each, InjectingMiddleware) and each.injects_texts for each in self.middleware)
+        """Whether there is a policy that may add texts for the model to results."""
+        return any(policy.injects_texts for policy in self.policies)
 
     def layers(self, tool: PreparedEntry) -> list[Layer]:
         """Return the layers that a call of `tool` passes through, outermost first."""
-        bound = bind_middleware(self.middleware, tool.entry)
-        observe, admit, decide, attempt = ([each for each in bound if each.stage == stage] for stage in Stage)
-        changing = [each for each in bound if not each.is_passive]
-        decides = any(each.stage == Stage.DECIDE for each in changing)
-        may_change = any(each.stage >= Stage.DECIDE for each in changing)
+        bound = self.bind_policies(tool)
+        observe, admit, decide, attempt = ([each for each in bound if each.policy.stage == stage] for stage in Stage)
+        changing = [each for each in bound if not each.policy.is_passive]
+        decides = any(each.policy.stage == Stage.DECIDE for each in changing)
+        may_change = any(each.policy.stage >= Stage.DECIDE for each in changing)
         validate_input = partial(_validate_input, tool, self._arguments)
         limits = self._find_limits(tool.name)
         timeout, quota = limits.timeout, limits.concurrency
@@ -150,6 +149,13 @@ class Pipeline:
             partial(self._run_handler, tool),
         ]
 
+    def bind_policies(self, tool: PreparedEntry) -> list[BoundPolicy]:
+        """Return the policies that apply to `tool`, in their order; each decides once per tool."""
+        bound = tool.bound.get(self)
+        if bound is None:
+            bound = tool.bound[self] = bind_policies(self.policies, tool.entry)
+        return bound
+
     def compose(self, tool: PreparedEntry) -> CallNext:
         """Return the function that carries out calls of `tool` through all layers; composed once per tool.
 
@@ -164,17 +170,17 @@ class Pipeline:
         if self.observer is not None:
             from mcp_bridge._engine.observation import observe_calls  # most servers do not need it
 
-            composed = observe_calls(self.observer, layers, composed)
+            names = {id(layer): policy.name for policy, layer in self.bind_policies(tool)}
+            composed = observe_calls(self.observer, layers, names, composed)
         tool.composed[self._composition] = composed
         return composed
 
     def may_ask(self, tool: PreparedEntry) -> bool:
-        """Whether middleware may ask the user about calls of this entry; decided once per entry."""
-        found = tool.may_ask.get(self)
-        if found is None:
-            found = any(each.may_ask for each in bind_middleware(self.middleware, tool.entry))
-            tool.may_ask[self] = found
-        return found
+        """Whether a policy may ask the user about calls of this entry; decided once per entry."""
+        may_ask = tool.may_ask.get(self)
+        if may_ask is None:
+            may_ask = tool.may_ask[self] = any(policy.may_ask for policy, _ in self.bind_policies(tool))
+        return may_ask
 
     def _find_limits(self, name: str) -> ToolLimits:
         own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
@@ -343,19 +349,19 @@ async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: RunningCall
 
 
 def _recheck_policies(
-    tool: PreparedEntry, changing: Sequence[BoundMiddleware], policies: Sequence[BoundMiddleware]
+    tool: PreparedEntry, changing: Sequence[BoundPolicy], policies: Sequence[BoundPolicy]
 ) -> Iterator[Layer]:
     """Yield the layers of policies, with a layer around each policy that validates its results again.
 
     `changing` are all policies of the tool that can change results, outermost first; the others need no such layer.
     Without an output schema, only the outermost ones have one: the first observer, and the first of the others.
     """
-    observers = [each for each in changing if each.stage == Stage.OBSERVE]
+    observers = [each for each in changing if each.policy.stage == Stage.OBSERVE]
     checked = changing if tool.output_schema else [*observers[:1], *changing[len(observers) :][:1]]
-    for policy in policies:
-        if policy in checked:
-            yield partial(_recheck_output, tool, policy.name)
-        yield policy.layer
+    for bound in policies:
+        if any(bound is each for each in checked):
+            yield partial(_recheck_output, tool, bound.policy.name)
+        yield bound.layer
 
 
 async def _recheck_output(
@@ -365,7 +371,7 @@ async def _recheck_output(
     result = to_result(await call_next(call, ctx))
     if result.success and tool.output_schema:
         try:
-            tool.check_output(result.output, f"the policy {policy}", result=result)
+            tool.check_output(result.output, f"the policy '{policy}'", result=result)
         except InvalidOutput as error:
             return replace(to_error_result(error), content=result.content)
     return result

@@ -7,33 +7,34 @@ import importlib
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.source import Source
 from mcp_bridge._contracts.store import Store
 from mcp_bridge._runtime.requirements import suggest_package
 
 SOURCES: dict[str, str] = {
-    "amplifier": "mcp_bridge._integrations.amplifier.source.options:AmplifierOptions",
-    "command": "mcp_bridge._sources.command.options:CommandOptions",
-    "framework": "mcp_bridge._integrations.frameworks.options:FrameworkOptions",
-    "mcp": "mcp_bridge._sources.upstream.options:UpstreamOptions",
-    "openapi": "mcp_bridge._sources.openapi.options:OpenApiOptions",
-    "python": "mcp_bridge._sources.python.options:PythonOptions",
-    "skills": "mcp_bridge._sources.skills.options:SkillsOptions",
-    "xaibo": "mcp_bridge._integrations.xaibo.source.options:XaiboOptions",
+    "amplifier": "mcp_bridge._integrations.amplifier.source.source:AmplifierSource",
+    "command": "mcp_bridge._sources.command.source:CommandSource",
+    "framework": "mcp_bridge._integrations.frameworks.source:FrameworkSource",
+    "mcp": "mcp_bridge._sources.upstream.source:UpstreamSource",
+    "openapi": "mcp_bridge._sources.openapi.source:OpenApiSource",
+    "python": "mcp_bridge._sources.python.source:PythonSource",
+    "skills": "mcp_bridge._sources.skills:SkillsSource",
+    "xaibo": "mcp_bridge._integrations.xaibo.source.source:XaiboSource",
 }
-"""Source types by name. Each is a pydantic model of the source's options with a `build` method."""
+"""Source types by name: classes that derive from `mcp_bridge._contracts.source.Source`."""
 
 POLICIES: dict[str, str] = {
-    "audit": "mcp_bridge._policies.audit:AuditOptions",
-    "redact": "mcp_bridge._policies.redact:RedactOptions",
-    "allow": "mcp_bridge._policies.access:AllowOptions",
-    "deny": "mcp_bridge._policies.access:DenyOptions",
-    "read_only": "mcp_bridge._policies.read_only:ReadOnlyOptions",
-    "rate_limit": "mcp_bridge._policies.rate_limit:RateLimitOptions",
-    "approval": "mcp_bridge._policies.approval:ApprovalOptions",
-    "cache": "mcp_bridge._policies.cache:CacheOptions",
-    "retry": "mcp_bridge._policies.retry:RetryOptions",
+    "audit": "mcp_bridge._policies.audit:AuditPolicy",
+    "redact": "mcp_bridge._policies.redact:RedactPolicy",
+    "allow": "mcp_bridge._policies.access:AllowPolicy",
+    "deny": "mcp_bridge._policies.access:DenyPolicy",
+    "read_only": "mcp_bridge._policies.read_only:ReadOnlyPolicy",
+    "rate_limit": "mcp_bridge._policies.rate_limit:RateLimitPolicy",
+    "approval": "mcp_bridge._policies.approval:RequiredApproval",
+    "cache": "mcp_bridge._policies.cache:CachePolicy",
+    "retry": "mcp_bridge._policies.retry:RetryPolicy",
 }
-"""Policies by name: pydantic models of their options, see `mcp_bridge._contracts.policy.PolicyOptions`.
+"""Policies by name: classes that derive from `mcp_bridge._policies.base.ToolPolicy`, whose fields are the options.
 
 Within a stage, their layers have the order of this table, outermost first.
 """
@@ -64,18 +65,25 @@ def load_object(reference: str) -> Any:
         raise ConfigError(f"plugin '{reference}': '{module_name}' has no '{attribute}'", hint=hint) from None
 
 
-def load_source_type(name: str) -> Any:
-    """Return the options model of a source type, which may be a third-party `module:attribute`. Raises ConfigError."""
-    if ":" in name:
-        return load_object(name)
-    if name not in SOURCES:
+def load_source_type(name: str) -> type[Source]:
+    """Return the class of a source type, which may be a third-party `module:attribute`. Raises ConfigError."""
+    if ":" not in name and name not in SOURCES:
         known = ", ".join(sorted(SOURCES))
         raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {known}, or your own as module:Name")
-    return load_object(SOURCES[name])
+    loaded = load_object(SOURCES.get(name, name))
+    if not (isinstance(loaded, type) and issubclass(loaded, Source)):
+        raise ConfigError(f"'{name}' is not a source", hint="It has to be a class that derives from mcp_bridge.Source")
+    return loaded
+
+
+def load_source_models() -> dict[str, type[Any]]:
+    """Return the models of the options of all sources in the table."""
+    models = {name: load_source_type(name).load_options() for name in SOURCES}
+    return {name: model for name, model in models.items() if model is not None}
 
 
 def load_policy_type(name: str) -> Any:
-    """Return the options model of a policy, which may be a third-party `module:attribute`. Raises ConfigError."""
+    """Return the class of a policy, or what a third-party `module:attribute` is. Raises ConfigError."""
     if ":" in name:
         return load_object(name)
     if name not in POLICIES:

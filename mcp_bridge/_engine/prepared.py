@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.errors import InvalidArguments, InvalidOutput
-from mcp_bridge._contracts.extension import CallNext
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._contracts.policy import CallNext, Layer
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge._engine.binding import Layer
+from mcp_bridge._engine.binding import BoundPolicy
 from mcp_bridge._json_schema.callables import find_context_parameter
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._json_schema.walking import MAX_DEPTH, MAX_SCHEMAS
@@ -42,9 +42,9 @@ class PreparedEntry:
     """An entry that is ready to be called.
 
     For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result`, if it is not
-    None, turns what the handler returns into a result. `composed` and `may_ask` hold what each pipeline has computed
-    for the entry: its composed layers, and whether one of them may ask the user. With `copies_schemas`, changes within
-    the schemas of a tool can be noticed, too (`has_same_schemas`).
+    None, turns what the handler returns into a result. `bound`, `composed` and `may_ask` hold what each pipeline has
+    computed for the entry: its policies, its composed layers, and whether a policy may ask the user. With
+    `copies_schemas`, changes within the schemas of a tool can be noticed, too (`has_same_schemas`).
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class PreparedEntry:
             self._copies = tuple(_copy_json(schema, budget) for schema in self._schemas)
         self.input_schema = input_schema
         self.read_result = read_result
+        self.bound: dict[object, list[BoundPolicy]] = {}
         self.composed: dict[object, CallNext] = {}
         self.may_ask: dict[object, bool] = {}
 

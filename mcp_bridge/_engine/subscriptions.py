@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import anyio
 
-from mcp_bridge._contracts.extension import SubscribingSource
+from mcp_bridge._contracts.source import Source
 
 PATIENCE = 2.0
 """Seconds that a client's subscription waits until the sources have subscribed as well."""
@@ -18,14 +18,14 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._sources: list[SubscribingSource] = []
+        self._sources: list[Source] = []
 
     @property
     def has_sources(self) -> bool:
         """Whether a source has to know the subscriptions."""
         return bool(self._sources)
 
-    def attach(self, source: SubscribingSource) -> None:
+    def attach(self, source: Source) -> None:
         """Report the first and the last subscription to each URI to this source."""
         self._sources.append(source)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Literal, TypeVar
 
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._isolation.codec import Json
 from mcp_bridge._json_schema.callables import find_context_parameter

@@ -11,20 +11,8 @@ from typing import Any
 import anyio
 
 from mcp_bridge._contracts.errors import Denied, SourceError
-from mcp_bridge._contracts.extension import (
-    AgentSource,
-    ApprovalSource,
-    CredentialSource,
-    GoverningSource,
-    NotifyingSource,
-    Publish,
-    SecretSource,
-    SplitAgentSource,
-    ToolSelection,
-    ToolSource,
-)
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceServices
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.selection import Selection
 from mcp_bridge._isolation.codec import Json
@@ -40,29 +28,22 @@ logger = logging.getLogger("mcp_bridge.isolation")
 _KIND_NAMES = {"tools": "tool", "resources": "resource", "templates": "resource", "prompts": "prompt"}
 
 
-class IsolatedSource:
-    """A source in worker processes, as a `ToolSource`. `updated` gets the URI of each resource that has changed.
+class IsolatedSource(Source):
+    """A source in worker processes.
 
     With patterns of tools, `inner` runs in the bridge's process too, and tools that match no pattern are called there.
     Without patterns, nothing of the source is imported there.
     """
 
-    def __init__(
-        self,
-        inner: ToolSource,
-        order: WorkerOrder,
-        isolation: IsolationOptions,
-        updated: Callable[[str], None] = lambda uri: None,
-    ) -> None:
-        self.name = inner.name
-        self.middleware = tuple(inner.middleware) if isolation.tools and isinstance(inner, GoverningSource) else ()
-        self.asking = inner.asking if isolation.tools and isinstance(inner, ApprovalSource) else None
+    def __init__(self, inner: Source, order: WorkerOrder, isolation: IsolationOptions) -> None:
+        super().__init__(inner.name)
+        self.timeouts = inner.timeouts
+        if isolation.tools:
+            self.middleware, self.asking = inner.middleware, inner.asking
         self._inner = inner
         self._order = order
         self._isolation = isolation
-        self._updated = updated
         self._pool = WorkerPool(order, isolation, self._handle_message)
-        self._add_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
@@ -72,24 +53,15 @@ class IsolatedSource:
         self._nested: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
-        if self._isolation.tools and isinstance(self._inner, SecretSource):
+        """Pass the secrets on to what runs in the bridge's process."""
+        if self._isolation.tools:
             self._inner.hide(secrets)
 
-    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
-        """Call `add_secrets` with the credentials that the source reads, in its workers or in the bridge's process."""
-        if isinstance(self._inner, CredentialSource):  # others must not choose what is redacted
-            self._add_secrets = add_secrets
-            if self._isolation.tools:
-                self._inner.set_secret_listener(add_secrets)
-
-    def set_update_listener(self, updated: Callable[[str], None]) -> None:
-        if self._isolation.tools and isinstance(self._inner, NotifyingSource):
-            self._inner.set_update_listener(updated)
-
-    def set_selection(self, selection: ToolSelection) -> None:
-        """Pass the selection to the agents in the bridge's process. Those in workers get that of the order."""
-        if isinstance(self._inner, AgentSource):
-            self._inner.set_selection(selection)
+    def attach(self, services: SourceServices) -> None:
+        """Pass the services on to what runs in the bridge's process. Workers get theirs from the order."""
+        super().attach(services)
+        if self._isolation.tools:
+            self._inner.attach(services)
 
     async def run(self, publish: Publish) -> None:
         """Publish what the workers offer until cancelled. Raises SourceError if no worker can be started."""
@@ -123,8 +95,7 @@ class IsolatedSource:
             else entry
             for entry in offer.tools
         ]
-        if isinstance(self._inner, SplitAgentSource):
-            self._inner.use_tools(tools)
+        self._inner.use_tools(tools)
         problems = [  # a typing error must not make a tool run in the bridge's process
             f"isolation: no tool matches '{pattern}'"
             for pattern in patterns
@@ -138,9 +109,11 @@ class IsolatedSource:
             level, text = message.get("level"), f"{message.get('logger')}: {message.get('text')}"
             logger.log(level if isinstance(level, int) else logging.ERROR, "source %r: %s", self.name, text)
         elif event == "secrets":
-            self._add_secrets([str(secret) for secret in message["secrets"]])
+            if self._inner.reads_secrets:  # others must not choose what is redacted
+                self.services.hide_secrets([str(secret) for secret in message["secrets"]])
         elif event == "updated":
-            self._updated(str(message.get("uri")))
+            if self.services.report_update is not None:
+                self.services.report_update(str(message.get("uri")))
         elif self._current is None or (self._order.watch and message != self._current):
             self._update_offer(message)
 

@@ -19,9 +19,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcp_bridge._contracts.errors import CallError, SourceError, ToolUnavailable
-from mcp_bridge._contracts.extension import AgentSource, CredentialSource, OptionalMiddlewareSource, WorkingDirSource
 from mcp_bridge._contracts.handlers import NeedsInput
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Source, SourceContext, SourceServices
 from mcp_bridge._engine.plugins import load_source_type
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.selection import Selection
@@ -82,8 +81,8 @@ class SourceRunner:
     async def _run_source(self, order: WorkerOrder) -> None:
         try:
             source = _build_source(order)
-            if isinstance(source, CredentialSource):
-                source.set_secret_listener(self._report_secrets)
+            selection = Selection.restore(order.selection)
+            source.attach(SourceServices(selection=selection, hide_secrets=self._report_secrets))
             await source.run(self._publish_offer)
         except Exception as raised:
             error = unwrap_group(raised)
@@ -175,14 +174,18 @@ class BridgeLogHandler(logging.Handler):
             self._link.send_line(_encode_line({"say": "log"}, body))
 
 
-def _build_source(order: WorkerOrder) -> Any:
-    options = load_source_type(order.type).model_validate(order.options)
-    built = options.build(order.name, Path(order.directory), watch=order.watch)
-    if isinstance(built, WorkingDirSource):
-        built.work_in(Path(order.working_dir), roots=order.roots)
-    if isinstance(built, AgentSource):
-        built.set_selection(Selection.restore(order.selection))
-    if order.is_whole and isinstance(built, OptionalMiddlewareSource):
+def _build_source(order: WorkerOrder) -> Source:
+    source_class = load_source_type(order.type)
+    model = source_class.load_options()
+    context = SourceContext(
+        directory=Path(order.directory),
+        watch=order.watch,
+        working_dir=Path(order.working_dir),
+        uses_roots=order.roots,
+    )
+    options = model.model_validate(order.options) if model is not None else None
+    built = source_class.build(order.name, options, context)
+    if order.is_whole:
         built.disable_middleware()
     return built
 

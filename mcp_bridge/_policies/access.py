@@ -7,104 +7,89 @@ of them is denied too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
+
+from pydantic import PrivateAttr
 
 from mcp_bridge._contracts.errors import Denied
-from mcp_bridge._contracts.extension import CallNext, Stage
-from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Policy, Stage
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
-from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge._policies.selection import SelectionOptions, is_built_in
-from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._policies.base import CallPolicy, is_built_in
 
 
-class AllowOptions(SelectionOptions):
-    """Allow the calls that match. If there is any `allow`, calls that match none of them are denied."""
+class AccessPolicy(CallPolicy):
+    """The base of both. Items of the same policy decide together: the rules of one are those of all.
 
-    permits = True
+    Attributes:
+        denies: Whether calls that match a rule are denied, or those that match none.
+    """
 
-    def build_policy(self, services: PolicyServices) -> Policy:
-        """Build the policy."""
-        return AllowPolicy([self])
-
-
-class DenyOptions(SelectionOptions):
-    """Deny the calls that match, even if an `allow` matches too."""
-
-    def build_policy(self, services: PolicyServices) -> Policy:
-        """Build the policy."""
-        return DenyPolicy([self])
-
-
-class AccessPolicy:
-    """The base of both policies. `rules` are the options of all items of the policy."""
-
-    name = ""
     stage = Stage.ADMIT
     is_passive = True
     may_ask = False
+    denies: ClassVar[bool]
 
-    def __init__(self, rules: Sequence[SelectionOptions]) -> None:
-        self.rules = tuple(rules)
+    _others: tuple[CallPolicy, ...] = PrivateAttr(default=())
 
-
-class AllowPolicy(AccessPolicy):
-    """Denies all calls except those that match a rule."""
-
-    name = "allow"
-
-    def combine(self, other: AllowPolicy) -> Policy:
+    def combine(self, other: Policy) -> Policy | None:
         """Return the policy with the rules of both."""
-        return AllowPolicy((*self.rules, *other.rules))
+        combined = self.model_copy()
+        if isinstance(other, AccessPolicy):
+            combined._others = (*self._others, other)
+        return combined
 
-    def bind(self, entry: Any) -> PolicyLayer | None:
-        """Return no layer for entries that every caller may use, and for the tools of the server itself."""
-        if isinstance(entry, ToolEntry) and is_built_in(entry):
-            return None
-        rules = [rule for rule in self.rules if rule.applies_to_entry(entry)]
-        is_allowed = any(not rule.principals and rule.decides_for(entry) for rule in rules)
-        return None if is_allowed else AccessLayer(rules, denies=False)
+    def select_rules(self, entry: Any) -> list[CallPolicy]:
+        """Return the rules that match some calls of an entry."""
+        return [rule for rule in (self, *self._others) if rule.applies_to_entry(entry)]
 
-
-class DenyPolicy(AccessPolicy):
-    """Denies calls that match a rule."""
-
-    name = "deny"
-
-    def combine(self, other: DenyPolicy) -> Policy:
-        """Return the policy with the rules of both."""
-        return DenyPolicy((*self.rules, *other.rules))
-
-    def bind(self, entry: Any) -> PolicyLayer | None:
-        """Return no layer for entries that no rule matches."""
-        rules = [rule for rule in self.rules if rule.applies_to_entry(entry)]
-        return AccessLayer(rules, denies=True) if rules else None
-
-
-class AccessLayer:
-    """Denies the calls that match a rule, or those that match none."""
-
-    def __init__(self, rules: Sequence[SelectionOptions], *, denies: bool) -> None:
-        self.name = "deny" if denies else "allow"
-        self._rules = rules
-        self._denies = denies
-
-    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Raises Denied."""
-        if (reason := self._find_reason(call, ctx)) is not None:
+    async def check_call(
+        self, rules: Sequence[CallPolicy], call: ToolCall, ctx: RunningCall, call_next: CallNext
+    ) -> ToolResult:
+        """Run the call if it is not denied. Raises Denied."""
+        if (reason := self._find_reason(rules, call, ctx)) is not None:
             ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
             raise Denied(f"{call.kind.capitalize()} '{call.name}' was denied: {reason}. Do not retry this call.")
         return await call_next(call, ctx)
 
-    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
+    async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the call is denied."""
-        reason = self._find_reason(call, ctx)
+        reason = self._find_reason(self.select_rules(entry), call, ctx)
         return Forecast("passes") if reason is None else Forecast("stops", reason)
 
-    def _find_reason(self, call: ToolCall, ctx: RunningCall) -> str | None:
-        matches = any(rule.applies_to_call(call) and rule.applies_to_principal(ctx) for rule in self._rules)
-        if matches != self._denies:
+    def _find_reason(self, rules: Sequence[CallPolicy], call: ToolCall, ctx: RunningCall) -> str | None:
+        matches = any(rule.applies_to_call(call, ctx) for rule in rules)
+        if matches != self.denies:
             return None
         caller = f"the principal '{ctx.principal}'" if ctx.principal else "this caller"
-        verb = "deny it" if self._denies else "do not allow it"
+        verb = "deny it" if self.denies else "do not allow it"
         return f"the settings of this server {verb} for {caller}"
+
+
+class AllowPolicy(AccessPolicy):
+    """Allow the calls that match. If there is any `allow`, calls that match none of them are denied."""
+
+    name = "allow"
+    permits = True
+    denies = False
+
+    def bind(self, entry: Any) -> Layer | None:
+        """Return no layer for entries that every caller may use, and for the tools of the server itself."""
+        if is_built_in(entry):
+            return None
+        rules = self.select_rules(entry)
+        is_allowed = any(not rule.principals and rule.decides_for(entry) for rule in rules)
+        return None if is_allowed else partial(self.check_call, rules)
+
+
+class DenyPolicy(AccessPolicy):
+    """Deny the calls that match, even if an `allow` matches too."""
+
+    name = "deny"
+    denies = True
+
+    def bind(self, entry: Any) -> Layer | None:
+        """Return no layer for entries that no rule matches."""
+        rules = self.select_rules(entry)
+        return partial(self.check_call, rules) if rules else None

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from mcp_bridge._contracts.errors import ApprovalDeclined
-from mcp_bridge._contracts.extension import CallNext, Stage
-from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.approvals.gate import ApprovalGate, ApprovalQuestion
-from mcp_bridge._policies.selection import ToolSelectionOptions, is_built_in
-from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._policies.base import PolicyServices, ToolPolicy, is_built_in
 from mcp_bridge._settings.values import Duration
 
 
-class ApprovalOptions(ToolSelectionOptions):
+class RequiredApproval(ToolPolicy):
     """Ask the user before calls that match. [Approvals](approvals.md) explains who is asked."""
+
+    name = "approval"
+    stage = Stage.DECIDE
+    is_passive = True
 
     question: str = Field(
         default="Allow the tool '{tool}' to run?",
@@ -32,62 +35,47 @@ class ApprovalOptions(ToolSelectionOptions):
         default="deny", description="What applies if no user can be asked, or none answers in time."
     )
 
-    def build_policy(self, services: PolicyServices) -> Policy:
-        """Build the policy."""
-        return RequiredApproval(self)
+    _gate: ApprovalGate = PrivateAttr()
 
+    @property
+    def asking(self) -> ApprovalGate:
+        """The gate through which questions go."""
+        return self._gate
 
-class RequiredApproval:
-    """Asks the user before calls. `asking` is the gate, whose policy the bridge sets."""
+    def use_services(self, services: PolicyServices) -> None:
+        self._gate = ApprovalGate()
 
-    name = "approval"
-    stage = Stage.DECIDE
-    is_passive = True
-    may_ask = True
-
-    def __init__(self, options: ApprovalOptions) -> None:
-        self.asking = ApprovalGate()
-        self._options = options
-
-    def bind(self, entry: Any) -> PolicyLayer | None:
+    def bind(self, entry: Any) -> Layer | None:
         """Return a layer for tools that match."""
-        applies = isinstance(entry, ToolEntry) and self._options.applies_to_tool(entry) and not is_built_in(entry)
-        return ApprovalLayer(self.asking, self._options) if applies else None
+        applies = self.applies_to_entry(entry) and not is_built_in(entry)
+        return partial(self._require_approval, self._gate) if applies else None
 
-
-class ApprovalLayer:
-    """Asks the user before each call to one tool."""
-
-    name = "approval"
-
-    def __init__(self, gate: ApprovalGate, options: ApprovalOptions) -> None:
-        self._gate = gate
-        self._options = options
-
-    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Raises ApprovalDeclined."""
-        if self._options.applies_to_principal(ctx):
-            decision = await self._gate.resolve_question(self._build_question(call), ctx)
+    async def _require_approval(
+        self, gate: ApprovalGate, call: ToolCall, ctx: RunningCall, call_next: CallNext
+    ) -> ToolResult:
+        """Run the call if the user approves it. Raises ApprovalDeclined."""
+        if self.applies_to_call(call, ctx):
+            decision = await gate.resolve_question(self._build_question(call), ctx)
             ctx.approved_call = call
             if not decision.is_allowed:
                 reason = decision.reason or "The user declined it. Ask the user how to continue."
                 raise ApprovalDeclined(f"Tool '{call.name}' was not approved. {reason}")
         return await call_next(call, ctx)
 
-    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
+    async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the user would be asked; a remembered decision passes."""
-        if not self._options.applies_to_principal(ctx):
+        if not self.applies_to_call(call, ctx):
             return Forecast("passes")
         decision = await self._gate.find_decision(self._build_question(call), ctx)
         if decision is not None:
             return Forecast("passes", "the user has allowed this call earlier")
-        return Forecast("asks", f"without an answer, the default is: {self._options.default}")
+        return Forecast("asks", f"without an answer, the default is: {self.default}")
 
     def _build_question(self, call: ToolCall) -> ApprovalQuestion:
         return ApprovalQuestion(
             tool=call.name,
             arguments=call.arguments,
-            prompt=self._options.question.replace("{tool}", call.name),
-            timeout=self._options.timeout,
-            default=self._options.default,
+            prompt=self.question.replace("{tool}", call.name),
+            timeout=self.timeout,
+            default=self.default,
         )

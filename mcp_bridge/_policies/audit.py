@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from mcp_bridge._contracts.errors import (
     ApprovalDeclined,
@@ -18,16 +19,14 @@ from mcp_bridge._contracts.errors import (
     MissingScope,
     RateLimited,
 )
-from mcp_bridge._contracts.extension import CallNext, Stage
-from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.approvals.decisions import hash_json
 from mcp_bridge._policies.audit_trail.database import AuditFileError, Synchronous, check_location
 from mcp_bridge._policies.audit_trail.retention import Retention, format_time
 from mcp_bridge._policies.audit_trail.writer import AuditWriter
-from mcp_bridge._policies.selection import SelectionOptions
-from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._policies.base import CallPolicy, PolicyServices
 from mcp_bridge._protocol.wire.argument_shapes import describe_shape, list_keys
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.redacted_values import redact_arguments
@@ -44,8 +43,120 @@ MAX_ARGUMENTS = 64 * 1024
 _OPERATOR = "Only the operator of this server can fix this, so do not retry."
 
 
-class AuditOptions(SelectionOptions):
-    """Record the calls that match in an [audit trail](audit.md), and allow only what can be recorded."""
+class CallRecorder:
+    """Records calls for a policy."""
+
+    def __init__(self, policy: AuditPolicy, writer: AuditWriter, services: PolicyServices) -> None:
+        self.writer = writer
+        self._policy = policy
+        self._redactor = services.redactor
+        self._server = {"server": services.name, "pid": os.getpid()}
+        self._is_selective = bool(policy.principals) or not policy.selects_everything
+        self._fails_closed = policy.on_failure == "deny"
+        # Replaced as one, for other threads.
+        self._latest_caller: tuple[Any, dict[str, Any]] = (None, {})
+
+    async def record_call(self, source: str, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
+        """Run a call to a source, and return its result once it is recorded. A call that cannot be is an error."""
+        if self._is_selective and not self._policy.applies_to_call(call, ctx):
+            return await call_next(call, ctx)
+        record = self._describe_call(source, call, ctx)
+        started = time.monotonic()
+        try:
+            if not await self._can_start(record):
+                return _make_failure(call, "did not run")
+            result = await call_next(call, ctx)
+        except BaseException:  # only the cancellation of the call: no response waits for the record
+            self.writer.append_soon(self._complete_record(record, ctx, started, {"outcome": "cancelled"}))
+            raise
+        try:
+            await self.writer.append_record(self._complete_record(record, ctx, started, _describe_outcome(result)))
+        except AuditFileError:
+            if self._fails_closed:
+                ran = "did not run" if result.code in DENIALS else "may have run"
+                return _make_failure(call, f"{ran}, and its result is not returned")
+        return result
+
+    async def _can_start(self, record: Mapping[str, Any]) -> bool:
+        """Record the start if `starts` is set, and return whether the call may run."""
+        try:
+            if self._policy.starts:
+                await self.writer.append_record({**record, "outcome": "started"})
+            elif self._fails_closed and self.writer.has_failed:
+                await self.writer.check_file()
+        except AuditFileError:
+            return not self._fails_closed
+        return True
+
+    def _describe_call(self, source: str, call: ToolCall, ctx: RunningCall) -> dict[str, Any]:
+        """Describe the call before it runs, because a tool can change its arguments. Empty members are left out."""
+        parent, caller = ctx.parent_id, self._describe_caller(ctx)
+        name, number = call.name[:MAX_NAME], call.id[:MAX_ID]
+        record: dict[str, Any] = {"time": format_time(time.time()), "kind": call.kind, "name": name}
+        if source:
+            record["source"] = source
+        record |= caller
+        if number:
+            record["call"] = number
+        if parent:
+            record["parent"] = parent[:MAX_ID]
+        record |= self._server
+        self._add_arguments(record, call.arguments)
+        if self._redactor.is_empty:
+            return record
+        # Clients choose these texts. In most of them nothing is redacted, and one search shows that.
+        given = "\n".join((name, caller.get("client", ""), number, *list_keys(record.get("shape"))))
+        return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
+
+    def _describe_caller(self, ctx: RunningCall) -> dict[str, Any]:
+        """Describe the caller. The description is reused for the next call of the same caller."""
+        info = ctx.client_info
+        key = (info, ctx.principal, ctx.protocol_version)
+        latest, described = self._latest_caller
+        if key != latest:
+            values = {
+                "principal": ctx.principal,
+                "client": f"{info.name} {info.version}".strip(),
+                "protocol": ctx.protocol_version,
+                "transport": info.transport,
+            }
+            described = {name: value for name, value in values.items() if value}
+            self._latest_caller = key, described
+        return described
+
+    def _add_arguments(self, record: dict[str, Any], arguments: Any) -> None:
+        try:
+            digest = hash_json(arguments)
+            full = redact_arguments(arguments, self._redactor) if self._policy.arguments == "full" else None
+            if full is not None and len(str(full)) <= MAX_ARGUMENTS:
+                record["arguments"] = full
+            else:
+                record["shape"] = describe_shape(arguments)
+            record["sha256"] = digest
+        except (TypeError, ValueError, RecursionError):  # a caller in process can pass anything
+            record["shape"] = type(arguments).__name__
+
+    def _complete_record(
+        self, record: dict[str, Any], ctx: RunningCall, started: float, outcome: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Add the outcome of the call."""
+        record |= outcome
+        record["duration_ms"] = round((time.monotonic() - started) * 1000, 3)
+        if ctx.decisions:
+            record["decisions"] = self._redactor.redact_value([each.to_json() for each in ctx.decisions])
+        return record
+
+
+class AuditPolicy(CallPolicy):
+    """Record the calls that match in an [audit trail](audit.md), and allow only what can be recorded.
+
+    It is the outermost policy, so it sees what the client gets and what other policies decided.
+    """
+
+    name = "audit"
+    stage = Stage.OBSERVE
+    is_passive = True
+    may_ask = False
 
     path: str = Field(min_length=1, description="The file of the audit trail, in an existing or new folder.")
     arguments: Literal["shapes", "full"] = Field(
@@ -75,157 +186,38 @@ class AuditOptions(SelectionOptions):
         description="The maximum size of the file, beyond which the oldest records are removed. Default: none.",
     )
 
-    def build_policy(self, services: PolicyServices) -> Policy:
-        """Build the policy. Raises ConfigError for a file that cannot be an audit trail."""
+    _recorder: CallRecorder = PrivateAttr()
+
+    def use_services(self, services: PolicyServices) -> None:
+        """Raises ConfigError for a file that cannot be an audit trail."""
         path = services.directory / Path(self.path).expanduser()
         try:
             check_location(path)
         except AuditFileError as error:
             raise ConfigError(str(error), hint="Fix or move the file, or set another `path`") from error
-        return AuditPolicy(self, path, services)
+        writer = AuditWriter(path, synchronous=self.synchronous, retention=Retention(self.keep, self.max_size))
+        self._recorder = CallRecorder(self, writer, services)
 
-
-class AuditPolicy:
-    """Records calls. It is the outermost policy, so it sees what the client gets and what other policies decided."""
-
-    name = "audit"
-    stage = Stage.OBSERVE
-    is_passive = True
-    may_ask = False
-
-    def __init__(self, options: AuditOptions, path: Path, services: PolicyServices) -> None:
-        self.options = options
-        self.path = path
-        self.server = {"server": services.name, "pid": os.getpid()}
-        self.redactor = services.redactor
-        retention = Retention(options.keep, options.max_size)
-        self.writer = AuditWriter(path, synchronous=options.synchronous, retention=retention)
-
-    def bind(self, entry: Any) -> PolicyLayer | None:
+    def bind(self, entry: Any) -> Layer | None:
         """Return no layer for entries whose calls never match."""
-        return AuditLayer(self, getattr(entry, "owner", "")) if self.options.applies_to_entry(entry) else None
+        if not self.applies_to_entry(entry):
+            return None
+        return partial(self._recorder.record_call, getattr(entry, "owner", ""))
 
     async def run(self) -> None:
         """Keep the file open until cancelled."""
-        await self.writer.run()
+        await self._recorder.writer.run()
 
-
-class AuditLayer:
-    """Records the calls of one entry, whose source is `source`."""
-
-    name = "audit"
-
-    def __init__(self, policy: AuditPolicy, source: str) -> None:
-        self._options = policy.options
-        self._is_selective = bool(policy.options.principals) or not policy.options.selects_everything
-        self._writer = policy.writer
-        self._redactor = policy.redactor
-        self._server = policy.server
-        self._source = source
-        self._fails_closed = policy.options.on_failure == "deny"
-        self._latest_caller: tuple[Any, dict[str, Any]] = (None, {})  # replaced as one, for other threads
-
-    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Run the call, and return its result once it is recorded. A call that cannot be recorded is an error."""
-        if self._is_selective and not self._applies_to(call, ctx):
-            return await call_next(call, ctx)
-        record = self._describe_call(call, ctx)
-        started = time.monotonic()
-        try:
-            if not await self._can_start(record):
-                return _make_failure(call, "did not run")
-            result = await call_next(call, ctx)
-        except BaseException:  # only the cancellation of the call: no response waits for the record
-            self._writer.append_soon(self._complete_record(record, ctx, started, {"outcome": "cancelled"}))
-            raise
-        try:
-            await self._writer.append_record(self._complete_record(record, ctx, started, _describe_outcome(result)))
-        except AuditFileError:
-            if self._fails_closed:
-                ran = "did not run" if result.code in DENIALS else "may have run"
-                return _make_failure(call, f"{ran}, and its result is not returned")
-        return result
-
-    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
+    async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call is recorded, or that it is denied because the file cannot be written."""
-        if self._is_selective and not self._applies_to(call, ctx):
+        if not self.applies_to_call(call, ctx):
             return Forecast("passes", "not recorded")
-        if self._fails_closed:
+        if self.on_failure == "deny":
             try:
-                check_location(self._writer.path)
+                check_location(self._recorder.writer.path)
             except AuditFileError as error:
                 return Forecast("stops", str(error))
         return Forecast("passes", "recorded")
-
-    def _applies_to(self, call: ToolCall, ctx: RunningCall) -> bool:
-        return self._options.applies_to_call(call) and self._options.applies_to_principal(ctx)
-
-    async def _can_start(self, record: Mapping[str, Any]) -> bool:
-        """Record the start if `starts` is set, and return whether the call may run."""
-        try:
-            if self._options.starts:
-                await self._writer.append_record({**record, "outcome": "started"})
-            elif self._fails_closed and self._writer.has_failed:
-                await self._writer.check_file()
-        except AuditFileError:
-            return not self._fails_closed
-        return True
-
-    def _describe_call(self, call: ToolCall, ctx: RunningCall) -> dict[str, Any]:
-        """Describe the call before it runs, because a tool can change its arguments. Empty members are left out."""
-        parent, caller = ctx.parent_id, self._describe_caller(ctx)
-        name, number = call.name[:MAX_NAME], call.id[:MAX_ID]
-        record = {"time": format_time(time.time()), "kind": call.kind, "name": name, **caller}
-        if number:
-            record["call"] = number
-        if parent:
-            record["parent"] = parent[:MAX_ID]
-        record |= self._server
-        self._add_arguments(record, call.arguments)
-        if self._redactor.is_empty:
-            return record
-        # Clients choose these texts. In most of them nothing is redacted, and one search shows that.
-        given = "\n".join((name, caller.get("client", ""), number, *list_keys(record.get("shape"))))
-        return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
-
-    def _describe_caller(self, ctx: RunningCall) -> dict[str, Any]:
-        """Describe the source and the caller. The description is reused for the next call of the same caller."""
-        info = ctx.client_info
-        key = (info, ctx.principal, ctx.protocol_version)
-        latest, described = self._latest_caller
-        if key != latest:
-            values = {
-                "source": self._source,
-                "principal": ctx.principal,
-                "client": f"{info.name} {info.version}".strip(),
-                "protocol": ctx.protocol_version,
-                "transport": info.transport,
-            }
-            described = {name: value for name, value in values.items() if value}
-            self._latest_caller = key, described
-        return described
-
-    def _add_arguments(self, record: dict[str, Any], arguments: Any) -> None:
-        try:
-            digest = hash_json(arguments)
-            full = redact_arguments(arguments, self._redactor) if self._options.arguments == "full" else None
-            if full is not None and len(str(full)) <= MAX_ARGUMENTS:
-                record["arguments"] = full
-            else:
-                record["shape"] = describe_shape(arguments)
-            record["sha256"] = digest
-        except (TypeError, ValueError, RecursionError):  # a caller in process can pass anything
-            record["shape"] = type(arguments).__name__
-
-    def _complete_record(
-        self, record: dict[str, Any], ctx: RunningCall, started: float, outcome: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Add the outcome of the call."""
-        record |= outcome
-        record["duration_ms"] = round((time.monotonic() - started) * 1000, 3)
-        if ctx.decisions:
-            record["decisions"] = self._redactor.redact_value([each.to_json() for each in ctx.decisions])
-        return record
 
 
 def _describe_outcome(result: ToolResult) -> dict[str, Any]:

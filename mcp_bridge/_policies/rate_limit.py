@@ -7,21 +7,20 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from anyio.lowlevel import current_token
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from mcp_bridge._contracts.errors import ConfigError, RateLimited
-from mcp_bridge._contracts.extension import CallNext, Stage
-from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.resource import ResourceTemplate
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._policies.selection import SelectionOptions, add_single_schema, parse_list
-from mcp_bridge._policies.services import PolicyServices
+from mcp_bridge._policies.base import CallPolicy, PolicyServices, add_single_schema, parse_list
 from mcp_bridge._runtime.tasks import close_at_end
 from mcp_bridge._version import DISTRIBUTION
 
@@ -53,40 +52,13 @@ def _check_limit(value: str) -> str:
     return value
 
 
-class RateLimitOptions(SelectionOptions):
-    """Limit how often calls that match may run. Further calls fail, and the error says when to retry."""
-
-    limit: Annotated[str, AfterValidator(_check_limit)] = Field(
-        description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
-        "seconds`; several limits are separated by `;`. The period is a moving window."
-    )
-    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
-        default=("tool", "principal"),
-        json_schema_extra=add_single_schema,
-        description="What is counted separately: each `tool` (also each resource, resource template and prompt), "
-        "each `principal`, or both. `[]` counts all calls together.",
-    )
-    store: Literal["memory", "redis"] = Field(
-        default="memory",
-        description="Where calls are counted: in the `memory` of each server, or in the `redis` of `state.url`, for "
-        "all servers with the same `name`. If Redis is unavailable, each server counts on its own.",
-    )
-
-    def build_policy(self, services: PolicyServices) -> Policy:
-        """Build the policy. Raises ConfigError if the settings have no Redis."""
-        if self.store == "redis" and services.redis_url is None:
-            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
-        if self.store == "redis" and find_spec("redis") is None:
-            hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
-            raise ConfigError("the store `redis` needs the package redis", hint=hint)
-        url = services.redis_url if self.store == "redis" else None
-        return RateLimitPolicy(self, CallCounter(self.limit, name=services.name, redis_url=url))
-
-
 class CallCounter:
-    """Counts calls in moving windows, exactly up to MAX_EXACT. While Redis is unavailable, it counts in memory."""
+    """Counts the calls of a policy in moving windows, exactly up to MAX_EXACT.
 
-    def __init__(self, limit: str, *, name: str, redis_url: str | None) -> None:
+    While Redis is unavailable, it counts in memory. `policy` separates the numbers from those of other policies.
+    """
+
+    def __init__(self, limit: str, policy: str, *, name: str, redis_url: str | None) -> None:
         from limits import parse_many
         from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 
@@ -96,6 +68,7 @@ class CallCounter:
         self._limits = [*dict.fromkeys(parse_many(limit))]  # equal ones would count each call twice
         self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
         self._prefix = f"mcp-bridge:{name}:limits"
+        self._policy = policy
         self._redis_url = redis_url
         self._redis: Mapping[bool, RedisLimiter] | None = None
         self._client: Any = None
@@ -104,11 +77,11 @@ class CallCounter:
 
     async def count(self, *key: str) -> tuple[RateLimitItem, float] | None:
         """Count a call. Return the limit that it exceeds, and the seconds until the next call may run."""
-        return await self._find_exceeded(key, is_counted=True)
+        return await self._find_exceeded((self._policy, *key), is_counted=True)
 
     async def find_exceeded(self, *key: str) -> tuple[RateLimitItem, float] | None:
         """Return what `count` would return, without counting."""
-        return await self._find_exceeded(key, is_counted=False)
+        return await self._find_exceeded((self._policy, *key), is_counted=False)
 
     async def aclose(self) -> None:
         """Close the connections to Redis. The next call opens new ones."""
@@ -159,85 +132,89 @@ class CallCounter:
         return self._redis
 
 
-class RateLimitPolicy:
-    """Limits how often calls may run."""
+class RateLimitPolicy(CallPolicy):
+    """Limit how often calls that match may run. Further calls fail, and the error says when to retry."""
 
     name = "rate_limit"
     stage = Stage.ADMIT
     is_passive = True
     may_ask = False
 
-    def __init__(self, options: RateLimitOptions, counter: CallCounter) -> None:
-        self._options = options
-        self._counter = counter
-        self._id = hashlib.sha256(options.model_dump_json().encode()).hexdigest()[:12]
+    limit: Annotated[str, AfterValidator(_check_limit)] = Field(
+        description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
+        "seconds`; several limits are separated by `;`. The period is a moving window."
+    )
+    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
+        default=("tool", "principal"),
+        json_schema_extra=add_single_schema,
+        description="What is counted separately: each `tool` (also each resource, resource template and prompt), "
+        "each `principal`, or both. `[]` counts all calls together.",
+    )
+    store: Literal["memory", "redis"] = Field(
+        default="memory",
+        description="Where calls are counted: in the `memory` of each server, or in the `redis` of `state.url`, for "
+        "all servers with the same `name`. If Redis is unavailable, each server counts on its own.",
+    )
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both have the same options: in a shared store, both would count each call in the same windows."""
-        return isinstance(other, RateLimitPolicy) and self._id == other._id
+    _counter: CallCounter = PrivateAttr()
 
-    def __hash__(self) -> int:
-        return hash(self._id)
+    def use_services(self, services: PolicyServices) -> None:
+        """Raises ConfigError if the settings have no Redis."""
+        if self.store == "redis" and services.redis_url is None:
+            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
+        if self.store == "redis" and find_spec("redis") is None:
+            hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
+            raise ConfigError("the store `redis` needs the package redis", hint=hint)
+        url = services.redis_url if self.store == "redis" else None
+        digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+        self._counter = CallCounter(self.limit, digest, name=services.name, redis_url=url)
 
     async def run(self) -> None:
         """Close the connections to Redis when cancelled."""
         await close_at_end(self._counter.aclose)
 
-    def bind(self, entry: Any) -> PolicyLayer | None:
+    def bind(self, entry: Any) -> Layer | None:
         """Return a layer for entries that match."""
-        template = entry.uri_template if isinstance(entry, ResourceTemplate) else None
-        layer = RateLimitLayer(self._options, self._counter, self._id, template)
-        return layer if self._options.applies_to_entry(entry) else None
+        if not self.applies_to_entry(entry):
+            return None
+        return partial(self._limit_call, self._counter, _find_template(entry))
 
-
-class RateLimitLayer:
-    """Counts the calls of one entry. `policy` separates its numbers from those of other policies.
-
-    All URIs of a `template` are counted together: clients can make up any number of them.
-    """
-
-    name = "rate_limit"
-
-    def __init__(
-        self, options: RateLimitOptions, counter: CallCounter, policy: str, template: str | None = None
-    ) -> None:
-        self._options = options
-        self._counter = counter
-        self._policy = policy
-        self._template = template
-
-    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Raises RateLimited."""
-        if self._applies_to(call, ctx):
-            exceeded = await self._counter.count(*self._build_key(call, ctx))
+    async def _limit_call(
+        self, counter: CallCounter, template: str | None, call: ToolCall, ctx: RunningCall, call_next: CallNext
+    ) -> ToolResult:
+        """Count the call. Raises RateLimited."""
+        if self.applies_to_call(call, ctx):
+            exceeded = await counter.count(*self._build_key(template, call, ctx))
             if exceeded is not None:
                 reason = self._describe_limit(*exceeded)
                 ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
                 raise RateLimited(f"{call.kind.capitalize()} '{call.name}' did not run: {reason}.")
         return await call_next(call, ctx)
 
-    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
+    async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the call exceeds a limit. Counts in the memory of a running server are unknown."""
-        if not self._applies_to(call, ctx):
+        if not self.applies_to_call(call, ctx):
             return Forecast("passes")
-        if self._options.store == "memory":
-            return Forecast("passes", f"unless the running server has already counted {self._options.limit}")
-        exceeded = await self._counter.find_exceeded(*self._build_key(call, ctx))
+        if self.store == "memory":
+            return Forecast("passes", f"unless the running server has already counted {self.limit}")
+        exceeded = await self._counter.find_exceeded(*self._build_key(_find_template(entry), call, ctx))
         return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))
 
-    def _applies_to(self, call: ToolCall, ctx: RunningCall) -> bool:
-        return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
-
-    def _build_key(self, call: ToolCall, ctx: RunningCall) -> tuple[str, ...]:
-        name = f"{call.kind}:{self._template or call.name}" if "tool" in self._options.per else ""
-        principal = ctx.principal or "" if "principal" in self._options.per else ""
-        return self._policy, name, principal
+    def _build_key(self, template: str | None, call: ToolCall, ctx: RunningCall) -> tuple[str, ...]:
+        name = f"{call.kind}:{template or call.name}" if "tool" in self.per else ""
+        principal = ctx.principal or "" if "principal" in self.per else ""
+        return name, principal
 
     def _describe_limit(self, item: RateLimitItem, wait: float) -> str:
-        subject = " and ".join(f"for each {part}" for part in self._options.per)
+        subject = " and ".join(f"for each {part}" for part in self.per)
         period = f"{item.multiples} {item.GRANULARITY.name}s" if item.multiples > 1 else item.GRANULARITY.name
         allowed = f"{item.amount} call{'s' if item.amount != 1 else ''} per {period}"
         return f"at most {allowed} {subject or 'for all callers'}. Retry in {wait:.0f} seconds"
+
+
+def _find_template(entry: Any) -> str | None:
+    """Return the URI template of an entry. Its URIs are counted together: clients can make up any number of them."""
+    return entry.uri_template if isinstance(entry, ResourceTemplate) else None
 
 
 def _compute_wait(item: RateLimitItem, seconds: float) -> float:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from mcp_bridge._contracts.content import Content
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._contracts.extension import CallNext, Stage
-from mcp_bridge._contracts.policy import Forecast, Policy, PolicyLayer
+from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._policies.base import CallPolicy, Patterns, PolicyServices, add_single_schema, parse_list
 from mcp_bridge._policies.secret_patterns import PATTERNS, expand_names, redact_card_numbers
-from mcp_bridge._policies.selection import Patterns, SelectionOptions, add_single_schema, parse_list
-from mcp_bridge._policies.services import PolicyServices
 from mcp_bridge._protocol.wire.values import to_plain
 from mcp_bridge._version import DISTRIBUTION
 
@@ -57,38 +56,6 @@ def _check_custom(custom: dict[str, str]) -> dict[str, str]:
         if _compile_pattern(pattern).search("") is not None:
             raise ValueError("expected patterns that do not match the empty text")
     return custom
-
-
-class RedactOptions(SelectionOptions):
-    """Replace text that matches patterns with `[redacted NAME]`. Requires the extra `redact`."""
-
-    patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
-        default=("secrets",),
-        validate_default=True,
-        description="Names of patterns: `secrets` for all those of common keys and tokens, or some of "
-        f"{', '.join(f'`{name}`' for name in PATTERNS)}.",
-    )
-    custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
-        default={}, description="Further patterns by name, in the syntax of RE2."
-    )
-    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(parse_list)] = Field(
-        default=("results",),
-        json_schema_extra=add_single_schema,
-        description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
-        "(the tool gets the redacted ones, and redacted `_meta`). The log and the audit trail are always redacted.",
-    )
-
-    @model_validator(mode="after")
-    def _require_patterns(self) -> RedactOptions:
-        if not self.patterns and not self.custom:
-            raise ValueError("expected `patterns` or `custom`, found neither")
-        return self
-
-    def build_policy(self, services: PolicyServices) -> Policy:
-        """Build the policy. Raises ConfigError if RE2 is not installed."""
-        redaction = PatternRedaction({**{name: PATTERNS[name] for name in self.patterns}, **self.custom})
-        services.redactor.add_substitution(redaction.redact_text)
-        return RedactPolicy(self, redaction)
 
 
 class PatternRedaction:
@@ -176,68 +143,82 @@ class PatternRedaction:
         return replace(block, **changes) if changes else block
 
 
-class RedactPolicy:
-    """Redacts what clients get from calls, and what tools get from clients."""
+class RedactPolicy(CallPolicy):
+    """Replace text that matches patterns with `[redacted NAME]`. Requires the extra `redact`."""
 
     name = "redact"
     stage = Stage.OBSERVE
-    is_passive = False
     may_ask = False
 
-    def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
-        self._options = options
-        self._redaction = redaction
+    patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
+        default=("secrets",),
+        validate_default=True,
+        description="Names of patterns: `secrets` for all those of common keys and tokens, or some of "
+        f"{', '.join(f'`{name}`' for name in PATTERNS)}.",
+    )
+    custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
+        default={}, description="Further patterns by name, in the syntax of RE2."
+    )
+    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(parse_list)] = Field(
+        default=("results",),
+        json_schema_extra=add_single_schema,
+        description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "
+        "(the tool gets the redacted ones, and redacted `_meta`). The log and the audit trail are always redacted.",
+    )
 
-    def bind(self, entry: Any) -> PolicyLayer | None:
+    @model_validator(mode="after")
+    def _require_patterns(self) -> Self:
+        if not self.patterns and not self.custom:
+            raise ValueError("expected `patterns` or `custom`, found neither")
+        return self
+
+    _redaction: PatternRedaction = PrivateAttr()
+
+    def use_services(self, services: PolicyServices) -> None:
+        """Redact the log and the audit trail too. Raises ConfigError if RE2 is not installed."""
+        self._redaction = PatternRedaction({**{name: PATTERNS[name] for name in self.patterns}, **self.custom})
+        services.redactor.add_substitution(self._redaction.redact_text)
+
+    def bind(self, entry: Any) -> Layer | None:
         """Return a layer for entries that match."""
-        return RedactLayer(self._options, self._redaction) if self._options.applies_to_entry(entry) else None
+        return partial(self._redact_call, self._redaction) if self.applies_to_entry(entry) else None
 
-
-class RedactLayer:
-    """Redacts the calls of one entry."""
-
-    name = "redact"
-
-    def __init__(self, options: RedactOptions, redaction: PatternRedaction) -> None:
-        self._options = options
-        self._redaction = redaction
-        self._has_arguments, self._has_results = (each in options.apply_to for each in ("arguments", "results"))
-
-    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
+    async def _redact_call(
+        self, redaction: PatternRedaction, call: ToolCall, ctx: RunningCall, call_next: CallNext
+    ) -> ToolResult:
         """Return the redacted result, or error, of the call with redacted arguments."""
-        if not self._applies_to(call, ctx):
+        if not self.applies_to_call(call, ctx):
             return await call_next(call, ctx)
-        if self._has_arguments:
-            call = self._redact_arguments(call)
-            if ctx.meta and self._redaction.may_match(ctx.meta):
-                ctx.meta = self._redaction.redact_value(ctx.meta)
-        if not self._has_results:
+        if "arguments" in self.apply_to:
+            call = _redact_arguments(redaction, call)
+            if ctx.meta and redaction.may_match(ctx.meta):
+                ctx.meta = redaction.redact_value(ctx.meta)
+        if "results" not in self.apply_to:
             return await call_next(call, ctx)
-        ctx.add_filter(self._redact_message)
-        return self._redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
+        ctx.add_filter(partial(_redact_message, redaction))
+        return redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
 
-    async def predict(self, call: ToolCall, ctx: RunningCall) -> Forecast:
+    async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes."""
-        if not self._applies_to(call, ctx):
+        if not self.applies_to_call(call, ctx):
             return Forecast("passes")
-        given = self._redact_arguments(call) if self._has_arguments else call
-        return Forecast("passes", f"redacts {' and '.join(self._options.apply_to)}", given)
+        given = _redact_arguments(self._redaction, call) if "arguments" in self.apply_to else call
+        return Forecast("passes", f"redacts {' and '.join(self.apply_to)}", given)
 
-    def _applies_to(self, call: ToolCall, ctx: RunningCall) -> bool:
-        return self._options.applies_to_principal(ctx) and self._options.applies_to_call(call)
 
-    def _redact_message(self, data: Any) -> Any:
-        """Redact the text of progress or the data of a log message, which may be any object in a nested call."""
-        return self._redaction.redact_value(to_plain(data))
+def _redact_message(redaction: PatternRedaction, data: Any) -> Any:
+    """Redact the text of progress or the data of a log message, which may be any object in a nested call."""
+    return redaction.redact_value(to_plain(data))
 
-    def _redact_arguments(self, call: ToolCall) -> ToolCall:
-        try:
-            if not self._redaction.may_match(call.arguments):
-                return call
-            arguments = self._redaction.redact_value(call.arguments)
-        except RecursionError:  # a caller in process can pass anything
-            arguments = self._redaction.redact_value(to_plain(call.arguments))
-        return call if arguments == call.arguments else replace(call, arguments=arguments)
+
+def _redact_arguments(redaction: PatternRedaction, call: ToolCall) -> ToolCall:
+    try:
+        if not redaction.may_match(call.arguments):
+            return call
+        arguments = redaction.redact_value(call.arguments)
+    except RecursionError:  # a caller in process can pass anything
+        arguments = redaction.redact_value(to_plain(call.arguments))
+    return call if arguments == call.arguments else replace(call, arguments=arguments)
 
 
 def _collect_texts(value: Any, texts: list[str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from mcp_bridge._contracts.errors import ConfigError, SourceError
-from mcp_bridge._contracts.extension import FileListingSource, ToolSource
+from mcp_bridge._contracts.source import Source
 from mcp_bridge._runtime.source_files import contains_home
 
 PROGRAM = "bwrap"
@@ -49,18 +49,19 @@ def is_installed() -> bool:
     return shutil.which(PROGRAM) is not None
 
 
-def list_source_files(source: ToolSource, directory: Path) -> tuple[str, ...]:
+def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
     """Return what a source can read in the sandbox: its own files if it lists them, else the folder of the settings.
 
     Raises ConfigError if that would be the user's home folder.
     """
     hint = "Move the settings file and the tools into a folder of their own"
     at_home = contains_home(directory)
-    if isinstance(source, FileListingSource):
+    files = source.list_files()
+    if files is not None:
         if at_home:
             text = "SECURITY: the settings file of the sandboxed source %r is in your home folder, %s. %s"
             logger.warning(text, source.name, directory, hint)
-        return tuple(map(str, source.list_files()))
+        return tuple(map(str, files))
     if at_home:
         raise ConfigError(f"the sandbox could read all keys in your home folder, {directory}", hint=hint)
     return (str(directory),)

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from mcp_bridge._contracts.source_status import SourceState
+from mcp_bridge._contracts.source import SourceState
 from mcp_bridge._server.metrics import BUCKETS, CODE, DESCRIPTIONS, OPERATION, SESSION
 from mcp_bridge._version import __version__
 

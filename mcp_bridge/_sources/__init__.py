@@ -1,1 +1,1 @@
-"""Sources of tools that belong to no integration. Each is a `ToolSource`, and none imports another."""
+"""Sources of tools that belong to no integration. Each is a `Source`, and none imports another."""

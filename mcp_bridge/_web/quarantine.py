@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_bridge._contracts.extension import ToolSource
+from mcp_bridge._contracts.source import Source
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._sources.upstream.source import UpstreamSource
 from mcp_bridge._upstream.trust.fingerprints import compute_fingerprint
 from mcp_bridge._upstream.trust.guard import PendingDefinition
 
 
-def list_pending(sources: Sequence[ToolSource], redactor: Redactor) -> list[dict[str, Any]]:
+def list_pending(sources: Sequence[Source], redactor: Redactor) -> list[dict[str, Any]]:
     """List the definitions that wait, with their differences from those that the user has accepted."""
     upstream = [source for source in sources if isinstance(source, UpstreamSource)]
     return [_render_definition(source.name, one, redactor) for source in upstream for one in source.guard.pending]
 
 
-async def accept_definition(sources: Sequence[ToolSource], source: str, tool: str, fingerprint: str) -> None:
+async def accept_definition(sources: Sequence[Source], source: str, tool: str, fingerprint: str) -> None:
     """Accept a definition if it is the one that was shown.
 
     Raises LookupError for one that is not pending or has another fingerprint, and DefinitionLockError.

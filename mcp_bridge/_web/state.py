@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge._contracts.extension import PinningSource, ReportingSource
 from mcp_bridge._protocol.wire.redacted_values import redact_values
 from mcp_bridge._protocol.wire.values import to_plain
 from mcp_bridge._runtime.redaction import Redactor
@@ -56,7 +55,7 @@ class ServerState:
     def list_sources(self) -> list[dict[str, Any]]:
         """List the sources with their states."""
         subject = self._subject
-        since = {one.name: one.status.since for one in subject.sources if isinstance(one, ReportingSource)}
+        since = {one.name: one.status.since for one in subject.sources if one.status is not None}
         rows = [
             {
                 "type": subject.types.get(str(row["name"]), ""),
@@ -90,7 +89,7 @@ class ServerState:
 
     def list_pending(self) -> list[dict[str, Any]]:
         """List the definitions of tools that wait until an operator accepts them."""
-        if not any(isinstance(source, PinningSource) for source in self._subject.sources):
+        if all(source.status is None for source in self._subject.sources):
             return []
         from mcp_bridge._web.quarantine import list_pending  # only third-party servers need it
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._contracts.identity import Identity
+from mcp_bridge._contracts.source import Source
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge._runtime.redaction import Redactor
@@ -43,7 +43,7 @@ class PageSubject:
     endpoint: Endpoint
     get_identity: Callable[[], Identity]
     describe_sources: Callable[[], Sequence[Mapping[str, Any]]]
-    sources: Sequence[ToolSource] = ()
+    sources: Sequence[Source] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     dialect: SchemaDialect = NO_DIALECT
     desk: QuestionDesk = field(default_factory=QuestionDesk)

@@ -17,15 +17,15 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge, Identity
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.source import Publish, SourceContext
 from mcp_bridge._contracts.state import State
 from mcp_bridge._contracts.tasks import TaskOptions
 from mcp_bridge._engine.selection import Selection
 from mcp_bridge._settings import load
-from mcp_bridge._sources.openapi.source import ApiOptions, OpenApiSource
+from mcp_bridge._sources.openapi.source import OpenApiOptions, OpenApiSource
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.errors import ConfigError
-from mcp_bridge.sources import Offer, PromptEntry, ResourceEntry, ToolSource
+from mcp_bridge.sources import Offer, PromptEntry, ResourceEntry, Source
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import talking
@@ -35,7 +35,7 @@ PATIENCE = 60.0
 
 
 @dataclass
-class Source:
+class ControlledSource(Source):
     """Publishes offers as it is told to; afterwards it stays."""
 
     name: str
@@ -75,7 +75,7 @@ def bridge_of(*sources: Any, registry: ToolRegistry | None = None, **selection: 
 
 
 async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them() -> None:
-    class Meeting(Source):
+    class Meeting(ControlledSource):
         async def run(self, publish: Publish) -> None:
             self.begun.set()
             await other_of[self.name].begun.wait()
@@ -88,13 +88,13 @@ async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them()
         async with bridge.run_sources():
             await bridge.wait_until_started()
             assert bridge.registry.list_names() == ["one", "two"]
-    assert isinstance(one, ToolSource)
+    assert isinstance(one, Source)
 
 
 async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.05)
-    slow = Source("slow")
-    bridge = bridge_of(slow, Source("fast", [offer("fast_tool")]))
+    slow = ControlledSource("slow")
+    bridge = bridge_of(slow, ControlledSource("fast", [offer("fast_tool")]))
     with anyio.fail_after(PATIENCE):
         async with connect(bridge) as client:
             assert [tool["name"] for tool in await listed(client)] == ["fast_tool"]
@@ -134,7 +134,7 @@ async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path:
 
     document = tmp_path / "api.json"
     document.write_text('{"openapi": "3.1.0", "paths": {}}')
-    bridge = bridge_of(ComputingSource("api", document, ApiOptions()))
+    bridge = bridge_of(ComputingSource("api", OpenApiOptions(document=str(document)), SourceContext()))
     try:
         with anyio.fail_after(PATIENCE / 2):
             async with bridge.run_sources():
@@ -154,14 +154,14 @@ async def test_a_bridge_without_sources_is_started_at_once() -> None:
 async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_requests_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Slow(Source):
+    class Slow(ControlledSource):
         async def run(self, publish: Publish) -> None:
             await self.go_on.wait()
             await super().run(publish)
 
     monkeypatch.setattr("mcp_bridge._server.responses.READY_PATIENCE", 0.01)
     slow = Slow("slow", [offer("echo")])
-    async with talking(bridge_of(Source("quick", [offer("a")]), slow)) as talk:
+    async with talking(bridge_of(ControlledSource("quick", [offer("a")]), slow)) as talk:
         with monkeypatch.context() as impatient:
             impatient.setattr("mcp_bridge._app.bridge.START_PATIENCE", 0.01)
             result = (await talk.get("tools/call", {"name": "echo"}))["result"]
@@ -179,7 +179,7 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(tas
     greeting = PromptEntry("greeting", lambda data: "hello")
     resource = ResourceEntry("note://a", lambda data: "text")
     ready = replace(offer("echo"), prompts=[greeting], resources=[resource])
-    sources = [AttachedSource(Source("ready", [ready])), AttachedSource(Source("slow"))]
+    sources = [AttachedSource(ControlledSource("ready", [ready])), AttachedSource(ControlledSource("slow"))]
     bridge = Bridge(None, sources, state=State(tasks=TaskOptions() if tasks else None))
     async with talking(bridge) as talk:
         assert words((await talk.get("tools/call", {"name": "echo"}))["result"]) == "echo"
@@ -191,8 +191,8 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(tas
 
 @BOTH_LOOPS
 async def test_a_source_that_crashes_takes_only_its_own_tools(caplog: pytest.LogCaptureFixture) -> None:
-    bad = Source("bad", [offer("a", "b")], RuntimeError("broken\npipe"))
-    good = Source("good", [offer("c")])
+    bad = ControlledSource("bad", [offer("a", "b")], RuntimeError("broken\npipe"))
+    good = ControlledSource("good", [offer("c")])
     bridge = bridge_of(bad, good)
     async with connect(bridge) as client:
         assert bridge.registry.list_names() == ["a", "b", "c"]
@@ -207,7 +207,7 @@ async def test_a_source_that_crashes_takes_only_its_own_tools(caplog: pytest.Log
 
 
 async def test_a_source_that_returns_keeps_its_tools() -> None:
-    source = Source("s", [offer("a")], stay=False)
+    source = ControlledSource("s", [offer("a")], stay=False)
     source.go_on.set()
     bridge = bridge_of(source)
     async with bridge.run_sources():
@@ -220,8 +220,8 @@ async def test_a_source_that_returns_keeps_its_tools() -> None:
 @BOTH_LOOPS
 async def test_the_problem_of_a_source_is_the_error_in_the_groups_around_it() -> None:
     group = ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("broken")])])
-    bad = Source("bad", [offer("a")], group)
-    bridge = bridge_of(bad, Source("good", [offer("c")]))
+    bad = ControlledSource("bad", [offer("a")], group)
+    bridge = bridge_of(bad, ControlledSource("good", [offer("c")]))
     async with connect(bridge):
         bad.go_on.set()
         await anyio.wait_all_tasks_blocked()
@@ -230,8 +230,8 @@ async def test_the_problem_of_a_source_is_the_error_in_the_groups_around_it() ->
 
 async def test_when_every_source_has_ended_without_a_tool_the_start_is_refused() -> None:
     bad, none = (
-        Source("bad", error=ValueError("no file")),
-        Source("none", [offer(problems=("nothing there",))], stay=False),
+        ControlledSource("bad", error=ValueError("no file")),
+        ControlledSource("none", [offer(problems=("nothing there",))], stay=False),
     )
     bad.go_on.set()
     none.go_on.set()
@@ -244,7 +244,7 @@ async def test_when_every_source_has_ended_without_a_tool_the_start_is_refused()
 
 
 async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> None:
-    source = Source("s", [offer(problems=("not yet",))])
+    source = ControlledSource("s", [offer(problems=("not yet",))])
     bridge = bridge_of(source)
     async with bridge.run_sources():
         await bridge.wait_until_started()
@@ -256,7 +256,7 @@ async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> 
 
 @BOTH_LOOPS
 async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_bare() -> None:
-    one, two = Source("one", [offer("a")]), Source("two")
+    one, two = ControlledSource("one", [offer("a")]), ControlledSource("two")
 
     async def block() -> None:
         async with bridge_of(one, two).run_sources():
@@ -274,7 +274,7 @@ async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_b
 
 
 async def test_two_sources_with_one_name_refuse_the_start_and_are_both_named() -> None:
-    bridge = bridge_of(Source("one", [offer("same", "a")]), Source("two", [offer("same")]))
+    bridge = bridge_of(ControlledSource("one", [offer("same", "a")]), ControlledSource("two", [offer("same")]))
     async with bridge.run_sources():
         with pytest.raises(ConfigError) as caught:
             await bridge.wait_until_started()
@@ -287,14 +287,14 @@ async def test_two_sources_with_one_name_refuse_the_start_and_are_both_named() -
 async def test_a_name_of_the_registrys_own_tool_is_refused_too() -> None:
     registry = ToolRegistry()
     registry.register(entry_of(lambda data: 1, "same"))
-    bridge = bridge_of(Source("one", [offer("same")]), registry=registry)
+    bridge = bridge_of(ControlledSource("one", [offer("same")]), registry=registry)
     async with bridge.run_sources():
         with pytest.raises(ConfigError, match="the registry itself"):
             await bridge.wait_until_started()
 
 
 async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    one, two = Source("one", [offer("a")]), Source("two", [offer("b")])
+    one, two = ControlledSource("one", [offer("a")]), ControlledSource("two", [offer("b")])
     bridge = bridge_of(one, two)
     async with connect(bridge) as client:
         assert two.publish is not None
@@ -311,7 +311,7 @@ async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: py
 @pytest.mark.parametrize("order", [*itertools.permutations(["first", "second", "own"])], ids="-".join)
 async def test_who_gets_a_name_does_not_depend_on_who_publishes_first(order: tuple[str, ...]) -> None:
     offers = {"first": offer("a", "b", partial=True), "second": offer("A", "b", "c", partial=True), "own": offer("a")}
-    sources = {name: Source(name) for name in offers}
+    sources = {name: ControlledSource(name) for name in offers}
     bridge = bridge_of(*sources.values())
     async with bridge.run_sources():
         for name in order:
@@ -342,7 +342,7 @@ async def test_who_gets_a_name_does_not_depend_on_who_publishes_first(order: tup
 async def test_tools_are_published_as_selected(
     selection: dict[str, Any], names: list[str], problems: list[str]
 ) -> None:
-    bridge = bridge_of(Source("s", [offer("read", "fetch", tags=["x"])]), **selection)
+    bridge = bridge_of(ControlledSource("s", [offer("read", "fetch", tags=["x"])]), **selection)
     async with bridge.run_sources():
         await bridge.wait_until_started()
         assert bridge.registry.list_names() == names
@@ -350,7 +350,7 @@ async def test_tools_are_published_as_selected(
 
 
 async def test_an_alias_that_meets_another_tool_of_its_source_is_refused() -> None:
-    bridge = bridge_of(Source("s", [offer("a", "b")]), alias={"a": "b"})
+    bridge = bridge_of(ControlledSource("s", [offer("a", "b")]), alias={"a": "b"})
     async with bridge.run_sources():
         with pytest.raises(ConfigError, match="Two tools in source 's' are named 'b'"):
             await bridge.wait_until_started()

@@ -101,25 +101,16 @@ sources:
     hour: 7
 """
 PLUGIN = """
-from mcp_bridge import ToolEntry
-from mcp_bridge.sources import Offer
-from mcp_bridge._settings import SettingsModel
+from pydantic import BaseModel
 
-class Clock(SettingsModel):
-    hour: int
+from mcp_bridge.sources import Offer, Source, ToolEntry
 
-    def build(self, name, directory, *, watch):
-        return Source(name, self.hour)
-
-    def default_name(self):
-        return "clock"
-
-class Source:
-    def __init__(self, name, hour):
-        self.name, self.hour = name, hour
+class Clock(Source):
+    class Options(BaseModel):
+        hour: int
 
     async def run(self, publish):
-        publish(Offer(tools=[ToolEntry("hour", "The hour.", lambda data: str(self.hour), {})]))
+        publish(Offer(tools=[ToolEntry("hour", "The hour.", lambda data: str(self.options.hour), {})]))
 """
 SECRET = "tok-5f2c91"
 

@@ -157,7 +157,7 @@ def test_an_unknown_tool_is_an_error(inside: Inside, settings: Path) -> None:
 def test_hooks_are_layers_whose_decision_is_unknown(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "hours.py").write_text(HOURS)
-    source = {"type": "hours:Options"}
+    source = {"type": "hours:Hours"}
     sources = [{"type": "python", "path": "tools.py"}, source]
     (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": sources}))
     with pytest.MonkeyPatch.context() as patch:
@@ -167,8 +167,8 @@ def test_hooks_are_layers_whose_decision_is_unknown(inside: Inside, tmp_path: Pa
 
 
 HOURS = """
-from pydantic import BaseModel
 from mcp_bridge.middleware import Stage
+from mcp_bridge.sources import Source
 
 
 class OfficeHours:
@@ -178,18 +178,9 @@ class OfficeHours:
         return await call_next(call, ctx)
 
 
-class Source:
-    def __init__(self, name):
-        self.name, self.middleware = name, [OfficeHours()]
+class Hours(Source):
+    middleware = [OfficeHours()]
 
     async def run(self, publish):
         pass
-
-
-class Options(BaseModel):
-    def default_name(self):
-        return "hours"
-
-    def build(self, name, directory, *, watch=False):
-        return Source(name)
 """

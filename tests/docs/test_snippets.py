@@ -20,6 +20,7 @@ from tests.kits.forked_commands import forked_command
 from tests.kits.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FENCE = re.compile(r"^```(?P<kind>\w*)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 PATIENCE = 100
 SHELL = {"pip", "mcp-bridge", "claude", "gemini", "make"}
@@ -39,9 +40,9 @@ class Snippet:
 def snippets(*kinds: str) -> list[Snippet]:
     return [
         Snippet(page.name, number, found["kind"], found["body"])
-        for page in PAGES
+        for page in [*PAGES, CONTRIBUTING]
         for number, found in enumerate(FENCE.finditer(page.read_text(encoding="utf-8")), 1)
-        if found["kind"] in kinds
+        if found["kind"] in kinds and (page, found["kind"]) != (CONTRIBUTING, "sh")
     ]
 
 
@@ -53,7 +54,7 @@ def tool_file() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for page in PAGES:
+    for page in [*PAGES, CONTRIBUTING]:
         for found in FENCE.finditer(page.read_text(encoding="utf-8")):
             if found["file"]:
                 file = tmp_path / found["file"]

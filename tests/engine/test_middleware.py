@@ -21,7 +21,7 @@ from mcp_bridge import (
     ToolResult,
 )
 from mcp_bridge._contracts.errors import Denied
-from mcp_bridge._contracts.extension import CallNext
+from mcp_bridge._contracts.policy import CallNext
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge.middleware import Pipeline, Stage
@@ -157,7 +157,7 @@ async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_is_an_er
     registry = under([At(stage, redact)], entry_of(lambda data: {"n": 1}, output_schema={**NUMBER}))
     made = await dispatch(registry)
     assert made.code == "invalid_output"
-    assert "The tool did run, but the policy At changed its result." in made.error_text
+    assert "The tool did run, but the policy 'At' changed its result." in made.error_text
     assert "$.n: expected type integer" in made.error_text
     assert made.output == {"n": "[redacted]"}
     assert made.duration_ms is not None
@@ -175,7 +175,7 @@ async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> 
 
     policies = [At(Stage.DECIDE, leave), Spoils(Stage.DECIDE, spoil), At(Stage.DECIDE, leave), At(Stage.ADMIT, leave)]
     made = await dispatch(under([*policies], entry_of(lambda data: {"n": 1}, output_schema=NUMBER)))
-    assert "the policy Spoils changed its result" in made.error_text
+    assert "the policy 'Spoils' changed its result" in made.error_text
 
 
 @STAGES

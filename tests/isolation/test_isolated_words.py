@@ -14,9 +14,9 @@ from mcp_bridge import Answer, Form, Message
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from mcp_bridge._contracts.handlers import NeedsInput
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._isolation.codec import (
     WorkerError,

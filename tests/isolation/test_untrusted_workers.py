@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from mcp_bridge._contracts.errors import CallError, SourceError, ToolCrashed, ToolUnavailable
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._contracts.source import Offer, Source
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._isolation.conversation import WorkerCall
@@ -185,12 +185,10 @@ ODD_OFFERS: list[Any] = [
 
 @pytest.mark.parametrize("number", range(len(ODD_OFFERS)))
 async def test_an_odd_offer_takes_nothing_with_it(number: int) -> None:
-    class Inner:
-        name = "strange"
-
+    class Inner(Source):
         async def run(self, publish: Any) -> None: ...
 
-    source = IsolatedSource(Inner(), ORDER, IsolationOptions(workers=1))
+    source = IsolatedSource(Inner("strange"), ORDER, IsolationOptions(workers=1))
     source._pool = WorkerPool(
         ORDER,
         IsolationOptions(workers=1),

@@ -18,8 +18,7 @@ from jsonschema import Draft202012Validator
 
 from mcp_bridge import ToolEntry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source
 from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._server.tools.methods import ToolIndex
@@ -94,7 +93,7 @@ def test_the_first_thousand_problems_are_told_and_that_there_are_more() -> None:
 
 
 @dataclass
-class Offering:
+class Offering(Source):
     """A source of one tool with odd schemas, and a good one."""
 
     schema: Any

@@ -17,7 +17,7 @@ from mcp_types import ResourceTemplateReference
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
-from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.source import Publish, Source
 from mcp_bridge._engine.authoring import prompt, resource
 from mcp_bridge._json_schema.uri_templates import MAX_LENGTH, MAX_VARIABLES, check_template, check_uri
 from mcp_bridge.sources import Offer, ResourceEntry, ResourceTemplate
@@ -228,10 +228,8 @@ def nothing(data: Any) -> str:
     return "nothing"
 
 
-class Source:
+class MixedSource(Source):
     """Publishes entries that are made by hand, good ones and bad ones."""
-
-    name = "mixed"
 
     async def run(self, publish: Publish) -> None:
         publish(
@@ -251,7 +249,7 @@ PROBLEMS = [
 
 
 async def test_what_cannot_be_served_is_a_problem_and_the_rest_of_the_offer_is_published() -> None:
-    bridge = Bridge(sources=[AttachedSource(source=Source())])
+    bridge = Bridge(sources=[AttachedSource(source=MixedSource("mixed"))])
     async with bridge.run_sources():
         await bridge.wait_until_started()
         assert bridge.problems["mixed"] == PROBLEMS
@@ -262,7 +260,7 @@ async def test_what_cannot_be_served_is_a_problem_and_the_rest_of_the_offer_is_p
 
 async def test_clients_read_and_complete_what_is_left_of_the_offer() -> None:
     registry = ToolRegistry()
-    bridge = Bridge(registry, sources=[AttachedSource(source=Source())])
+    bridge = Bridge(registry, sources=[AttachedSource(source=MixedSource("mixed"))])
     async with bridge.run_sources():
         await bridge.wait_until_started()
         async with connect(registry) as client:

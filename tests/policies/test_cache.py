@@ -12,7 +12,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.registry import ToolRegistry
-from mcp_bridge._policies.cache import CacheOptions, CachePolicy
+from mcp_bridge._policies.cache import MAX_SIZE, CachePolicy
 from mcp_bridge.testing import connect
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
 
@@ -142,7 +142,7 @@ async def test_errors_are_not_kept(tmp_path: Path) -> None:
 
 
 async def test_a_reload_empties_the_cache(tmp_path: Path) -> None:
-    async with open_tools(tmp_path, TOOLS, "cache", reload=True) as bridge:
+    async with open_tools(tmp_path, TOOLS, "cache", watch=True) as bridge:
         await call(bridge, "look", key="a")
         changed = anyio.Event()
         bridge.registry.watch(changed.set)
@@ -157,14 +157,15 @@ async def dispatch(registry: ToolRegistry, key: str) -> Any:
     return (await registry.dispatch(ToolCall(id="1", name="look", arguments={"key": key}), RunningCall())).output
 
 
-def build_registry(clock: list[float], **options: Any) -> ToolRegistry:
+def build_registry(clock: list[float], size: int = MAX_SIZE, **options: Any) -> ToolRegistry:
     runs: list[str] = []
 
     def look(data: Any) -> str:
         runs.append(data["key"])
         return f"{data['key']} in run {len(runs)}" + "x" * 100
 
-    policy = CachePolicy(CacheOptions(**options), clock=lambda: clock[0])
+    policy = CachePolicy(**options)
+    policy._results = policy.make_results(lambda: clock[0], size)
     registry = ToolRegistry(pipeline=Pipeline([policy]))
     registry.register(ToolEntry("look", "Look.", look, annotations=READS))
     return registry

@@ -19,36 +19,38 @@ TOOL = '@tool\ndef one() -> str:\n    """One."""\n    return "one"'
 REQUIRED = {"audit": {"path": "trail.sqlite3"}, "rate_limit": {"limit": "1/day"}}
 """The options without which a policy cannot be built."""
 OWN = """
-from pydantic import BaseModel
-
 from mcp_bridge.middleware import Stage
-from mcp_bridge._contracts.errors import Denied
+from mcp_bridge.errors import Denied
+from mcp_bridge.policies import ToolPolicy
 
 
-class Options(BaseModel):
-    model_config = {"extra": "forbid"}
+class Objection(ToolPolicy):
     word: str = "no"
+    _text: str = ""
 
-    def build_policy(self, services):
-        return Objection(f"{self.word} from {services.name}")
-
-
-class Objection:
-    name, stage, is_passive, may_ask = "objection", Stage.DECIDE, True, False
-
-    def __init__(self, text):
-        self.text = text
+    def use_services(self, services):
+        self._text = f"{self.word} from {services.name}"
 
     def bind(self, entry):
         return self.object_to
 
     async def object_to(self, call, ctx, call_next):
-        raise Denied(self.text)
+        raise Denied(self._text)
 
 
-class NoPolicy(BaseModel):
-    def build_policy(self, services):
-        return 3
+class Closed:
+    stage = Stage.ADMIT
+
+    async def __call__(self, call, ctx, call_next):
+        raise Denied("closed")
+
+
+class Sized(Closed):
+    def __init__(self, size):
+        self.size = size
+
+
+closed = Closed()
 """
 
 
@@ -67,9 +69,10 @@ def build(folder: Path, *policy: Any) -> Any:
         ({"deny": ["a"]}, "policy[0].deny: expected options, found a list"),
         ({"deny": {"tool": "a"}}, "policy[0].deny.tool: unknown key 'tool', did you mean 'tools'?"),
         ({"deny": {"annotations": {"readOnly": True}}}, "policy[0].deny.annotations"),
-        ({"missing_module:Options": None}, "plugin 'missing_module:Options'"),
-        ({"json:JSONDecoder": None}, "'json:JSONDecoder' is not a model of options"),
-        ({"own_policies:NoPolicy": None}, "'own_policies:NoPolicy' builds int, which is not a policy"),
+        ({"missing_module:Name": None}, "plugin 'missing_module:Name'"),
+        ({"json:JSONDecoder": None}, "'json:JSONDecoder' is not a policy"),
+        ({"own_policies:Closed": {"a": 1}}, "'own_policies:Closed' has no options"),
+        ("own_policies:Sized", "'own_policies:Sized' cannot be made"),
     ],
 )
 def test_a_mistake_has_its_place_and_a_hint(
@@ -89,21 +92,28 @@ def write_own_policies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_policy_of_another_package_has_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_own_policies(tmp_path, monkeypatch)
-    async with open_tools(tmp_path, TOOL, {"own_policies:Options": {"word": "never"}}, name="demo") as bridge:
+    async with open_tools(tmp_path, TOOL, {"own_policies:Objection": {"word": "never"}}, name="demo") as bridge:
         assert (await call(bridge, "one")).error_text == "never from demo"
+
+
+@pytest.mark.parametrize("name", ["Closed", "closed"])
+async def test_middleware_is_a_policy_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    write_own_policies(tmp_path, monkeypatch)
+    async with open_tools(tmp_path, TOOL, f"own_policies:{name}") as bridge:
+        assert (await call(bridge, "one")).error_text == "closed"
 
 
 def test_policies_run_in_the_order_of_the_table_whatever_the_settings_say(tmp_path: Path) -> None:
     bridge = build(tmp_path, *({name: REQUIRED.get(name)} for name in reversed(POLICIES)))
-    names = [each.name for each in bridge.registry.pipeline.middleware]
+    names = [each.name for each in bridge.registry.pipeline.policies]
     assert names == [*POLICIES]
-    stages = [each.stage for each in bridge.registry.pipeline.middleware]
+    stages = [each.stage for each in bridge.registry.pipeline.policies]
     assert stages == sorted(stages)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_each_policy_of_the_table_is_a_policy(tmp_path: Path, name: str) -> None:
-    (policy,) = build(tmp_path, {name: REQUIRED.get(name)}).registry.pipeline.middleware
+    (policy,) = build(tmp_path, {name: REQUIRED.get(name)}).registry.pipeline.policies
     assert isinstance(policy, Policy)
     assert policy.name == name
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolError, ToolRegistry
-from mcp_bridge._contracts.extension import CallNext, Stage
+from mcp_bridge._contracts.policy import CallNext, Stage
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._protocol.peer.connection import Message

@@ -14,6 +14,7 @@ from mcp import MCPError
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, ToolResult, asgi_app
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._contracts.source import Source
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._server.redaction import SecretRedaction
 from mcp_bridge.questions import Link, Sampling
@@ -156,15 +157,13 @@ def test_the_token_and_the_keys_of_an_embedding_program_are_secrets() -> None:
 
 
 async def test_problems_of_sources_are_told_without_the_secret() -> None:
-    class Broken:
-        name = "broken"
-
+    class Broken(Source):
         async def run(self, publish: Any) -> None:
             raise RuntimeError(f"no connection with {SECRET}")
 
     from mcp_bridge._app.bridge import AttachedSource
 
-    bridge = Bridge(sources=[AttachedSource(source=Broken())])
+    bridge = Bridge(sources=[AttachedSource(source=Broken("broken"))])
     bridge.hide_secrets([SECRET])
     async with bridge.run_sources():
         with pytest.raises(Exception, match=r"no connection with \[secret\]"):

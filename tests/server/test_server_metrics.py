@@ -15,8 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_bridge import ToolError, ToolRegistry, tool
-from mcp_bridge._app.metrics import build_metrics
-from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._app.serve import build_metrics, to_bridge
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._runtime.redaction import Redactor

@@ -15,7 +15,7 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.content import Image, Text
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Source
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 from mcp_bridge._protocol.wire.client_names import to_client_name
@@ -314,14 +314,12 @@ async def test_without_the_setting_there_is_no_search() -> None:
 
 
 async def test_a_source_cannot_publish_a_tool_of_the_same_name() -> None:
-    class Source:
-        name = "mine"
-
+    class Fixed(Source):
         async def run(self, publish: Any) -> None:
             publish(Offer(tools=[make_tool("search_tools"), make_tool("other")]))
 
     listing = ToolListing(search=SearchPolicy(above=0))
-    bridge = Bridge(sources=[AttachedSource(Source())], identity=Identity(listing=listing))
+    bridge = Bridge(sources=[AttachedSource(Fixed("mine"))], identity=Identity(listing=listing))
     async with connect(bridge) as client:
         assert bridge.registry.list_names() == ["other"]
         assert [tool["name"] for tool in await search(client, "other")] == ["other"]

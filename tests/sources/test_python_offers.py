@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._sources.python import PythonSource
 from tests.kits.wire.speaking import offer_after_edit
 

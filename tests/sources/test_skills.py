@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.offer import Offer
-from mcp_bridge._sources.skills.source import SkillsSource
+from mcp_bridge._contracts.source import Offer, SourceContext
+from mcp_bridge._sources.skills import SkillsOptions, SkillsSource
 from tests.kits.survival.survival_kit import PATIENCE, Way, live
 
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -32,7 +32,7 @@ def write_skill(folder: Path, name: str, text: str = FRONTMATTER) -> Path:
 
 def offer_of(folder: Path) -> Offer:
     offers: list[Offer] = []
-    anyio.run(SkillsSource("skills", folder).run, offers.append)
+    anyio.run(SkillsSource("skills", SkillsOptions(path=str(folder)), SourceContext()).run, offers.append)
     return offers[0]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mcp_bridge import ToolEntry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._contracts.source import Source
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.sources import Offer
 from tests.kits.protocol.protocol_manifest import proves
@@ -81,14 +82,12 @@ async def test_an_authors_unknown_dialect_is_reported_and_not_published(tmp_path
 
 @proves("base/schema-unknown-dialect")
 async def test_an_unknown_dialect_of_a_third_party_is_reported_and_left_out() -> None:
-    class Source:
-        name = "strange"
-
+    class Fixed(Source):
         async def run(self, publish: Any) -> None:
             schema = {"$schema": "https://example.com/dialect", "type": "object"}
             publish(Offer(tools=[ToolEntry("strange", "Has one.", lambda data: 1, schema)]))
 
-    bridge = Bridge(sources=[AttachedSource(source=Source())])
+    bridge = Bridge(sources=[AttachedSource(source=Fixed("strange"))])
     async with bridge.run_sources():
         await bridge.wait_until_started()
         (entry,) = bridge.registry.list()

@@ -12,7 +12,7 @@ from mcp_types import TextContent
 from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.status import STATUS_URI
-from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.source import Publish, Source
 from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
 from tests.kits.upstream.trust_kit import ScriptedGateway, call_tool, describe_tool, list_tools
@@ -81,13 +81,11 @@ async def test_an_enum_that_is_too_long_is_left_out(tmp_path: Path) -> None:
 async def test_a_schema_of_any_third_party_is_repaired() -> None:
     """Modules of Amplifier, providers of Xaibo and tools of frameworks are published in the same way."""
 
-    class Plugin:
-        name = "plugin"
-
+    class Plugin(Source):
         async def run(self, publish: Publish) -> None:
             publish(Offer(tools=[entry_of(lambda data: "done", "edit", input_schema=LEFT_OUT["any character"])]))
 
-    bridge = Bridge(ToolRegistry(), [AttachedSource(Plugin())])
+    bridge = Bridge(ToolRegistry(), [AttachedSource(Plugin("plugin"))])
     async with connect(bridge) as client:
         result = await client.call_tool("edit", {"a": "b"})
     assert result.content == [TextContent(type="text", text="done")]

@@ -13,6 +13,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from mcp_bridge._contracts.source import SourceServices
 from tests.kits.processes.processes_kit import a_token, carrying, command, is_gone
 from tests.kits.upstream.upstream_kit import (
     Json,
@@ -53,7 +54,7 @@ async def test_servers_take_turns_to_start_and_slow_ones_do_not_hold_the_others(
     slow, fast = build_source(write_command("never reads"), tmp_path), build_source(write_command(), tmp_path)
     turns = anyio.CapacityLimiter(1)
     for source in (slow, fast):
-        source.limit_starts(turns)
+        source.attach(SourceServices(starts=turns))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(slow.run, lambda offer: None)
         while not turns.borrowed_tokens:  # noqa: ASYNC110 - a limiter has no event

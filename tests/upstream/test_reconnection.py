@@ -11,10 +11,10 @@ import pytest
 import trio.testing
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._contracts.source_status import SourceState
+from mcp_bridge._contracts.source import Offer, SourceContext, SourceState
 from mcp_bridge._protocol.peer.connection import Message
+from mcp_bridge._sources.upstream.options import UpstreamOptions
 from mcp_bridge._sources.upstream.source import UpstreamSource
 from mcp_bridge._upstream.messages import Receiver
 
@@ -72,7 +72,8 @@ class FakeServer:
 @asynccontextmanager
 async def run_source(server: FakeServer) -> AsyncIterator[tuple[UpstreamSource, list[Offer]]]:
     """Run the source of a server; yield it, and what it publishes."""
-    source, offers = UpstreamSource("server", server), list[Offer]()
+    source, offers = UpstreamSource("server", UpstreamOptions(command="unused"), SourceContext()), list[Offer]()
+    source._address = server
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(source.run, offers.append)
         yield source, offers

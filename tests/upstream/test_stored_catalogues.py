@@ -14,8 +14,7 @@ from redis.asyncio import Redis
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.factory import build_from_settings
-from mcp_bridge._contracts.extension import Publish, StartTurns
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceState, SourceStatus
 from mcp_bridge._runtime.state_folder import get_state_folder
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
@@ -68,19 +67,14 @@ class SwitchedGateway(ScriptedGateway):
         self.switch.unlink()
 
 
-class RestoredSource:
+class RestoredSource(Source):
     """A source whose stored catalogue is published when a test permits it, and whose server never connects."""
 
     def __init__(self, name: str, *, error: Exception | None = None) -> None:
-        self.name = name
+        super().__init__(name)
+        self.status = SourceStatus(state=SourceState.STARTING, since=0)
         self.stored, self.runs = anyio.Event(), anyio.Event()
         self._error = error
-
-    def limit_starts(self, turns: StartTurns) -> None:
-        """Do nothing: no server starts."""
-
-    def request_attempt(self) -> None:
-        """Do nothing."""
 
     async def restore(self, publish: Publish) -> None:
         """Publish an offer, or fail."""

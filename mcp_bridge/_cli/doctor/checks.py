@@ -17,7 +17,7 @@ from mcp_bridge._cli.doctor.server_states import NOT_CONNECTED, check_servers
 from mcp_bridge._cli.output import format_count
 from mcp_bridge._cli.target import is_settings
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._contracts.source_status import STILL_STARTING
+from mcp_bridge._contracts.source import STILL_STARTING
 from mcp_bridge._desktop.client import ServerLaunch
 from mcp_bridge._desktop.servers import find_settings_argument, is_bridge_command
 from mcp_bridge._upstream.trust.screening import SCREENING_NOTES

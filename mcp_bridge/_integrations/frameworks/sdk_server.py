@@ -15,11 +15,11 @@ from mcp_bridge._contracts.content import Content, EmbeddedResource, Message, Te
 from mcp_bridge._contracts.errors import MissingCapability, PromptNotFound, ResourceNotFound
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.frameworks.common import Json, is_a, make_failure
 from mcp_bridge._integrations.frameworks.sdk_calls import (

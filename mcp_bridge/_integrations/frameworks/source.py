@@ -4,42 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, describe_unknown, remove_duplicates
 from mcp_bridge._integrations.frameworks.references import is_factory, made_by
-from mcp_bridge._integrations.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
+from mcp_bridge._integrations.frameworks.toolboxes import OpenToolboxes, publish_toolboxes
 from mcp_bridge._runtime.python_import import import_attribute
 from mcp_bridge._runtime.source_files import find_source_files
 from mcp_bridge._runtime.third_party import describe_error
+from mcp_bridge._settings.sections import SettingsModel
+from mcp_bridge._settings.values import Duration
 
 
-class FrameworkSource:
-    """Tools of LangChain, pydantic-ai, FastMCP and others, without changes to them.
+class FrameworkOptions(SettingsModel):
+    """Tools of other Python frameworks, such as LangChain, pydantic-ai and FastMCP, and of UTCP manuals."""
 
-    Args:
-        objects: References as `module:attribute`, importable from `directory`, to tools, sets of tools, lists of
-            either, and functions without arguments that make one of these.
-        utcp: Files of UTCP manuals.
-        start_timeout: Seconds that an object may take to be made, or opened and listed; None means no limit.
-    """
+    objects: tuple[str, ...] = Field(
+        default=(),
+        description="Objects as `module:attribute`, importable from the folder of the settings file: a tool, a set of "
+        "tools, a list of these, or a function without parameters that returns one of these.",
+    )
+    utcp: tuple[str, ...] = Field(
+        default=(), description="Files of UTCP manuals. Relative paths start at the folder of the settings file."
+    )
+    start_timeout: Duration = Field(
+        default=30.0,
+        description="How long creating, opening or listing an object may take.",
+    )
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        objects: Sequence[str] = (),
-        utcp: Sequence[Path] = (),
-        directory: Path | None = None,
-        start_timeout: float | None = OPEN_TIMEOUT,
-    ) -> None:
-        self.name = name
-        self._objects = tuple(objects)
-        self._utcp = tuple(utcp)
-        self._directory = (directory or Path.cwd()).resolve()
-        self._open_timeout = start_timeout
+    @model_validator(mode="after")
+    def _check_not_empty(self) -> Self:
+        if not self.objects and not self.utcp:
+            raise ValueError("give objects, utcp, or both")
+        return self
+
+
+class FrameworkSource(Source):
+    """Tools of LangChain, pydantic-ai, FastMCP and others, without changes to them."""
+
+    Options = FrameworkOptions
+    describes_server = True
+    options: FrameworkOptions
+
+    def __init__(self, name: str, options: FrameworkOptions, context: SourceContext) -> None:
+        super().__init__(name, options, context)
+        self._directory = context.directory.resolve()
+        self._utcp = [(self._directory / Path(path).expanduser()).resolve() for path in options.utcp]
+
+    @classmethod
+    def choose_name(cls, options: FrameworkOptions) -> str:
+        return "framework"
 
     async def run(self, publish: Publish) -> None:
         """Publish the tools, and again after every change. Raises SourceError if there are none."""
@@ -50,16 +68,16 @@ class FrameworkSource:
             problems = [*discovered.problems, *opened.problems, *duplicates]
             return opened.add_to(Offer(tools=tools, problems=problems))
 
-        await publish_toolboxes(discovered.toolboxes, self._open_timeout, make_offer, publish)
+        await publish_toolboxes(discovered.toolboxes, self.options.start_timeout, make_offer, publish)
 
     def list_files(self) -> Sequence[Path]:
         """Return the manuals, and the files of the objects' modules in the folder of the settings."""
-        modules = [reference.partition(":")[0].partition(".")[0] for reference in self._objects]
+        modules = [reference.partition(":")[0].partition(".")[0] for reference in self.options.objects]
         return [*find_source_files(self._directory, modules=modules), *(path for path in self._utcp if path.exists())]
 
     async def _discover(self) -> DiscoveredTools:
         discovered = DiscoveredTools()
-        for reference in self._objects:
+        for reference in self.options.objects:
             try:
                 await self._add_object(discovered, reference)
             except SourceError as error:
@@ -74,7 +92,7 @@ class FrameworkSource:
         if discovered.add(reference, thing):
             return
         if is_factory(thing):
-            thing = await made_by(thing, reference, self._open_timeout)
+            thing = await made_by(thing, reference, self.options.start_timeout)
             if discovered.add(reference, thing):
                 return
             reference = f"{reference}()"

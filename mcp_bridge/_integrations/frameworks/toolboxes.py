@@ -14,8 +14,7 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._settings import Duration, OptionalSandbox, SettingsModel, Whole
-from mcp_bridge._sources.command.outputs import CommandOutput
+from mcp_bridge._settings import Duration, OptionalSandbox, SettingsModel
+from mcp_bridge._sources.command.outputs import OutputSettings
 from mcp_bridge._sources.command.parameters import CommandParameters, check_use, find_dotted_paths, parse_parameters
-from mcp_bridge._sources.command.source import CommandSource
 from mcp_bridge._sources.command.template import (
     ArgumentTemplate,
     Placeholder,
@@ -31,7 +27,7 @@ def _check_command(value: Any) -> Any:
     return value
 
 
-class CommandToolSettings(SettingsModel):
+class CommandToolSettings(OutputSettings):
     """A command that is a tool."""
 
     command: Annotated[str | list[Any], BeforeValidator(_check_command)] = Field(
@@ -60,24 +56,7 @@ class CommandToolSettings(SettingsModel):
         description="The working directory, relative to `root` and inside of it. It can have placeholders.",
     )
     stdin: str | None = Field(default=None, description="The standard input, with placeholders. Default: none.")
-    output: str = Field(
-        default="text",
-        pattern=r"^(text|json|json_lines|[a-z]+/[\w.+-]+)$",
-        description="The format of the output: `text`, `json`, `json_lines` (one value on each line), or a media type "
-        "such as `image/png`.",
-    )
     output_schema: dict[str, Any] = Field(default={}, description="The JSON Schema of `json` output.")
-    stderr: Literal["error", "output"] = Field(
-        default="error",
-        description="`error`: the errors of calls have the end of stderr. `output`: stderr is part of the output.",
-    )
-    files: tuple[str, ...] = Field(
-        default=(), description="Files that the program writes, relative to `cwd`, which are added to the result."
-    )
-    exit_codes: tuple[Whole, ...] = Field(default=(0,), min_length=1, description="The exit codes that mean success.")
-    errors: dict[int, str] = Field(
-        default={}, description="The text of the error for an exit code, instead of what the program printed."
-    )
     stream: Literal["none", "progress", "log"] = Field(
         default="none",
         description="`progress` or `log`: send each line as a progress or log message while the program runs.",
@@ -86,18 +65,22 @@ class CommandToolSettings(SettingsModel):
 
     _template: ArgumentTemplate = PrivateAttr()
     _parameters: CommandParameters = PrivateAttr()
+    _directory: Word = PrivateAttr()
+    _input: Word | None = PrivateAttr()
 
     @model_validator(mode="after")
     def _parse_parts(self) -> Self:
         self._template = parse_template(self.command)
+        self._directory = parse_word(self.cwd)
+        self._input = None if self.stdin is None else parse_word(self.stdin)
         others = {
             piece.name
-            for word in (self.directory, self.input or ())
+            for word in (self._directory, self._input or ())
             for piece in word
             if isinstance(piece, Placeholder)
         }
         parameters = parse_parameters(self.parameters, self._template.required | others)
-        dotted = find_dotted_paths([*self._template.words, self.directory, self.input or ()], parameters.paths)
+        dotted = find_dotted_paths([*self._template.words, self._directory, self._input or ()], parameters.paths)
         self._parameters = replace(parameters, dotted_paths=dotted)
         check_use(self._parameters, self._template, others)
         if unknown := sorted({*self.allow_dash} - self._parameters.properties.keys()):
@@ -108,36 +91,20 @@ class CommandToolSettings(SettingsModel):
             raise ValueError(f"errors: {successful[0]} is an exit code that means success")
         return self
 
-    @property
-    def directory(self) -> Word:
-        """The working directory as a template."""
-        return parse_word(self.cwd)
-
-    @property
-    def input(self) -> Word | None:
-        """The standard input as a template."""
-        return None if self.stdin is None else parse_word(self.stdin)
-
     def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
         """Build the tool and its handler, which has yet to find its program."""
-        words = [*self._template.words, self.input or ()]
+        words = [*self._template.words, self._input or ()]
         handler = CommandTool(
             program=self._template.program,
             template=self._template,
             parameters=self._parameters,
             separators={path: find_separators(words, path) for path in self._parameters.paths},
-            directory=self.directory,
-            stdin=self.input,
+            directory=self._directory,
+            stdin=self._input,
             allow_dash=frozenset(self.allow_dash),
             streaming=self.stream,
             system=system,
-            output=CommandOutput(
-                format=self.output,
-                exit_codes=self.exit_codes,
-                errors=self.errors,
-                files=self.files,
-                joins_stderr=self.stderr == "output",
-            ),
+            output=self,
         )
         schema, annotations = dict(self._parameters.schema), dict(self.annotations)
         entry = ToolEntry(name, self.description, handler, schema, self.output_schema, list(self.tags))
@@ -166,19 +133,3 @@ class CommandOptions(SettingsModel):
         description="`bubblewrap`: the programs can read only the system, themselves and `root`, and have no network. "
         "A mapping allows more.",
     )
-
-    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
-        """Build the source. `watch` has no effect: the settings do not change while the server runs."""
-        root = (directory / Path(self.root).expanduser()).resolve()
-        system = CommandSystem(
-            root=root, env=self.env, sandbox=self.sandbox.to_options(directory) if self.sandbox is not None else None
-        )
-        tools = [settings.build_command(tool, system) for tool, settings in self.tools.items()]
-        return CommandSource(name, tools, system, folder=directory)
-
-    def list_timeouts(self) -> Mapping[str, float]:
-        """Return the time limits of tools that have their own, in seconds."""
-        return {name: tool.timeout for name, tool in self.tools.items() if tool.timeout is not None}
-
-    def default_name(self) -> str:
-        return "commands"

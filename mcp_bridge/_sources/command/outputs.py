@@ -7,56 +7,62 @@ import mimetypes
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
+
+from pydantic import Field
 
 from mcp_bridge._contracts.content import Content, EmbeddedResource, Text
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
 from mcp_bridge._protocol.wire.values import from_bytes
+from mcp_bridge._settings.sections import SettingsModel
+from mcp_bridge._settings.values import Whole
 from mcp_bridge._sources.command.program import EXIT_NOT_EXECUTED, ProgramExit
 
 EXIT_CODE = "mcp-bridge/exit_code"
 """The key in `_meta` for the exit code of a program."""
 TEXT, JSON, JSON_LINES = "text", "json", "json_lines"
+MAX_OUTPUT = 16 * 1024 * 1024
+"""The maximum number of bytes of output, and of all files. A program that prints more is stopped."""
 _TAIL = 4000
 """The maximum number of characters of stderr, and of the output, in an error."""
 _START = 200
 """The maximum number of bytes of output that is not JSON in an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOutput:
-    """How the output of a command becomes a result.
+class OutputSettings(SettingsModel):
+    """How the output of a command becomes a result."""
 
-    Attributes:
-        format: `text`, `json`, `json_lines`, or the media type of binary output.
-        exit_codes: The codes that mean success.
-        errors: The text of the error for a code, instead of what the program has printed.
-        files: Files that the program has written, relative to its working directory.
-        limit: The most bytes of output, and of all files.
-        joins_stderr: Whether stderr is a part of the output.
-    """
-
-    format: str = TEXT
-    exit_codes: Sequence[int] = (0,)
-    errors: Mapping[int, str] = field(default_factory=dict)
-    files: Sequence[str] = ()
-    limit: int = 16 * 1024 * 1024
-    joins_stderr: bool = False
+    output: str = Field(
+        default=TEXT,
+        pattern=r"^(text|json|json_lines|[a-z]+/[\w.+-]+)$",
+        description="The format of the output: `text`, `json`, `json_lines` (one value on each line), or a media type "
+        "such as `image/png`.",
+    )
+    stderr: Literal["error", "output"] = Field(
+        default="error",
+        description="`error`: the errors of calls have the end of stderr. `output`: stderr is part of the output.",
+    )
+    files: tuple[str, ...] = Field(
+        default=(), description="Files that the program writes, relative to `cwd`, which are added to the result."
+    )
+    exit_codes: tuple[Whole, ...] = Field(default=(0,), min_length=1, description="The exit codes that mean success.")
+    errors: dict[int, str] = Field(
+        default={}, description="The text of the error for an exit code, instead of what the program printed."
+    )
 
     @property
     def is_text(self) -> bool:
-        return self.format == TEXT
+        return self.output == TEXT
 
     def build_result(self, ended: ProgramExit, label: str, directory: Path, root: Path) -> ToolResult:
         """Build the result of a program that has ended. `root` is the folder that its files have to be in."""
         meta = {EXIT_CODE: ended.code}
         if ended.code not in self.exit_codes:
             return _make_failed_result(self._describe_failure(ended, label), meta)
-        if self.format in (JSON, JSON_LINES) and has_too_many_values(ended.output):
+        if self.output in (JSON, JSON_LINES) and has_too_many_values(ended.output):
             text = f"The program '{label}' has succeeded, but its output has more than {MAX_VALUES} values."
             return ToolResult(success=False, error=text, code="result_too_large", meta=meta)
         try:
@@ -68,7 +74,7 @@ class CommandOutput:
         content = [output] if isinstance(output, Content) else []
         if self.files:
             try:
-                files = _read_files(self.files, directory, root, self.limit, label)
+                files = _read_files(self.files, directory, root, MAX_OUTPUT, label)
             except (OSError, ValueError) as error:
                 problem = error.strerror if isinstance(error, OSError) else error
                 return _make_failed_result(
@@ -81,13 +87,13 @@ class CommandOutput:
         return ToolResult(success=True, output=output, meta=meta or None)
 
     def _read_output(self, data: bytes, label: str) -> Any:
-        if self.format == TEXT:
+        if self.output == TEXT:
             return data.decode(errors="replace").removesuffix("\n")
-        if self.format == JSON:
+        if self.output == JSON:
             return _parse_json(data.decode(errors="replace"))
-        if self.format == JSON_LINES:
+        if self.output == JSON_LINES:
             return [_parse_json(line) for line in data.decode(errors="replace").split("\n") if line.strip()]
-        return make_content(data, self.format, f"command://{quote(label)}/output")
+        return make_content(data, self.output, f"command://{quote(label)}/output")
 
     def _describe_failure(self, ended: ProgramExit, label: str) -> str:
         if ended.code in self.errors:
@@ -96,7 +102,7 @@ class CommandOutput:
             return f"The program '{label}' could not be executed (exit code {EXIT_NOT_EXECUTED})."
         how = f"exit code {ended.code}" if ended.code >= 0 else f"signal {_name_signal(-ended.code)}"
         stderr = _take_tail(ended.stderr)
-        output = _take_tail(ended.output) if self.format == TEXT or not stderr else ""
+        output = _take_tail(ended.output) if self.output == TEXT or not stderr else ""
         return "\n".join(part for part in (f"The program '{label}' ended with {how}.", stderr, output) if part)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,36 +12,38 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
-from mcp_bridge._contracts.tool import ToolEntry
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._json_schema.schema_checks import find_schema_problems
 from mcp_bridge._runtime import process_group, sandbox
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from mcp_bridge._runtime.tasks import own_tasks
-from mcp_bridge._sources.command.tool import SANDBOX_MEMORY, CommandSystem, CommandTool
+from mcp_bridge._sources.command.options import CommandOptions
+from mcp_bridge._sources.command.tool import SANDBOX_MEMORY, CommandSystem
 from mcp_bridge._upstream.trust.credentials import has_reference, read_credential
 
 
-class CommandSource:
+class CommandSource(Source):
     """Publishes commands whose programs can be run. Programs end with the source.
 
-    `system` is what the commands share; its environment may refer to credentials, which are read when the source
-    starts. `folder` is that of the settings, where relative paths of programs start.
+    The environment of the programs may refer to credentials, which are read when the source starts. Relative paths of
+    programs start at the folder of the settings.
     """
 
-    def __init__(
-        self, name: str, tools: Sequence[tuple[ToolEntry, CommandTool]], system: CommandSystem, *, folder: Path
-    ) -> None:
-        self.name = name
-        self._tools = tools
-        self._system = system
-        self._folder = folder
-        self._add_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
+    Options = CommandOptions
+    reads_secrets = True
 
-    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
-        """Call `add_secrets` with the credentials in the environment of the programs."""
-        self._add_secrets = add_secrets
+    def __init__(self, name: str, options: CommandOptions, context: SourceContext) -> None:
+        super().__init__(name, options, context)
+        directory = context.directory
+        root = (directory / Path(options.root).expanduser()).resolve()
+        sandboxed = options.sandbox.to_options(directory) if options.sandbox is not None else None
+        self._system = CommandSystem(root=root, env=options.env, sandbox=sandboxed)
+        self._tools = [settings.build_command(tool, self._system) for tool, settings in options.tools.items()]
+        self.timeouts = {name: tool.timeout for name, tool in options.tools.items() if tool.timeout is not None}
+
+    @classmethod
+    def choose_name(cls, options: CommandOptions) -> str:
+        return "commands"
 
     async def run(self, publish: Publish) -> None:
         """Publish the tools, and run their programs until cancelled.
@@ -73,7 +75,7 @@ class CommandSource:
             for name, value in given.items()
             if has_reference(value)
         }
-        self._add_secrets([one.secret for one in credentials.values()])
+        self.services.hide_secrets([one.secret for one in credentials.values()])
         own = {**given, **{name: one.value for name, one in credentials.items()}}
         return process_group.build_environment("LOGNAME", "SHELL") | own
 
@@ -83,7 +85,7 @@ class CommandSource:
         for entry, tool in self._tools:
             problems += find_schema_problems(entry)
             program = tool.program
-            path = self._folder / Path(program).expanduser() if "/" in program else None
+            path = self.context.directory / Path(program).expanduser() if "/" in program else None
             place = shutil.which(str(path) if path is not None else program, path=search_path)
             if place is not None:
                 found[entry.name] = os.path.abspath(place)

@@ -18,7 +18,7 @@ from mcp_bridge._runtime import sandbox
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from mcp_bridge._runtime.tasks import TaskOwner
 from mcp_bridge._runtime.token_bucket import TokenBucket
-from mcp_bridge._sources.command.outputs import CommandOutput
+from mcp_bridge._sources.command.outputs import MAX_OUTPUT, OutputSettings
 from mcp_bridge._sources.command.parameters import CommandParameters
 from mcp_bridge._sources.command.program import ProgramOrder, ProgramRun
 from mcp_bridge._sources.command.template import ArgumentTemplate, Word, fill_word, select_given
@@ -57,7 +57,7 @@ class CommandTool(PlanningHandler):
     directory: Word
     stdin: Word | None
     allow_dash: Set[str]
-    output: CommandOutput
+    output: OutputSettings
     streaming: Streaming
     system: CommandSystem
 
@@ -119,8 +119,8 @@ class CommandTool(PlanningHandler):
             env=self.system.env,
             directory=directory,
             stdin=None if self.stdin is None else "".join(fill_word(self.stdin, values)),
-            limit=self.output.limit,
-            joins_stderr=self.output.joins_stderr,
+            limit=MAX_OUTPUT,
+            joins_stderr=self.output.stderr == "output",
             streams_output=self.streaming != "none" and self.output.is_text,
             streams_stderr=self.streaming != "none",
         )

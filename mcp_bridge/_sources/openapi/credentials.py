@@ -18,9 +18,11 @@ from urllib.parse import quote, urlencode
 import anyio
 import orjson
 from anyio import to_thread
+from pydantic import Field
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._runtime.http_client.requests import is_header_value
+from mcp_bridge._settings.sections import SettingsModel
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge._upstream.trust.credentials import Credential, has_reference, read_credential
 
@@ -30,16 +32,16 @@ DEFAULT_LIFETIME = 300.0
 """Seconds for which a token is used whose lifetime the server does not say."""
 
 
-class SecretSettings(NamedTuple):
-    """The credentials for one security scheme: a `value`, or a user with a password, or a client with a secret."""
+class SecretSettings(SettingsModel):
+    """The credentials for a security scheme of the document. Values can be references, such as `env:NAME`."""
 
-    value: str = ""
-    username: str = ""
-    password: str = ""
-    client_id: str = ""
-    client_secret: str = ""
-    scopes: tuple[str, ...] = ()
-    token_url: str = ""
+    value: str = Field(default="", description="The API key or the token. Text instead of a mapping is this value.")
+    username: str = Field(default="", description="The user of HTTP basic authentication.")
+    password: str = Field(default="", description="The password of this user.")
+    client_id: str = Field(default="", description="The client that fetches tokens (OAuth 2.0 client credentials).")
+    client_secret: str = Field(default="", description="The secret of this client.")
+    scopes: tuple[str, ...] = Field(default=(), description="The scopes of these tokens.")
+    token_url: str = Field(default="", description="Where tokens are fetched. Default: the URL in the document.")
 
 
 class RequestSecrets(NamedTuple):

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from pydantic import Field, model_validator
+
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._settings.sections import SettingsModel
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
 from mcp_bridge._sources.openapi.parameters import Parameter
 
@@ -44,13 +47,22 @@ _MEDIA_ORDER = (
 """The media types of bodies, the most suitable one for models first."""
 
 
-class OperationRule(NamedTuple):
-    """Selects operations that match all given patterns (`*`, `?`)."""
+_PATTERN = " A pattern (`*`, `?`)."
 
-    operation_id: str | None = None
-    tag: str | None = None
-    path: str | None = None
-    method: str | None = None
+
+class OperationRule(SettingsModel):
+    """Operations that match all of these patterns."""
+
+    operation_id: str | None = Field(default=None, description=f"The `operationId`.{_PATTERN}")
+    tag: str | None = Field(default=None, description=f"A tag of the operation.{_PATTERN}")
+    path: str | None = Field(default=None, description=f"The path, such as `/users/*`.{_PATTERN}")
+    method: str | None = Field(default=None, description=f"The method, such as `get`.{_PATTERN}")
+
+    @model_validator(mode="after")
+    def _check_any(self) -> OperationRule:
+        if not self.model_fields_set:
+            raise ValueError("give operation_id, tag, path or method")
+        return self
 
     def matches(self, operation: Operation) -> bool:
         """Whether an operation matches."""

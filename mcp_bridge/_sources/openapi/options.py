@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._runtime.http_client.addresses import parse_networks
 from mcp_bridge._settings import SettingsModel
 from mcp_bridge._sources.openapi.credentials import SecretSettings
 from mcp_bridge._sources.openapi.operations import OperationRule
-from mcp_bridge._sources.openapi.servers import ServerChoice, check_url
-from mcp_bridge._sources.openapi.source import ApiOptions, OpenApiSource
-
-_PATTERN = " A pattern (`*`, `?`)."
+from mcp_bridge._sources.openapi.servers import check_url
 
 
 def _parse_secret(value: Any) -> Any:
@@ -46,36 +41,6 @@ def _check_networks(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-class OperationRuleOptions(SettingsModel):
-    """Operations that match all of these patterns."""
-
-    operation_id: str | None = Field(default=None, description=f"The `operationId`.{_PATTERN}")
-    tag: str | None = Field(default=None, description=f"A tag of the operation.{_PATTERN}")
-    path: str | None = Field(default=None, description=f"The path, such as `/users/*`.{_PATTERN}")
-    method: str | None = Field(default=None, description=f"The method, such as `get`.{_PATTERN}")
-
-    @model_validator(mode="after")
-    def _check_any(self) -> OperationRuleOptions:
-        if not self.model_fields_set:
-            raise ValueError("give operation_id, tag, path or method")
-        return self
-
-    def to_rule(self) -> OperationRule:
-        return OperationRule(self.operation_id, self.tag, self.path, self.method)
-
-
-class SecretOptions(SettingsModel):
-    """The credentials for a security scheme of the document. Values can be references, such as `env:NAME`."""
-
-    value: str = Field(default="", description="The API key or the token. Text instead of a mapping is this value.")
-    username: str = Field(default="", description="The user of HTTP basic authentication.")
-    password: str = Field(default="", description="The password of this user.")
-    client_id: str = Field(default="", description="The client that fetches tokens (OAuth 2.0 client credentials).")
-    client_secret: str = Field(default="", description="The secret of this client.")
-    scopes: tuple[str, ...] = Field(default=(), description="The scopes of these tokens.")
-    token_url: str = Field(default="", description="Where tokens are fetched. Default: the URL in the document.")
-
-
 class OpenApiOptions(SettingsModel):
     """An HTTP API with an OpenAPI document: each operation is a tool."""
 
@@ -84,18 +49,18 @@ class OpenApiOptions(SettingsModel):
         description="The OpenAPI document, 3.0 or 3.1, as JSON or YAML. Relative paths start at the folder of the "
         "settings file. `mcp-bridge import openapi` fetches one from a URL.",
     )
-    operations: tuple[OperationRuleOptions, ...] = Field(
+    operations: tuple[OperationRule, ...] = Field(
         default=(),
         description="Publish only operations that match at least one of these rules: mappings with the patterns "
         "`operation_id`, `tag`, `path` and `method`, all of which must match. Default: all operations.",
     )
-    exclude_operations: tuple[OperationRuleOptions, ...] = Field(
+    exclude_operations: tuple[OperationRule, ...] = Field(
         default=(), description="Do not publish operations that match one of these rules."
     )
     server: Annotated[str, AfterValidator(_check_server)] | None = Field(
         default=None, description="The URL of the API, instead of the servers in the document."
     )
-    auth: dict[str, Annotated[SecretOptions, BeforeValidator(_parse_secret)]] = Field(
+    auth: dict[str, Annotated[SecretSettings, BeforeValidator(_parse_secret)]] = Field(
         default={},
         description="Credentials by the names of the document's security schemes: a reference such as `env:NAME`, or a "
         "mapping with `username` and `password`, or with `client_id`, `client_secret`, `scopes` and `token_url`.",
@@ -115,18 +80,3 @@ class OpenApiOptions(SettingsModel):
         description="Whether tools have output schemas, with the types of values. A response that differs is a result "
         "with a note.",
     )
-
-    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
-        options = ApiOptions(
-            operations=[one.to_rule() for one in self.operations],
-            exclude_operations=[one.to_rule() for one in self.exclude_operations],
-            servers=ServerChoice(self.server or ""),
-            auth={scheme: SecretSettings(**one.model_dump()) for scheme, one in self.auth.items()},
-            headers=self.headers,
-            networks=parse_networks(self.allow_addresses),
-            output_schemas=self.output_schemas,
-        )
-        return OpenApiSource(name, (directory / Path(self.document).expanduser()).resolve(), options, watch=watch)
-
-    def default_name(self) -> str:
-        return Path(self.document).stem

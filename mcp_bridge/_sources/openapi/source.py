@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,58 +11,47 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._json_schema.schema_checks import repair_tools
 from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpClientError, HttpResponse
-from mcp_bridge._sources.openapi.credentials import ApiCredentials, SecretSettings
+from mcp_bridge._sources.openapi.credentials import ApiCredentials
 from mcp_bridge._sources.openapi.document import read_document
-from mcp_bridge._sources.openapi.operations import OperationRule, find_operations, name_operations
+from mcp_bridge._sources.openapi.operations import find_operations, name_operations
+from mcp_bridge._sources.openapi.options import OpenApiOptions
 from mcp_bridge._sources.openapi.servers import ServerChoice
 from mcp_bridge._sources.openapi.tools import ToolBuilder
 
 if TYPE_CHECKING:
-    from mcp_bridge._runtime.http_client.addresses import Network
     from mcp_bridge._runtime.http_client.client import HttpClient
 
 logger = logging.getLogger("mcp_bridge.sources.openapi")
 
 MAX_TOOLS = 5_000
+MAX_RESPONSE = 10 * 2**20
+"""The maximum number of bytes of a response."""
 MAX_NAMED = 5
 """The maximum number of operations that a message names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiOptions:
-    """How an API is used. `networks` are those that may be connected to in addition to public addresses."""
-
-    operations: Sequence[OperationRule] = ()
-    exclude_operations: Sequence[OperationRule] = ()
-    servers: ServerChoice = field(default_factory=ServerChoice)
-    auth: Mapping[str, SecretSettings] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    networks: tuple[Network, ...] = ()
-    output_schemas: bool = True
-    max_response: int = 10 * 2**20
-
-
-class OpenApiSource:
+class OpenApiSource(Source):
     """The operations of the API that a document describes. With `watch`, the document is read again after an edit."""
 
-    def __init__(self, name: str, path: Path, options: ApiOptions, *, watch: bool = False) -> None:
-        self.name = name
-        self._path = path
-        self._options = options
-        self._watch = watch
+    Options = OpenApiOptions
+    reads_secrets = True
+    options: OpenApiOptions
+
+    def __init__(self, name: str, options: OpenApiOptions, context: SourceContext) -> None:
+        super().__init__(name, options, context)
+        self._path = (context.directory / Path(options.document).expanduser()).resolve()
         self._client: HttpClient | None = None
         self._is_closed = False
         self._opening = anyio.Lock()
-        self._add_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
 
-    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
-        """Call `add_secrets` with the credentials of the API before they are used."""
-        self._add_secrets = add_secrets
+    @classmethod
+    def choose_name(cls, options: OpenApiOptions) -> str:
+        """Return the name of the document."""
+        return Path(options.document).stem
 
     def list_files(self) -> Sequence[Path]:
         """Return the document if it exists."""
@@ -73,7 +61,7 @@ class OpenApiSource:
         """Publish the operations. Raises SourceError for a document or a credential that cannot be read."""
         try:
             publish(await self._load_offer())
-            if self._watch:
+            if self.context.watch:
                 await self._publish_edits(publish)
             await anyio.sleep_forever()
         finally:
@@ -94,30 +82,31 @@ class OpenApiSource:
     async def _load_offer(self) -> Offer:
         # A thread that still computes must not hold the shutdown.
         document = await to_thread.run_sync(read_document, self._path, abandon_on_cancel=True)
-        options = self._options
+        options = self.options
         credentials = ApiCredentials(
             document=document,
             given=options.auth,
             headers=options.headers,
             fetch_token=self._fetch_token,
-            add_secrets=self._add_secrets,
+            add_secrets=self.services.hide_secrets,
         )
         if problems := credentials.find_problems():
             raise SourceError("\n".join(problems))
         await credentials.read_secrets()
+        servers = ServerChoice(options.server or "")
         builder = ToolBuilder(
             document,
             credentials,
             self._send_request,
-            servers=options.servers,
+            servers=servers,
             has_output_schemas=options.output_schemas,
         )
         return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
 
     def _build_offer(self, builder: ToolBuilder, credentials: ApiCredentials) -> Offer:
-        options, problems = self._options, list[str]()
+        problems = list[str]()
         document = credentials.document
-        found = find_operations(document, options.operations, options.exclude_operations, problems)
+        found = find_operations(document, self.options.operations, self.options.exclude_operations, problems)
         operations = name_operations(found)
         if len(operations) > MAX_TOOLS:
             raise SourceError(f"it has {len(operations)} operations. Select at most {MAX_TOOLS} with `operations`")
@@ -158,10 +147,11 @@ class OpenApiSource:
         return self._client
 
     def _build_client(self) -> HttpClient:
-        from mcp_bridge._runtime.http_client.addresses import AddressPolicy
+        from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_networks
         from mcp_bridge._runtime.http_client.client import HttpClient
 
-        return HttpClient(AddressPolicy(self._options.networks), max_body=self._options.max_response)
+        networks = parse_networks(self.options.allow_addresses)
+        return HttpClient(AddressPolicy(networks), max_body=MAX_RESPONSE)
 
     async def _fetch_token(self, url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
         try:

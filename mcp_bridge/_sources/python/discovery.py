@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from mcp_bridge._contracts.errors import SourceError, ToolError
 from mcp_bridge._contracts.handlers import CheckedHandler, find_handler_problems
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, is_foreign, is_server
 from mcp_bridge._json_schema.schema_checks import find_schema_problems

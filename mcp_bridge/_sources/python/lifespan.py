@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.prepared import PreparedEntry
 

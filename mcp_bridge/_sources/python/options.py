@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Self
 
 from pydantic import Field, model_validator
 
-from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._settings import SettingsModel
-from mcp_bridge._sources.python.source import PythonSource
 
 
 class PythonOptions(SettingsModel):
@@ -35,12 +31,3 @@ class PythonOptions(SettingsModel):
         if (self.path is None) == (self.module is None):
             raise ValueError("give either path or module")
         return self
-
-    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
-        path = directory / self.path if self.path is not None else None
-        if path is not None and not name:  # the path is ".", whose own name is empty
-            name = Path(os.path.abspath(path)).stem
-        return PythonSource(name, path=path, module=self.module, directory=directory, tools=self.tools, watch=watch)
-
-    def default_name(self) -> str:
-        return Path(self.path).stem if self.path is not None else str(self.module)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import anyio
 from anyio.abc import TaskStatus
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, remove_duplicates
 from mcp_bridge._integrations.frameworks.toolboxes import (
     OPEN_TIMEOUT,
@@ -29,16 +29,21 @@ from mcp_bridge._runtime.source_files import contains_home, find_source_files
 from mcp_bridge._sources.python.discovery import discover_foreign_tools, find_offer, merge_offers, select_runnable
 from mcp_bridge._sources.python.lifespan import run_with_lifespan
 
+if TYPE_CHECKING:
+    from mcp_bridge._sources.python.options import PythonOptions
+
 logger = logging.getLogger("mcp_bridge.sources.python")
 _RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
 
 
-class PythonSource:
+class PythonSource(Source):
     """Tools, resources and prompts from a file or folder (`path`) or from a module (importable from `directory`).
 
     `tools` names functions to publish without a mark, and sets of tools of other frameworks to open. With `watch`, an
     edited file is imported again; if that fails, the error is logged and the tools stay as they were.
     """
+
+    describes_server = True
 
     def __init__(
         self,
@@ -52,12 +57,37 @@ class PythonSource:
     ) -> None:
         if (path is None) == (module is None):
             raise ValueError("a Python source has either a path or a module")
-        self.name = name
+        super().__init__(name)
         self._path = path.resolve() if path is not None else None
         self._module = module
         self._directory = (directory or Path.cwd()).resolve()
         self._tools = tuple(tools)
         self._watch = watch
+
+    @classmethod
+    def load_options(cls) -> type[PythonOptions]:
+        """Return the model of the options. A Python file without settings needs no pydantic."""
+        from mcp_bridge._sources.python.options import PythonOptions
+
+        return PythonOptions
+
+    @classmethod
+    def choose_name(cls, options: PythonOptions) -> str:
+        """Return the name of the file or the module."""
+        return Path(options.path).stem if options.path is not None else str(options.module)
+
+    @classmethod
+    def build(cls, name: str, options: PythonOptions, context: SourceContext) -> Self:
+        """Build the source. A path such as "." has a name only together with the folder of the settings."""
+        path = context.directory / options.path if options.path is not None else None
+        return cls(
+            name or Path(os.path.abspath(path or "")).stem,
+            path=path,
+            module=options.module,
+            directory=context.directory,
+            tools=options.tools,
+            watch=context.watch,
+        )
 
     async def run(self, publish: Publish) -> None:
         """Publish an offer, and again after edits and changes of toolboxes. Raises SourceError for an empty one."""
@@ -94,7 +124,7 @@ class PythonSource:
         is_private = contains_home(root) or (not self._watch and self._directory.is_relative_to(root))
         if not is_private and (self._watch or path.is_dir()):
             return [root]
-        return find_source_files(root, _list_files(path))
+        return find_source_files(root, _list_python_files(path))
 
     def load(self) -> Offer:
         """Import everything and return what it offers, except what a set of tools would list once it is open.
@@ -130,19 +160,19 @@ class PythonSource:
         if self._module is not None:
             loads: list[Callable[[], ModuleType]] = [partial(import_module, self._module, self._directory)]
         else:
-            loads = [partial(import_file, path) for path in self._list_files(problems)]
+            loads = [partial(import_file, path) for path in self._find_files(problems)]
         for load in loads:
             try:
                 yield load()
             except SourceError as error:
                 problems.append(str(error))
 
-    def _list_files(self, problems: list[str]) -> list[Path]:
+    def _find_files(self, problems: list[str]) -> list[Path]:
         assert self._path is not None
         if not self._path.exists():
             problems.append(f"{self._path}: no such file or folder")
             return []
-        return _list_files(self._path)
+        return _list_python_files(self._path)
 
     def _select_names(self, module: ModuleType) -> Sequence[str]:
         """Return the named functions that a module must have; in a folder, any of its files may have one."""
@@ -172,7 +202,7 @@ class PythonSource:
 
     def _read_stamps(self) -> dict[Path, int]:
         """Return when each file of this source was modified, in nanoseconds."""
-        paths = _list_files(self._path) if self._path is not None and self._path.exists() else []
+        paths = _list_python_files(self._path) if self._path is not None and self._path.exists() else []
         return {path: path.stat().st_mtime_ns for path in paths if path.exists()}
 
     @property
@@ -240,7 +270,7 @@ async def _watch_edits(root: Path) -> AsyncIterator[bool]:
         yield bool(changes)
 
 
-def _list_files(target: Path) -> list[Path]:
+def _list_python_files(target: Path) -> list[Path]:
     """Return the path if it is a file, or a folder's Python files that do not begin with `_`."""
     if target.is_file():
         return [target]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio
@@ -16,6 +15,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
 from mcp_bridge._sources.upstream.entries import Forwarder
 from mcp_bridge._sources.upstream.eras import EraChoice
+from mcp_bridge._sources.upstream.options import UpstreamOptions
 from mcp_bridge._upstream.connection import ConnectionLink
 from mcp_bridge._upstream.messages import NOT_RECEIVED
 from mcp_bridge._upstream.session import Era, UpstreamSession
@@ -23,12 +23,8 @@ from mcp_bridge._upstream.session import Era, UpstreamSession
 Key = tuple[str, str | None, Era]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientLimits:
-    """How many connections of clients exist at once, and after how many seconds without a call one ends."""
-
-    limit: int = 32
-    idle_timeout: float = 1800.0
+IDLE_TIMEOUT = 1800.0
+"""Seconds without a call after which the connection of a client ends."""
 
 
 class FirstConnection(Forwarder, Protocol):
@@ -80,29 +76,27 @@ class ClientUpstream:
 
 
 class ClientSessions:
-    """The further connections to one server, by the client's session, if `limits` are given, and by era.
+    """The further connections to one server, by era and, with `sessions: client`, by session.
 
     Calls without a session, or without `limits`, use the first connection or the shared one of the other era. A
     connection ends when its client disconnects, or as `limits` says (see `choose_session_to_end`). One that has ended
     is replaced by the next call.
     """
 
-    def __init__(self, first: FirstConnection, limits: ClientLimits | None) -> None:
+    def __init__(self, first: FirstConnection, options: UpstreamOptions) -> None:
         self.name = first.name
         self._first = first
-        self._is_shared = limits is None
-        self._limits = limits = limits or ClientLimits()
+        self._is_shared = options.sessions == "shared"
+        self._session_limit = options.session_limit
         self._connections: dict[Key, ClientUpstream] = {}
         self._tasks: TaskGroup | None = None
-        self._slots = anyio.Semaphore(limits.limit)
+        self._slots = anyio.Semaphore(options.session_limit)
 
     async def run(self) -> None:
         """Serve connections, and end those that are idle."""
         try:
             async with anyio.create_task_group() as self._tasks:
-                await end_idle_sessions(
-                    self._connections, self._limits.idle_timeout, lambda key: self._end(key, "it was idle")
-                )
+                await end_idle_sessions(self._connections, IDLE_TIMEOUT, lambda key: self._end(key, "it was idle"))
         finally:
             self._tasks = None
 
@@ -167,7 +161,7 @@ class ClientSessions:
         if self._tasks is None:
             raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
         owner, kind = get_owner(ctx) if key[0] else None, f"connections to the server '{self.name}'"
-        ended = choose_session_to_end(self._connections.items(), self._limits.limit, owner, kind)
+        ended = choose_session_to_end(self._connections.items(), self._session_limit, owner, kind)
         if ended is not None:
             self._end(ended, "another client needs its connection")
         added = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, added), owner)

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, REQUEST_TIMEOUT, RpcError
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._sources.upstream.entries import EntryBuilder
 from mcp_bridge._sources.upstream.stored_catalogue import Catalogue
 from mcp_bridge._upstream.session import UpstreamSession

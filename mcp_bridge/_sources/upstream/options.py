@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mcp_bridge._contracts.extension import ToolSource
 from mcp_bridge._settings import Duration, OptionalSandbox, SessionLimit, SettingsModel
-from mcp_bridge._sources.upstream.client_sessions import ClientLimits
 from mcp_bridge._sources.upstream.credentials import ReadValues, Values, resolve_later
-from mcp_bridge._sources.upstream.eras import EraChoice
-from mcp_bridge._sources.upstream.source import UpstreamSource
 from mcp_bridge._upstream.connection import UpstreamAddress
-from mcp_bridge._upstream.trust.guard import DefinitionGuard
 
 if TYPE_CHECKING:
     from mcp_bridge._upstream.oauth import BearerAuth
@@ -90,21 +85,12 @@ class UpstreamOptions(SettingsModel):
             raise ValueError("sandbox requires command: a server at a URL runs elsewhere")
         return self
 
-    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
-        """Build the source. `watch` has no effect: the server reports its changes."""
-        guard = DefinitionGuard(name, changed_tools=self.changed_tools, new_tools=self.new_tools)
-        limits = ClientLimits(limit=self.session_limit)
-        return UpstreamSource(
-            name,
-            self._build_address(name, directory),
-            start_timeout=self.start_timeout,
-            guard=guard,
-            clients=limits if self.sessions == "client" else None,
-            choice=EraChoice(self.protocol, follows_clients=self.url is not None),
-            entry=hashlib.sha256(self.model_dump_json(exclude=_POLICIES).encode()).hexdigest(),
-        )
+    def compute_entry(self) -> str:
+        """Return a digest of the options that decide which server is used, and how."""
+        return hashlib.sha256(self.model_dump_json(exclude=_POLICIES).encode()).hexdigest()
 
-    def _build_address(self, name: str, directory: Path) -> UpstreamAddress:
+    def build_address(self, name: str, directory: Path) -> UpstreamAddress:
+        """Return where the server is, or how it is started."""
         if self.url is not None:
             auth = self._build_auth(name, self.url)
             return resolve_later("headers", self.headers, self._choose_transport(auth), auth)
@@ -138,10 +124,3 @@ class UpstreamOptions(SettingsModel):
         from mcp_bridge._upstream.remote import ServerUrl
 
         return lambda headers, read: ServerUrl(url=url, headers=headers, read_headers=read, auth=auth)
-
-    def default_name(self) -> str:
-        return Path(self.command).stem if self.command is not None else "server"
-
-    def default_prefix(self, name: str) -> str:
-        """Return the name of the server."""
-        return name

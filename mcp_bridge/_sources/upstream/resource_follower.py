@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcp_bridge._contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._json_schema.uri_templates import OpaqueTemplate, UriTemplate
 from mcp_bridge._json_schema.uris import normalize_uri, quote_uri
 from mcp_bridge._upstream.session import UpstreamSession

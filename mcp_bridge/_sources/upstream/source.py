@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,29 @@ import anyio
 from anyio.abc import TaskStatus
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
-from mcp_bridge._contracts.extension import DefinitionFile, Publish, StartTurns
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, RpcError
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._contracts.source_status import STILL_STARTING, SourceState, SourceStatus
-from mcp_bridge._contracts.store import Store
+from mcp_bridge._contracts.source import (
+    STILL_STARTING,
+    Offer,
+    Publish,
+    Source,
+    SourceContext,
+    SourceServices,
+    SourceState,
+    SourceStatus,
+    StartTurns,
+)
 from mcp_bridge._runtime.token_bucket import TokenBucket
-from mcp_bridge._sources.upstream.client_sessions import ClientLimits, ClientSessions, MissingEra
+from mcp_bridge._sources.upstream.client_sessions import ClientSessions, MissingEra
 from mcp_bridge._sources.upstream.credentials import CredentialAddress
 from mcp_bridge._sources.upstream.entries import EntryBuilder
 from mcp_bridge._sources.upstream.eras import EraChoice
 from mcp_bridge._sources.upstream.listing import OfferReader
+from mcp_bridge._sources.upstream.options import UpstreamOptions
 from mcp_bridge._sources.upstream.resource_follower import ResourceFollower
 from mcp_bridge._sources.upstream.stored_catalogue import CatalogueFile, SharedCatalogue, StoredCatalogue
-from mcp_bridge._upstream.connection import ConnectionLink, NoListener, UpstreamAddress, serve_connection
+from mcp_bridge._upstream.connection import ConnectionLink, NoListener, serve_connection
 from mcp_bridge._upstream.messages import NOT_RECEIVED
 from mcp_bridge._upstream.session import Era, UpstreamSession
 from mcp_bridge._upstream.stream_retries import StreamRetries
@@ -65,34 +73,29 @@ REREAD_INTERVAL = 30.0
 """Seconds after which lists are read again if one could not be read."""
 
 
-class UpstreamSource:
+class UpstreamSource(Source):
     """The tools, resources and prompts of an MCP server.
 
     While the server is not connected, its last offer stays published, and calls try to connect at once. Before the
-    first connection, that is the stored one. `entry` identifies the entry of the server in the settings.
+    first connection, that is the stored one.
 
     Attributes:
         status: The state of the connection.
     """
 
-    def __init__(
-        self,
-        name: str,
-        address: UpstreamAddress,
-        *,
-        start_timeout: float = 30.0,
-        guard: DefinitionGuard | None = None,
-        clients: ClientLimits | None = None,
-        entry: str = "",
-        choice: EraChoice | None = None,
-    ) -> None:
-        self.name = name
-        self.choice = choice or EraChoice()
-        self.guard = guard or DefinitionGuard(name)
+    Options = UpstreamOptions
+    has_prefix = True
+    describes_server = True
+    reads_secrets = True
+    status: SourceStatus
+
+    def __init__(self, name: str, options: UpstreamOptions, context: SourceContext) -> None:
+        super().__init__(name, options, context)
+        self.choice = EraChoice(options.protocol, follows_clients=options.url is not None)
+        self.guard = DefinitionGuard(name, changed_tools=options.changed_tools, new_tools=options.new_tools)
         self.status = SourceStatus(state=SourceState.STARTING, since=time.time(), reason=STILL_STARTING)
-        self._address = address
-        self._start_timeout = start_timeout
-        self._entry = entry
+        self._address = options.build_address(name, context.directory)
+        self._start_timeout = options.start_timeout
         self._stored: StoredCatalogue | None = None
         self._stores = True
         self._session: UpstreamSession | None = None
@@ -102,17 +105,22 @@ class UpstreamSource:
         self._settled = anyio.Event()
         self._wanted = anyio.Event()
         self._changed = anyio.Event()
-        self._further = ClientSessions(self, clients)
+        self._further = ClientSessions(self, options)
         self._reader = OfferReader()
         self._follower = ResourceFollower()
         self._published: Offer | None = None
         self._publish: Publish = lambda offer: None
-        self._turns: StartTurns | None = None
-        self._notify_update: Callable[[str], None] = lambda uri: None
+        if context.settings_file is not None and context.open_lock is not None:
+            self.guard.use_lock(context.open_lock())
+            entry = options.compute_entry()
+            file = CatalogueFile(context.settings_file, name)
+            place = file if context.store is None else SharedCatalogue(context.store, name, entry)
+            self._stored = StoredCatalogue(place, name, entry)
 
-    def set_update_listener(self, updated: Callable[[str], None]) -> None:
-        """Call `updated` with the URI of each resource that changes."""
-        self._notify_update = updated
+    @classmethod
+    def choose_name(cls, options: UpstreamOptions) -> str:
+        """Return the name of the program."""
+        return Path(options.command).stem if options.command is not None else "server"
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
         """Report the changes of a resource, or no longer, if the server has it."""
@@ -122,25 +130,15 @@ class UpstreamSource:
         """Wait until the server has confirmed the subscriptions, if it is connected."""
         await self._follower.wait_until_followed()
 
-    def set_secret_listener(self, add_secrets: Callable[[Iterable[str]], None]) -> None:
-        """Call `add_secrets` with the credentials of the server before they are used."""
+    def attach(self, services: SourceServices) -> None:
+        """Report the credentials of the server before they are used."""
+        super().attach(services)
         if isinstance(self._address, CredentialAddress):
-            self._address.add_secrets = add_secrets
-
-    def pin_definitions(self, settings_file: Path, store: Store | None, lock: DefinitionFile) -> None:
-        """Keep the accepted definitions of tools in the lock file of these settings, and store the catalogue."""
-        self.guard.use_lock(lock)
-        file = CatalogueFile(settings_file, self.name)
-        place = file if store is None else SharedCatalogue(store, self.name, self._entry)
-        self._stored = StoredCatalogue(place, self.name, self._entry)
+            self._address.add_secrets = services.hide_secrets
 
     def disable_recording(self) -> None:
         """Write no files from now on."""
         self._stores = self.guard.records = False
-
-    def limit_starts(self, turns: StartTurns) -> None:
-        """Take a turn for each start of the server."""
-        self._turns = turns
 
     def request_attempt(self) -> None:
         """Try to connect soon, if there is no connection."""
@@ -153,7 +151,8 @@ class UpstreamSource:
 
     def handle_resource_update(self, uri: str) -> None:
         """Pass the change of a resource on."""
-        self._notify_update(uri)
+        if self.services.report_update is not None:
+            self.services.report_update(uri)
 
     async def restore(self, publish: Publish) -> None:
         """Publish the stored catalogue, which is used until the server is connected."""
@@ -185,8 +184,8 @@ class UpstreamSource:
                 )
                 async for attempt in retrying:
                     with attempt:
-                        if self._turns is not None:
-                            await tasks.start(_hold_turn, self._turns, self._settled)
+                        if self.services.starts is not None:
+                            await tasks.start(_hold_turn, self.services.starts, self._settled)
                         await self._connect_once()
 
     async def wait_for_attempt(self) -> None:

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry
 
 PublishedEntry = ToolEntry | PromptEntry | ResourceEntry | ResourceTemplate

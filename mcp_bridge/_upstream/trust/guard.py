@@ -14,10 +14,9 @@ import orjson
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import DefinitionChanged
-from mcp_bridge._contracts.extension import DefinitionFile
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.source import DefinitionFile, Offer
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._json_schema.schema_repair import reduce_schema
 from mcp_bridge._json_schema.size_limits import count_expanded, may_have_references

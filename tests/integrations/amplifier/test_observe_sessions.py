@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.source import SourceServices
 from mcp_bridge._runtime.third_party import copy_value
 from mcp_bridge._settings import load
 from mcp_bridge._sources.python import PythonSource
@@ -165,7 +166,7 @@ async def test_where_nobody_says_what_is_secret_nothing_is_told_of_the_plan(tmp_
     heard = tmp_path / "heard"
     served = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(heard)}}])
     source = served.source
-    source._notify_update = None  # as in a worker, where no bridge sets a listener
+    source.attach(SourceServices())  # those of a worker, which cannot report updates
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             published = anyio.Event()

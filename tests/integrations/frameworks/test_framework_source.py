@@ -16,9 +16,9 @@ import pytest
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError, SourceError
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, SourceContext
 from mcp_bridge._integrations.frameworks import discovery
-from mcp_bridge._integrations.frameworks.source import FrameworkSource
+from mcp_bridge._integrations.frameworks.source import FrameworkOptions, FrameworkSource
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.shapes_boxes import Box, convert_box, entry
@@ -68,7 +68,9 @@ async def offer_of(folder: Path, *objects: str, **options: Any) -> Offer:
     """What a source without sets of tools publishes."""
     found: list[Offer] = []
     with anyio.fail_after(PATIENCE):
-        await FrameworkSource("s", objects=objects, directory=folder, **options).run(found.append)
+        await FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder)).run(
+            found.append
+        )
     (offer,) = found
     return offer
 
@@ -77,7 +79,7 @@ async def offer_of(folder: Path, *objects: str, **options: Any) -> Offer:
 async def running(folder: Path, *objects: str, **options: Any) -> AsyncIterator[Callable[[], Any]]:
     """A source while it runs; what it has published last can be waited for."""
     send, receive = anyio.create_memory_object_stream[Offer](100)
-    source = FrameworkSource("s", objects=objects, directory=folder, **options)
+    source = FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder))
     with anyio.fail_after(PATIENCE):
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(source.run, send.send_nowait)
@@ -311,7 +313,11 @@ async def test_manuals_are_named_by_their_files_and_one_that_is_wrong_takes_only
 @pytest.mark.usefixtures("boxes")
 async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
     box = Box("a")
-    source = FrameworkSource("s", objects=["held:box", "theirs:one"], directory=module(written(tmp_path, ""), box=box))
+    source = FrameworkSource(
+        "s",
+        FrameworkOptions(objects=["held:box", "theirs:one"]),
+        SourceContext(directory=module(written(tmp_path, ""), box=box)),
+    )
     with anyio.fail_after(PATIENCE):
         async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
             assert await said(client, "turn", word="ab") == "ba"

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._integrations.frameworks import discovery
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect

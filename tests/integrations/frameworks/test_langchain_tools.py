@@ -13,10 +13,11 @@ from pydantic import BaseModel, Field
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.source import SourceContext
 from mcp_bridge._integrations.frameworks import langchain
 from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge._integrations.frameworks.langchain import build_entry
-from mcp_bridge._integrations.frameworks.source import FrameworkSource
+from mcp_bridge._integrations.frameworks.source import FrameworkOptions, FrameworkSource
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
@@ -263,7 +264,7 @@ async def test_tools_of_a_module_are_named_in_the_settings_or_found_in_a_file(tm
     )
     (tmp_path / "chained.py").write_text(text, "utf-8")
     for source in (
-        FrameworkSource("s", objects=["chained:up"], directory=tmp_path),
+        FrameworkSource("s", FrameworkOptions(objects=["chained:up"]), SourceContext(directory=tmp_path)),
         PythonSource("s", path=tmp_path / "chained.py"),
     ):
         async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:

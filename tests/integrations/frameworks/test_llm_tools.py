@@ -10,9 +10,10 @@ import pytest
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._contracts.source import SourceContext
 from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge._integrations.frameworks.llm import build_entry
-from mcp_bridge._integrations.frameworks.source import FrameworkSource
+from mcp_bridge._integrations.frameworks.source import FrameworkOptions, FrameworkSource
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
 from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
@@ -130,6 +131,6 @@ async def test_a_toolbox_is_prepared_once_and_keeps_its_state() -> None:
 
 async def test_the_class_of_a_toolbox_can_be_named_in_the_settings(tmp_path: Path) -> None:
     (tmp_path / "boxed.py").write_text("from tests.integrations.frameworks.test_llm_tools import Notes\n", "utf-8")
-    source = FrameworkSource("s", objects=["boxed:Notes"], directory=tmp_path)
+    source = FrameworkSource("s", FrameworkOptions(objects=["boxed:Notes"]), SourceContext(directory=tmp_path))
     async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
         assert await said(client, "Notes_add", note="a") == "prepared, a"

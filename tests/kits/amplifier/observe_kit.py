@@ -13,7 +13,7 @@ from mcp.client import Client
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
-from mcp_bridge._contracts.extension import ToolSource
+from mcp_bridge._contracts.source import Source
 from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._integrations.amplifier.source import AmplifierSource
@@ -36,7 +36,7 @@ class Observed(Served):
         *,
         plan: Mapping[str, Any] | None = None,
         limits: SessionLimits | None = None,
-        others: Iterable[ToolSource] = (),
+        others: Iterable[Source] = (),
         secrets: Iterable[str] = (),
         timeout: float | None = 60.0,
         **options: Any,

@@ -19,8 +19,7 @@ from fastmcp.client.transports.base import TransportOptions
 from fastmcp.client.transports.memory import FastMCPTransport
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools
 from mcp_bridge._integrations.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
 from mcp_bridge._transports.memory import connect
@@ -31,7 +30,7 @@ REACHED = pytest.StashKey[bool]()
 connect_directly = FastMCPTransport.connect_session
 
 
-class ServerSource:
+class ServerSource(Source):
     """Publishes a server object."""
 
     name = "server"

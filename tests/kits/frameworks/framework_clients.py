@@ -10,14 +10,13 @@ from mcp.client import Client
 from mcp_types import ElicitResult
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, remove_duplicates
 from mcp_bridge._integrations.frameworks.toolboxes import open_toolboxes
 from mcp_bridge.testing import connect
 
 
-class Objects:
+class Objects(Source):
     """A source that has them at hand."""
 
     name = "objects"

@@ -76,11 +76,11 @@ def write_source(folder: Path, kind: str) -> Json:
     return {"type": "mcp", "prefix": "", "command": command[0], "args": command[1:], "cwd": str(folder)}
 
 
-def build_bridge(folder: Path, source: Json, *policy: Any, **settings: Any) -> Bridge:
+def build_bridge(folder: Path, source: Json, *policy: Any, watch: bool = False, **settings: Any) -> Bridge:
     """Build a bridge of one source under policies."""
     file = folder / "bridge.json"
     file.write_text(json.dumps({"sources": [source], "policy": policy, **settings}))
-    return build_from_settings(load(file, {}))
+    return build_from_settings(load(file, {}), watch=watch)
 
 
 @contextlib.asynccontextmanager

@@ -28,25 +28,17 @@ PARTS = ("sk-live", "7d1f", "9a\\", "3z é", "seals-states", "w5x2", "of-http", 
 PLANTED = '''
 from pydantic import BaseModel
 
-class Options(BaseModel):
+from mcp_bridge.sources import Offer, Source
+
+
+class Planted(Source):
     """A source with options that hold secrets, and nothing to offer."""
 
-    headers: dict[str, str]
-    pin: str
-
-    def build(self, name, directory, *, watch):
-        return self
-
-    def default_name(self):
-        return "planted"
-
-    @property
-    def name(self):
-        return "planted"
+    class Options(BaseModel):
+        headers: dict[str, str]
+        pin: str
 
     async def run(self, publish):
-        from mcp_bridge.sources import Offer
-
         publish(Offer())
 '''
 SETTINGS: dict[str, Any] = {
@@ -57,7 +49,7 @@ SETTINGS: dict[str, Any] = {
     "limits": {"result": 1000, "page": 10},
     "sources": [
         {"type": "python", "path": "own_tools.py"},
-        {"type": "planted:Options", "headers": {"X-Key": "Bearer ${API_KEY}"}, "pin": "${PIN_SECRET}"},
+        {"type": "planted:Planted", "headers": {"X-Key": "Bearer ${API_KEY}"}, "pin": "${PIN_SECRET}"},
     ],
 }
 ASKABLE = Guest(can={"elicitation": {"form": {}}}, token=ENV["HTTP_TOKEN"])

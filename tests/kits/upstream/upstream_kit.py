@@ -16,7 +16,7 @@ from mcp.client import Client
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.factory import build_from_settings
-from mcp_bridge._contracts.source_status import SourceStatus
+from mcp_bridge._contracts.source import SourceContext, SourceStatus
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._settings import load
 from mcp_bridge._sources.upstream.options import UpstreamOptions
@@ -83,9 +83,7 @@ async def wait_for_tool(client: Client, name: str, seconds: float = 20) -> None:
 
 def build_source(entry: Json, folder: Path) -> UpstreamSource:
     """Build the source of one server."""
-    source = UpstreamOptions(**entry).build("server", folder, watch=False)
-    assert isinstance(source, UpstreamSource)
-    return source
+    return UpstreamSource("server", UpstreamOptions(**entry), SourceContext(directory=folder))
 
 
 @contextlib.asynccontextmanager

@@ -12,7 +12,7 @@ import anyio
 from mcp.client import Client
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._integrations.xaibo.source import XaiboSource
 from mcp_bridge.testing import connect
 

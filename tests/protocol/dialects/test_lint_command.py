@@ -15,7 +15,7 @@ import pytest
 
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._engine.plugins import SOURCES, load_source_type
+from mcp_bridge._engine.plugins import load_source_models
 from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge._protocol.dialects.table import PROFILES
 from mcp_bridge._settings import build_json_schema, load
@@ -165,7 +165,7 @@ def test_what_could_not_be_published_is_said_and_is_no_clean_answer(folder: Path
 @functools.cache
 def in_editors() -> jsonschema.Draft202012Validator:
     """The schema of settings files, as editors check them."""
-    return jsonschema.Draft202012Validator(build_json_schema({name: load_source_type(name) for name in SOURCES}))
+    return jsonschema.Draft202012Validator(build_json_schema(load_source_models()))
 
 
 def dialect_of(value: Any, folder: Path) -> SchemaDialect:

@@ -14,7 +14,7 @@ from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool, tool_use
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Source
 from mcp_bridge._contracts.state import State
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.isolation.isolation_kit import bridge_of as bridge_of_file
@@ -127,7 +127,7 @@ async def test_a_declaration_holds_for_calls_through_call_tool() -> None:
         assert await call(talk, "call_tool", name="work") == "-32021"
 
 
-class SlowSource:
+class SlowSource(Source):
     """A source that publishes its tool when `release` is set."""
 
     name = "slow"

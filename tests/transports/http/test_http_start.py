@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp_bridge import asgi_app
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.serve import serve_http, split_address, to_bridge
-from mcp_bridge._contracts.extension import Publish
+from mcp_bridge._contracts.source import Publish, Source
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen
@@ -128,11 +128,8 @@ async def test_every_road_is_served_on_uvloop(tmp_path: Path) -> None:
                 assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
-class Twice:
+class Twice(Source):
     """A source that publishes what is there already."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     async def run(self, publish: Publish) -> None:
         publish(Offer(tools=[entry("same")]))

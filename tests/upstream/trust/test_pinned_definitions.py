@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge._contracts.errors import DefinitionChanged
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._upstream.trust.definition_lock import DefinitionLock
 from mcp_bridge._upstream.trust.fingerprints import DefinitionKey

@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol, cast
 
 from mcp_bridge._contracts.content import Content, InjectedText, Message, Text
 from mcp_bridge._contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
-from mcp_bridge._contracts.extension import CallNext, Stage
 from mcp_bridge._contracts.log_levels import Level
+from mcp_bridge._contracts.policy import CallNext, Layer, Policy, Stage
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._integrations.amplifier import events
@@ -47,8 +47,8 @@ _NOT_ASKED_AGAIN = "a hook changed the arguments after the user approved them"
 _ADVICE = "A hook changed the arguments. The operator of this server must fix the hook."
 
 
-class HookMiddleware:
-    """Middleware that runs the hooks of a call's session; `acquire_hooks` opens them for the duration of the call.
+class HookMiddleware(Policy):
+    """Runs the hooks of a call's session; `acquire_hooks` opens them for the duration of the call.
 
     `on_result` receives the result of every tool call.
     """
@@ -63,7 +63,10 @@ class HookMiddleware:
         self._approvals = approvals
         self._on_result = on_result
 
-    async def __call__(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
+    def bind(self, entry: Any) -> Layer | None:
+        return self.run_hooks
+
+    async def run_hooks(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Run the call under its hooks. A denial is a failed result. Raises what `acquire_hooks` raises."""
         if call.kind == "tool":
             async with self._acquire_hooks(ctx) as hooks:

@@ -8,11 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from mcp_bridge._integrations.amplifier.agent.agent import AgentOptions
 from mcp_bridge._integrations.amplifier.mount_plan import PlanProblem, read_plan
-from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
-from mcp_bridge._integrations.amplifier.source.resolver import Resolver
-from mcp_bridge._integrations.amplifier.source.source import AmplifierSource
 from mcp_bridge._settings import Document, Duration, SessionLimit, SettingsModel, Whole
 
 
@@ -100,37 +96,14 @@ class AmplifierOptions(SettingsModel):
             raise ValidationError.from_exception_data("plan", [_to_error_detail(problem) for problem in problems])
         return plan
 
-    def build(self, name: str, directory: Path, *, watch: bool) -> AmplifierSource:
-        """Create the source. Relative paths in the plan start at `directory`."""
-        plan, _ = read_plan(self.plan)
-        directory = directory.resolve()
-        return AmplifierSource(
-            name,
-            plan,
-            config=self.plan,
-            directory=directory,
-            hook_timeout=self.hook_timeout,
-            call_ids=self.call_ids,
-            limits=SessionLimits(
-                shared=self.sessions == "shared",
-                limit=self.session_limit,
-                conversations=self.session_limit,
-            ),
-            host=self.host,
-            start_timeout=self.start_timeout,
-            events=directory / Path(self.events).expanduser() if self.events is not None else None,
-            agent=AgentOptions(**self.agent.model_dump()),
-            resolver=Resolver(
-                directory, git=self.git, modules=self.get_checkouts_folder(directory), file=self._settings_path
-            ),
-        )
+    @property
+    def settings_path(self) -> str:
+        """The settings file; empty if the settings are not from a file."""
+        return self._settings_path
 
     def get_checkouts_folder(self, directory: Path) -> Path | None:
         """The folder of modules from git, relative to `directory`, or None for the default."""
         return directory.resolve() / Path(self.modules).expanduser() if self.modules is not None else None
-
-    def default_name(self) -> str:
-        return "amplifier"
 
 
 def _to_error_detail(problem: PlanProblem) -> InitErrorDetails:

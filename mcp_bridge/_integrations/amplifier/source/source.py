@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import anyio
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError, ToolError
-from mcp_bridge._contracts.extension import Middleware, Publish, ToolSelection
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext, SourceServices, ToolSelection
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.selection import Selection
 from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentOptions
@@ -26,7 +25,7 @@ from mcp_bridge._integrations.amplifier.agent.overlays import find_unknown_names
 from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS, PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge._integrations.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
-from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent
+from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent, read_plan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
 from mcp_bridge._integrations.amplifier.sessions.client_session import list_module_handlers
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import (
@@ -41,6 +40,7 @@ from mcp_bridge._integrations.amplifier.source.approval_provider import (
     register_approval_provider,
 )
 from mcp_bridge._integrations.amplifier.source.events_log import EventsLog, redact_config
+from mcp_bridge._integrations.amplifier.source.options import AmplifierOptions
 from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge._integrations.amplifier.source.status import StatusResources
 from mcp_bridge._integrations.amplifier.source.tool_handler import ToolHandler
@@ -54,7 +54,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 _CALL_EVENTS = (TOOL_PRE, TOOL_POST, TOOL_ERROR, PROMPT_SUBMIT)
 
 
-class AmplifierSource:
+class AmplifierSource(Source):
     """The modules of a mount plan, mounted for each client, on `host` (see amplifier/hosts.py).
 
     Args:
@@ -76,6 +76,9 @@ class AmplifierSource:
     plan is not mounted, every call is denied.
     """
 
+    Options = AmplifierOptions
+    asking: ApprovalGate
+
     def __init__(
         self,
         name: str,
@@ -92,7 +95,7 @@ class AmplifierSource:
         events: Path | None = None,
         agent: AgentOptions | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(name)
         self._call_ids = tuple(call_ids)
         self._config = dict(config or {})
         self._directory = directory or Path.cwd()
@@ -110,9 +113,7 @@ class AmplifierSource:
         self._tools: Sequence[ToolEntry] = ()
         self.sessions = ModuleSessions(plan, self._create_session, limits or SessionLimits())
         self.asking = ApprovalGate()
-        self.middleware: tuple[Middleware, ...] = (
-            HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),
-        )
+        self.middleware = (HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),)
         self._mount_timeout = start_timeout
         self._installed: dict[str, Path | EntryPoint] = {}
         self._reported: set[str] = set()
@@ -122,7 +123,38 @@ class AmplifierSource:
         self._agent_options = agent or AgentOptions()
         has_agent = plan.orchestrator is not None
         self.agent = Agent(self.sessions, self._agent_options, self.asking) if has_agent else None
-        self._notify_update: Callable[[str], None] | None = None
+
+    @classmethod
+    def choose_name(cls, options: AmplifierOptions) -> str:
+        return "amplifier"
+
+    @classmethod
+    def build(cls, name: str, options: AmplifierOptions, context: SourceContext) -> Self:
+        """Build the source. Relative paths in the plan start at the folder of the settings."""
+        plan, _ = read_plan(options.plan)
+        directory = context.directory.resolve()
+        modules = options.get_checkouts_folder(directory)
+        source = cls(
+            name,
+            plan,
+            config=options.plan,
+            directory=directory,
+            hook_timeout=options.hook_timeout,
+            call_ids=options.call_ids,
+            limits=SessionLimits(
+                shared=options.sessions == "shared",
+                limit=options.session_limit,
+                conversations=options.session_limit,
+            ),
+            host=options.host,
+            start_timeout=options.start_timeout,
+            events=directory / Path(options.events).expanduser() if options.events is not None else None,
+            agent=AgentOptions(**options.agent.model_dump()),
+            resolver=Resolver(directory, git=options.git, modules=modules, file=options.settings_path),
+        )
+        if context.working_dir is not None:
+            source.work_in(context.working_dir, roots=context.uses_roots)
+        return source
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
         """Set the working directory of modules, their capability `session.working_dir`.
@@ -142,9 +174,10 @@ class AmplifierSource:
         self.middleware = ()
         return True
 
-    def set_selection(self, selection: ToolSelection) -> None:
-        """Give agents only the tools that this selects, with their overrides, and call these as published."""
-        self._selection = selection
+    def attach(self, services: SourceServices) -> None:
+        """Give agents only the tools that are selected, with their overrides, and call these as published."""
+        super().attach(services)
+        self._selection = services.selection or Selection()
 
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
         """Give the agent these tools of the source, some of which may run in workers."""
@@ -159,10 +192,6 @@ class AmplifierSource:
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these texts in the events log, and in the plan that session:start contains."""
         self._redactor.add_secrets(secrets)
-
-    def set_update_listener(self, updated: Callable[[str], None]) -> None:
-        """Call `updated` with the URI of each resource that changes. Only a bridge sets it."""
-        self._notify_update = updated
 
     async def run(self, publish: Publish) -> None:
         """Run the sessions until cancelled. Raises SourceError where a plan mounts nothing, or has no host."""
@@ -190,8 +219,8 @@ class AmplifierSource:
                         self.use_tools(offer.tools)
                         publish(offer)
                         published = offer
-                    if self._notify_update is not None:
-                        self._notify_update(self._status.uri)
+                    if self.services.report_update is not None:
+                        self.services.report_update(self._status.uri)
                     await self._changed.wait()
                 tasks.cancel_scope.cancel()
             finally:
@@ -240,14 +269,14 @@ class AmplifierSource:
         session.loader.step_timeout, session.loader.installed = self._mount_timeout, self._installed
         session.loader.reported = self._reported
         session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
-        if self._events_log is not None and self._notify_update is not None:
+        if self._events_log is not None and self.services.report_update is not None:
             self._events_log.record_standard_events(session.coordinator)
             session.on_ready = self._events_log.record_module_events
         return session
 
     def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The plan without secrets; empty where `hide` has not received them, as in a worker."""
-        return self._redactor.redact_value(redact_config(config)) if self._notify_update is not None else {}
+        return self._redactor.redact_value(redact_config(config)) if self.services.report_update is not None else {}
 
     def _count_call(self, ctx: RunningCall, result: ToolResult) -> None:
         session = self.sessions.find(ctx)
@@ -290,7 +319,7 @@ class AmplifierSource:
 
     def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
         """Whether this is a worker, where the hooks of an agent would not apply to its calls."""
-        if self._notify_update is not None:
+        if self.services.report_update is not None:
             return False
         return bool(agent.plan.get_section("hooks") or (not self.middleware and _list_governing_handlers(session)))
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mcp_bridge._contracts.extension import ToolSource
-from mcp_bridge._integrations.xaibo.source.source import XaiboSource
 from mcp_bridge._settings import Duration, SettingsModel
 
 
@@ -48,21 +45,3 @@ class XaiboOptions(SettingsModel):
         if self.agent is None and self.offer != "tools":
             raise ValueError(f"offer: {self.offer} needs an agent")
         return self
-
-    def build(self, name: str, directory: Path, *, watch: bool) -> ToolSource:
-        """Build the source. Relative paths start at `directory`."""
-        directory = directory.resolve()
-        return XaiboSource(
-            name,
-            provider=self.provider,
-            config=self.config,
-            agent=directory / Path(self.agent).expanduser() if self.agent is not None else None,
-            offer=self.offer,
-            refresh=self.refresh,
-            directory=directory,
-        )
-
-    def default_name(self) -> str:
-        if self.agent is not None:
-            return Path(self.agent).stem
-        return str(self.provider).rpartition(":")[2].rpartition(".")[2]

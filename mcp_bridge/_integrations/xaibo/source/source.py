@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import anyio
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._contracts.extension import Publish, ToolSelection
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.selection import Selection
 from mcp_bridge._integrations.xaibo.source import agent_config
 from mcp_bridge._integrations.xaibo.source.agent_tools import AgentProvider
 from mcp_bridge._integrations.xaibo.source.agents import build_entries
 from mcp_bridge._integrations.xaibo.source.importing import import_reference
+from mcp_bridge._integrations.xaibo.source.options import XaiboOptions
 from mcp_bridge._integrations.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge._integrations.xaibo.source.providers import is_provider, make_provider, make_redactor, unwrap_provider
 from mcp_bridge._runtime.event_loop import is_on_asyncio
@@ -26,7 +26,7 @@ from mcp_bridge._runtime.python_import import add_to_path, report_errors
 from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 
 
-class XaiboSource:
+class XaiboSource(Source):
     """Tools of a provider, or of the agent in a YAML file, which may be a tool itself.
 
     Tools are listed once, every `refresh` seconds if that is given, and when a provider reports that a listed tool
@@ -39,6 +39,8 @@ class XaiboSource:
         offer: Which tools of the agent to publish: those of its providers, the agent itself, or both.
         directory: The folder from which references can be imported.
     """
+
+    Options = XaiboOptions
 
     def __init__(
         self,
@@ -53,23 +55,38 @@ class XaiboSource:
     ) -> None:
         if (provider is None) == (agent is None):
             raise ValueError("a Xaibo source has either a provider or an agent")
-        self.name = name
+        super().__init__(name)
         self._provider = provider
         self._config = dict(config or {})
         self._agent = agent.resolve() if agent is not None else None
         self._published = offer
         self._refresh = refresh
         self._directory = (directory or Path.cwd()).resolve()
-        self._selection: ToolSelection = Selection()
         self._providers: list[ProviderTools] = []
         self._agents: list[ToolEntry] = []
         self._problems: list[str] = []
         self._refresh_event = anyio.Event()
         self._soon: CallSoon | None = None
 
-    def set_selection(self, selection: ToolSelection) -> None:
-        """Give agents only the tools that this selects, with their overrides, and call these as published."""
-        self._selection = selection
+    @classmethod
+    def choose_name(cls, options: XaiboOptions) -> str:
+        """Return the name of the agent's file, or of the provider's class or function."""
+        if options.agent is not None:
+            return Path(options.agent).stem
+        return str(options.provider).rpartition(":")[2].rpartition(".")[2]
+
+    @classmethod
+    def build(cls, name: str, options: XaiboOptions, context: SourceContext) -> Self:
+        directory = context.directory.resolve()
+        return cls(
+            name,
+            provider=options.provider,
+            config=options.config,
+            agent=directory / Path(options.agent).expanduser() if options.agent is not None else None,
+            offer=options.offer,
+            refresh=options.refresh,
+            directory=directory,
+        )
 
     async def run(self, publish: Publish) -> None:
         """Publish until cancelled. Raises SourceError if there is nothing to publish, now or later."""
@@ -145,7 +162,8 @@ class XaiboSource:
 
     def _select_published(self, entry: ToolEntry) -> ToolEntry | None:
         """Return a tool of a provider as it is published, or None if it is not selected."""
-        return next(iter(self._selection.select_tools([entry], self.name)), None)
+        selection = self.services.selection or Selection()
+        return next(iter(selection.select_tools([entry], self.name)), None)
 
     def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
         if isinstance(provider, AgentProvider):  # its calls are published, and so governed already

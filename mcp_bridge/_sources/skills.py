@@ -12,13 +12,14 @@ from urllib.parse import quote
 
 import orjson
 from anyio import to_thread
+from pydantic import Field
 
 from mcp_bridge._contracts.errors import ConfigError, SourceError
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
 from mcp_bridge._contracts.resource import ResourceEntry
+from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._protocol.wire.skills import DIGEST, FRONTMATTER, SKILL_FILE
 from mcp_bridge._settings.documents.editor import parse_source
+from mcp_bridge._settings.sections import SettingsModel
 
 MAX_FILES = 512
 """The maximum number of files of a skill (SEP-2640, "Limits")."""
@@ -28,15 +29,31 @@ _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 _FRONTMATTER = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 
 
-class SkillsSource:
-    """Publishes each folder in `folder` that has a SKILL.md as a skill, or `folder` itself if it has one.
+class SkillsOptions(SettingsModel):
+    """Skills: folders with a `SKILL.md`, which explain to models how to use the tools."""
+
+    path: str = Field(
+        min_length=1,
+        description="One skill, or a folder of skills. Relative paths start at the folder of the settings file.",
+    )
+
+
+class SkillsSource(Source):
+    """Publishes each folder in `path` that has a SKILL.md as a skill, or `path` itself if it has one.
 
     The files are read once, at the start, so that their digests stay right.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name = name
-        self._folder = folder
+    Options = SkillsOptions
+
+    def __init__(self, name: str, options: SkillsOptions, context: SourceContext) -> None:
+        super().__init__(name, options, context)
+        self._folder = context.directory / options.path
+
+    @classmethod
+    def choose_name(cls, options: SkillsOptions) -> str:
+        """Return the name of the folder."""
+        return Path(options.path).name or "skills"
 
     async def run(self, publish: Publish) -> None:
         """Publish the skills. Raises SourceError if there is none."""
@@ -66,14 +83,14 @@ def read_skill(folder: Path) -> list[ResourceEntry]:
     name, root = folder.resolve().name, folder.resolve()
     if not _NAME.fullmatch(name):
         raise SourceError("the name of its folder must have 1 to 64 letters a to z, digits and single hyphens")
-    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in _list_files(root)}
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in _list_skill_files(root)}
     frontmatter = _read_frontmatter(files[SKILL_FILE])
     if frontmatter["name"] != name:
         raise SourceError(f"{SKILL_FILE} names it '{frontmatter['name']}', but its folder is '{name}'")
     return [_build_file_entry(name, path, content, frontmatter) for path, content in files.items()]
 
 
-def _list_files(folder: Path) -> list[Path]:
+def _list_skill_files(folder: Path) -> list[Path]:
     """Return the files of a folder, without what symbolic links lead to outside of it. Raises SourceError."""
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.resolve().is_relative_to(folder)]
     if len(found) > MAX_FILES or sum(path.stat().st_size for path in found) > MAX_SIZE:

@@ -1,20 +1,24 @@
-"""Which calls a policy applies to: the options that all policies share, and matching, once per entry where possible."""
+"""The bases of the policies: what they get from a bridge, and the options with which each selects calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from mcp_bridge._contracts.listing import BuiltInEntry
+from mcp_bridge._contracts.policy import Policy
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import CompletionEntry, ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._json_schema.uris import includes_uri
+from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._settings.sections import SettingsModel
 from mcp_bridge._settings.values import Annotation
 
@@ -39,10 +43,28 @@ def add_single_schema(schema: dict[str, Any]) -> None:
 Patterns = Annotated[tuple[str, ...], BeforeValidator(parse_list), Field(json_schema_extra=add_single_schema)]
 
 
-class ToolSelectionOptions(SettingsModel):
-    """The tools and principals to which a policy applies. Without any of these keys, it applies to all calls to tools.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyServices:
+    """Services of a bridge for its policies.
 
-    A tool matches if it matches each of the keys that are given.
+    Attributes:
+        name: The name of the server, for the keys in a shared store.
+        directory: The folder of the settings file, where relative paths start.
+        redis_url: The Redis of `state.url` or `tasks.url`; None if there is none.
+        redactor: Removes secrets, and patterns of the policy `redact`, from what is logged or recorded.
+    """
+
+    name: str = "mcp-bridge"
+    directory: Path = field(default_factory=Path)
+    redis_url: str | None = None
+    redactor: Redactor = field(default_factory=Redactor)
+
+
+class ToolPolicy(SettingsModel, Policy):
+    """A policy for calls to tools. Its fields are its options in the settings.
+
+    Those of this class select tools and principals: a tool matches if it matches each of the keys that are given.
+    Without any of these keys, the policy applies to all calls to tools.
     """
 
     tools: Patterns = Field(
@@ -67,6 +89,13 @@ class ToolSelectionOptions(SettingsModel):
     """Whether the policy permits what it selects. A source chooses the original names of its tools, so these never
     select a tool for such a policy, and never exclude one from a policy that restricts."""
 
+    def use_services(self, services: PolicyServices) -> None:
+        """Get ready for calls; called once, before `bind`. Raises ConfigError for options that cannot be used here."""
+
+    def applies_to_entry(self, entry: Any) -> bool:
+        """Whether calls of this entry match, for at least some principals."""
+        return isinstance(entry, ToolEntry) and self.applies_to_tool(entry)
+
     def applies_to_tool(self, tool: ToolEntry) -> bool:
         """Whether calls to this tool match, for at least some principals."""
         published, names = (tool.name,), (tool.name, tool.name_in_source)
@@ -77,13 +106,13 @@ class ToolSelectionOptions(SettingsModel):
             and all(_read_annotation(tool, name) == value for name, value in self.annotations.items())
         )
 
-    def applies_to_principal(self, ctx: RunningCall) -> bool:
-        """Whether calls of this caller match."""
+    def applies_to_call(self, call: ToolCall, ctx: RunningCall) -> bool:
+        """Whether a call of a matching entry matches."""
         return not self.principals or _includes_principal(self.principals, ctx.principal or "")
 
 
-class SelectionOptions(ToolSelectionOptions):
-    """The calls to which a policy applies. Without any of these keys, it applies to all calls.
+class CallPolicy(ToolPolicy):
+    """A policy for calls to tools, resources and prompts. Without any of its keys, it applies to all calls.
 
     `resources` and `prompts` select requests for these; keys for tools alone leave them out.
     """
@@ -105,8 +134,10 @@ class SelectionOptions(ToolSelectionOptions):
             return bool(self.resources) and includes_uri(self.resources, entry.completed.uri_template)
         return self.applies_to_entry(entry.completed) if isinstance(entry, CompletionEntry) else bool(self.resources)
 
-    def applies_to_call(self, call: ToolCall) -> bool:
+    def applies_to_call(self, call: ToolCall, ctx: RunningCall) -> bool:
         """Whether a call of a matching entry matches: that of a resource template has its own URI."""
+        if not super().applies_to_call(call, ctx):
+            return False
         if call.kind != "resource" or self.selects_everything:
             return True
         return bool(self.resources) and includes_uri(self.resources, call.name)
@@ -145,9 +176,9 @@ def _includes_principal(patterns: tuple[str, ...], principal: str) -> bool:
     return includes(patterns, (principal,))
 
 
-def is_built_in(tool: ToolEntry) -> bool:
+def is_built_in(entry: Any) -> bool:
     """Whether it is a tool of the server itself. Such a tool runs others, which have their own policies."""
-    return isinstance(tool, BuiltInEntry)
+    return isinstance(entry, BuiltInEntry)
 
 
 def has_hint(tool: Any, *names: str) -> bool:

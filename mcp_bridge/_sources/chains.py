@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._contracts.extension import Publish
-from mcp_bridge._contracts.offer import Offer
+from mcp_bridge._contracts.source import Offer, Publish, Source
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
 from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
@@ -28,23 +27,20 @@ Locate = Callable[..., ConfigError]
 """Adds the file, and the line of a key, to an error."""
 
 
-class ChainSource:
+class ChainSource(Source):
     """Publishes chains whose tools exist, and checks them again whenever tools change.
 
     `registry` has the tools, and runs their calls under its pipeline. `locate` is `Settings.add_location`.
     """
 
+    is_derived = True
+
     def __init__(self, chains: Mapping[str, ChainSettings], registry: ToolRegistry, locate: Locate) -> None:
-        self.name = NAME
+        super().__init__(NAME)
         self._chains = chains
         self._registry = registry
         self._locate = locate
-        self._describe_absence: Callable[[str], str] = lambda name: ""
         self._changed = anyio.Event()
-
-    def set_absence_reporter(self, describe_absence: Callable[[str], str]) -> None:
-        """Use this function, which returns why a tool is missing, or an empty text."""
-        self._describe_absence = describe_absence
 
     async def run(self, publish: Publish) -> None:
         """Publish the chains, and again after changes, until cancelled."""
@@ -58,7 +54,8 @@ class ChainSource:
         try:
             while True:
                 self._changed = anyio.Event()
-                offer = _ChainBuilder(self._chains, self._registry, self._locate, self._describe_absence).build_offer()
+                describe_absence = self.services.describe_absence
+                offer = _ChainBuilder(self._chains, self._registry, self._locate, describe_absence).build_offer()
                 if offer != published:
                     published = offer
                     publish(offer)

@@ -1,0 +1,277 @@
+"""Source, the base class of all sources of tools: what it publishes, what it reports, and what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, Self
+
+from mcp_bridge._contracts.policy import Asker, Middleware, Policy
+from mcp_bridge._contracts.prompt import PromptEntry
+from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge._contracts.server_info import ServerInfo
+from mcp_bridge._contracts.store import Store
+from mcp_bridge._contracts.tool import ToolEntry
+
+STILL_STARTING = "it is still starting"
+"""The reason of a source that has not connected yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Everything that a source publishes. Publishing a new offer replaces the old one.
+
+    `problems` has a line for each entry that the source could not publish, and `notes` one for each entry that it has
+    changed to publish it. `server` is how the source describes the server; the settings take precedence. With
+    `partial`, entries whose names other sources have are left out; without it, one such name rejects the whole offer.
+    `is_repaired` if the source has checked the schemas of its tools itself, in a thread.
+    """
+
+    tools: Sequence[ToolEntry] = ()
+    resources: Sequence[ResourceEntry] = ()
+    templates: Sequence[ResourceTemplate] = ()
+    prompts: Sequence[PromptEntry] = ()
+    problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    server: ServerInfo | None = None
+    partial: bool = False
+    is_repaired: bool = False
+
+    @property
+    def entries(self) -> Sequence[ToolEntry | ResourceEntry | ResourceTemplate | PromptEntry]:
+        """All entries of every kind."""
+        return [*self.tools, *self.resources, *self.templates, *self.prompts]
+
+
+Publish = Callable[[Offer], None]
+
+
+class SourceState(StrEnum):
+    """The state of a source.
+
+    STARTING: the first attempt to connect is being made. READY: everything is available. DEGRADED: some of it is not,
+    or the connection was lost and is being restored. BROKEN: the last attempts to connect have failed.
+    """
+
+    STARTING = "starting"
+    READY = "ready"
+    DEGRADED = "degraded"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatus:
+    """The state of a source.
+
+    Attributes:
+        since: When the state began, in seconds since 1970.
+        reason: Why the source is not ready; empty if it is.
+        failures: How many attempts to connect have failed, or have led to short connections only, one after the other.
+        server: The name that the server reports; empty before the first connection.
+        version: The version that the server reports.
+    """
+
+    state: SourceState
+    since: float
+    reason: str = ""
+    failures: int = 0
+    server: str = ""
+    version: str = ""
+
+    def describe_absence(self, name: str) -> str:
+        """Return why calls to this source fail."""
+        return f"The server '{name}' is not available: {self.reason}. Retry later."
+
+
+class StartTurns(Protocol):
+    """Lets a few servers start at once; an `anyio.CapacityLimiter` is one."""
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        """Wait for a turn."""
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        """End a turn."""
+
+
+class DefinitionFile(Protocol):
+    """The lock file of a settings file, which its sources share (`mcp_bridge._upstream.trust.definition_lock`)."""
+
+    @property
+    def command(self) -> str:
+        """What a user runs to accept definitions."""
+
+    @property
+    def modified(self) -> int:
+        """When the file was changed last, in nanoseconds; 0 if there is none."""
+
+    def read_server(self, server: str) -> Mapping[Any, Mapping[str, Any]] | None:
+        """Return the definitions of a server by kind and name, or None if the server is not known."""
+
+    def accept_definitions(self, server: str, definitions: Mapping[Any, Mapping[str, Any]]) -> None:
+        """Add definitions of a server, or replace them."""
+
+
+class ToolSelection(Protocol):
+    """Which tools of a source are published, and how: a `mcp_bridge._engine.selection.Selection`."""
+
+    def select_tools(self, entries: Iterable[ToolEntry], owner: str) -> Iterable[ToolEntry]:
+        """Yield the selected entries as they are published, with their names, overrides and owner."""
+
+    def choose_name(self, name: str) -> str:
+        """Return the published name of a tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceContext:
+    """What a source gets from the settings, besides its options.
+
+    Attributes:
+        directory: The folder of the settings file, where relative paths start.
+        watch: Whether the source reads its files again when they change.
+        working_dir: The folder in which tools work. Default: `directory`.
+        uses_roots: Whether the first root of each client replaces `working_dir`.
+        settings_file: The settings file; None if the settings are not from a file.
+        store: The store that several servers share; None if there is none.
+        open_lock: Returns the lock file of the settings file.
+    """
+
+    directory: Path = field(default_factory=Path)
+    watch: bool = False
+    working_dir: Path | None = None
+    uses_roots: bool = False
+    settings_file: Path | None = None
+    store: Store | None = None
+    open_lock: Callable[[], DefinitionFile] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceServices:
+    """What a bridge, or a worker process, does for a source.
+
+    Attributes:
+        selection: Which tools are published, and how. Agents of the source call these tools as published.
+        hide_secrets: Redacts secrets. A source calls it with each secret before using it.
+        report_update: Reports that the resource with this URI has changed, from any thread; None in a worker.
+        starts: Limits how many servers start at once; None for no limit.
+        describe_absence: Returns why a tool is missing, or an empty text.
+    """
+
+    selection: ToolSelection | None = None
+    hide_secrets: Callable[[Iterable[str]], None] = lambda secrets: None
+    report_update: Callable[[str], None] | None = None
+    starts: StartTurns | None = None
+    describe_absence: Callable[[str], str] = lambda tool: ""
+
+
+class Source:
+    """A source of tools, resources and prompts. Only `run` has to be overridden.
+
+    In the settings, `type: package.module:ClassName` names a class that derives from this one.
+
+    Attributes:
+        Options: The pydantic model of the options in the settings. Without one, the source has no options.
+        has_prefix: Whether the names of tools begin with the name of the source, unless the settings say otherwise.
+        is_derived: Whether the tools are made of those of other sources. Then the source runs once these have
+            published or failed.
+        reads_secrets: Whether the source reads secrets while it runs.
+        describes_server: Whether an offer may have a `server`. Clients wait for such a source, so it has to be fast.
+        name: The name of the source.
+        options: The options, validated.
+        context: What the source gets from the settings besides its options.
+        services: What the bridge does for the source; available in `run`.
+        middleware: Runs around every call of the bridge, including calls to other sources.
+        asking: Asks users to approve calls; None if the source does not, or runs entirely in worker processes.
+        status: The state of the connection on which the source depends; None if it depends on none.
+        timeouts: Time limits in seconds, by the original names of the tools.
+    """
+
+    Options: ClassVar[type[Any] | None] = None
+    has_prefix: ClassVar[bool] = False
+    is_derived: ClassVar[bool] = False
+    reads_secrets: ClassVar[bool] = False
+    describes_server: ClassVar[bool] = False
+    name: str
+    options: Any = None
+    context: SourceContext = SourceContext()
+    services: SourceServices = SourceServices()
+    middleware: Sequence[Middleware | Policy] = ()
+    asking: Asker | None = None
+    status: SourceStatus | None = None
+    timeouts: Mapping[str, float] = MappingProxyType({})
+
+    def __init__(self, name: str, options: Any = None, context: SourceContext | None = None) -> None:
+        self.name = name
+        self.options = options
+        self.context = context or SourceContext()
+
+    @classmethod
+    def load_options(cls) -> type[Any] | None:
+        """Return the model of the options. A source that imports pydantic late overrides it."""
+        return cls.Options
+
+    @classmethod
+    def choose_name(cls, options: Any) -> str:
+        """Return the name of a source for which the settings have none."""
+        return cls.__name__
+
+    @classmethod
+    def build(cls, name: str, options: Any, context: SourceContext) -> Self:
+        """Build the source of the settings. A source with a constructor of another form overrides it."""
+        return cls(name, options, context)
+
+    def attach(self, services: SourceServices) -> None:
+        """Use these services; called before `run`."""
+        self.services = services
+
+    async def run(self, publish: Publish) -> None:
+        """Publish offers until cancelled, or return when nothing will change any more.
+
+        This is the source's whole life, in one task. Cancelling it closes the source. If it raises, its own offer is
+        withdrawn; other sources continue.
+        """
+        raise NotImplementedError
+
+    async def restore(self, publish: Publish) -> None:
+        """Publish what a server has listed earlier, if that is stored. `run` follows once all sources have."""
+
+    def list_files(self) -> Sequence[Path] | None:
+        """Return the existing files and folders that the source reads, or None for all of the settings' folder.
+
+        A source in a sandbox can read nothing else in the folder of the settings.
+        """
+        return None
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Redact these secrets of the bridge in logs and files of the source's own."""
+
+    def disable_middleware(self) -> bool:
+        """Remove the middleware, so that the source can run entirely in worker processes; called before `run`.
+
+        Return False, and change nothing, if the settings require it. `run` raises SourceError if the source turns out
+        to require middleware.
+        """
+        return False
+
+    def disable_recording(self) -> None:
+        """Only read the files of the settings; called before `run`."""
+
+    def use_tools(self, tools: Sequence[ToolEntry]) -> None:
+        """Call these tools of the source from now on, under their original names: some of them run in workers."""
+
+    def request_attempt(self) -> None:
+        """Try to connect soon, if there is no connection: a client wants to know what is published."""
+
+    async def wait_for_attempt(self) -> None:
+        """Wait until the first attempt to connect has succeeded or failed."""
+
+    def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
+        """Report the changes of this resource from now on, or no longer. It may be a resource of another source.
+
+        Only called for a source with a `status`.
+        """
+
+    async def wait_until_followed(self) -> None:
+        """Wait until no change of these resources can be missed, if that is possible now."""

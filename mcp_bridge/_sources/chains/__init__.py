@@ -1,1 +1,0 @@
-"""Chains in the settings, which run tools of all sources."""
