@@ -8,6 +8,7 @@ import pytest
 
 from mcp_bridge._json_schema.schema_checks import repair_third_party_schema
 from mcp_bridge._json_schema.schema_repair import reduce_schema
+from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, count_expanded
 from mcp_bridge._json_schema.validator import Validator
 
 UNUSABLE = "^[\\w-.]+$"
@@ -66,3 +67,14 @@ def test_a_schema_that_is_too_large_is_reduced_to_its_outline(root: str) -> None
         "properties": {"a": {"type": "string", "description": "A"}},
         "required": [],
     }
+
+
+@pytest.mark.parametrize("spelling", ["a{}", "./a{}", "x/../a{}", "%61{}", "http://e.example/a{}", "a{}#"])
+def test_references_that_double_are_counted_however_an_address_is_written(spelling: str) -> None:
+    base = "http://e.example/"
+    definitions = {
+        f"a{number}": {"$id": f"{base}a{number}", "allOf": [{"$ref": spelling.format(number + 1)}] * 2}
+        for number in range(40)
+    }
+    definitions["a40"] = {"$id": f"{base}a40"}
+    assert count_expanded({"$id": base, "$ref": spelling.format(0), "$defs": definitions}) > MAX_SUBSCHEMAS
