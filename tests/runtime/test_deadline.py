@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcp_bridge._runtime import deadline as deadlines
+from mcp_bridge._runtime import cancellation
 from mcp_bridge._runtime.cancellation import DeadlineClock
 from tests.kits.loops import BOTH_LOOPS
 
@@ -102,7 +102,7 @@ async def test_cancellation_by_others_passes_also_after_the_deadline() -> None:
 
 
 async def test_a_block_that_swallows_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadlines, "REDELIVERY", 0.01)
+    monkeypatch.setattr(cancellation, "REDELIVERY", 0.01)
     received: list[int] = []
 
     async def stubborn() -> None:
