@@ -72,7 +72,9 @@ def load_source_type(name: str) -> type[Source]:
         raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {known}, or your own as module:Name")
     loaded = load_object(SOURCES.get(name, name))
     if not (isinstance(loaded, type) and issubclass(loaded, Source)):
-        raise ConfigError(f"'{name}' is not a source", hint="It has to be a class that derives from mcp_bridge.Source")
+        raise ConfigError(
+            f"'{name}' is not a source", hint="It has to be a class that derives from mcp_bridge.sources.Source"
+        )
     return loaded
 
 
