@@ -45,13 +45,13 @@ def test_a_pattern_that_climbs_names_files_by_their_place_in_the_project(project
     assert "outside.json: outside the folder of the settings. Copy the file into the folder" in done.err
 
 
-@pytest.mark.parametrize("form", ["dockerfile", "links", "anthropic"])
-def test_no_file_of_the_project_is_overwritten(project_folder: Path, form: str) -> None:
+@pytest.mark.parametrize("words", [["dockerfile"], ["tools", "anthropic"]], ids=" ".join)
+def test_no_file_of_the_project_is_overwritten(project_folder: Path, words: list[str]) -> None:
     (project_folder / "words.py").write_text("def told(item, amount): return item\n")
     before = (project_folder / "tools.py").read_text()
     (project_folder / "link").symlink_to("tools.py")
     for output in ("tools.py", "link"):
-        done = inside(project_folder, "export", form, "tools.py", "--output", output)
+        done = inside(project_folder, "export", *words, "tools.py", "--output", output)
         assert done.code == 2
         assert f"{output}: --output: this is a file of the project, and would be overwritten" in done.err
     assert (project_folder / "tools.py").read_text() == before
