@@ -5,16 +5,18 @@ The suite runs in separate processes: a new one is started whenever the module e
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import re
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from mcp_bridge._cli.child_process import ChildProcess
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import ModuleOptions, check_timeout
 from mcp_bridge._cli.output import format_count, print_lines, write_json
@@ -22,6 +24,7 @@ from mcp_bridge._contracts.errors import BridgeError, ConfigError
 from mcp_bridge._integrations.amplifier.errors import ModuleNotFoundError
 from mcp_bridge._integrations.amplifier.validation.structure import ExaminedModule, check_structure, find_module
 from mcp_bridge._isolation import worker_system
+from mcp_bridge._protocol.line_channel import BlockingLineChannel, InvalidLine
 from mcp_bridge._runtime import process_group
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.terminal_text import escape_line
@@ -35,6 +38,8 @@ GRACE = 2.0
 KILL_TIMEOUT = 25.0
 """Seconds that the supervisor of the process has to end everything."""
 MAX_PROCESSES = 50
+MAX_LINE = 65_536
+"""Bytes of a line that the process sends."""
 STDERR_TAIL = 300
 """Characters of stderr that are shown."""
 MESSAGES = frozenset({"rule", "outcome", "kind", "over"})
@@ -105,55 +110,85 @@ def _print_result(result: Json) -> None:
     print_lines(f"{result['module']}: {kind}; {summary}")
 
 
-class Probe(ChildProcess):
+class Probe:
     """A process that examines a module, and the messages it sends. Raises OSError."""
-
-    max_line = 65_536
-    max_pending = 0  # a full queue would keep the reader from ending
 
     def __init__(self, order: Json, folder: str) -> None:
         self._is_garbled = False
-        super().__init__(process_group.wrap_command(COMMAND), folder)
-        self.send(order)
+        self._reports: queue.Queue[Any] = queue.Queue()
+        self._stderr = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - it is read after the end of the process
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            process_group.wrap_command(COMMAND),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            cwd=folder,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        channel = BlockingLineChannel(self._process.stdout.fileno(), self._process.stdin.fileno(), MAX_LINE)
+        self._reader = threading.Thread(target=self._receive_reports, args=(channel,), daemon=True)
+        self._reader.start()
+        channel.send(order)
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self.wait_for_exit(GRACE)
+            self._wait_for_exit(GRACE)
         self.end()
-        self.close_streams()
+        self._reader.join(GRACE)
+        streams = [self._process.stdin, self._stderr]
+        if not self._reader.is_alive():  # closing would wait for the reader
+            streams.append(self._process.stdout)
+        for stream in streams:
+            if stream is not None:
+                stream.close()
 
     def receive_report(self, timeout: float) -> Json | None:
         """Return the next message, or None if the process has ended or the module has written to its channel.
 
         Raises queue.Empty after `timeout` seconds.
         """
-        line = self.lines.get(timeout=timeout)
-        if line is None:
-            self.wait_for_exit(GRACE)
+        message = self._reports.get(timeout=timeout)
+        if message is None:
+            self._wait_for_exit(GRACE)
             return None
-        try:
-            message: Json = json.loads(line)
-            if message["say"] in MESSAGES:
-                return message
-        except (ValueError, TypeError, KeyError):
-            pass
+        if isinstance(message, dict) and message.get("say") in MESSAGES:
+            return message
         self._is_garbled = True
         return None
 
     def end(self) -> None:
         """End the process now: its supervisor does that, or if that takes too long the whole group is killed."""
-        if self.process.poll() is None:
-            process_group.terminate_supervisor(self.process.pid)
+        if self._process.poll() is None:
+            process_group.terminate_supervisor(self._process.pid)
             if sys.platform != "win32":
-                self.process.send_signal(signal.SIGCONT)  # the module may have stopped the supervisor
-            self.wait_for_exit(KILL_TIMEOUT)
-        self.kill()
+                self._process.send_signal(signal.SIGCONT)  # the module may have stopped the supervisor
+            self._wait_for_exit(KILL_TIMEOUT)
+        process_group.kill_group(self._process.pid)
+        self._process.wait()
 
     def describe_end(self) -> str:
-        status = f"it {worker_system.describe_status(self.process.poll(), sandboxed=False)}"
+        status = f"it {worker_system.describe_status(self._process.poll(), sandboxed=False)}"
         end = GARBLED if self._is_garbled else status
-        stderr = self.read_stderr_tail(STDERR_TAIL, GRACE)
+        self._stderr.seek(0)
+        stderr = self._stderr.read().decode(errors="replace").strip()[-STDERR_TAIL:]
         return f"{end}. Its stderr: {stderr}" if stderr else end
+
+    def _receive_reports(self, channel: BlockingLineChannel) -> None:
+        try:
+            while (message := channel.receive()) is not None:
+                self._reports.put(message)
+        except InvalidLine:
+            self._is_garbled = True
+        self._reports.put(None)
+
+    def _wait_for_exit(self, timeout: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
 
 
 class ProbedModule:

@@ -20,10 +20,9 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._isolation import worker_system
 from mcp_bridge._isolation.codec import Json
 from mcp_bridge._isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
-from mcp_bridge._json_schema.size_limits import has_too_many_values
-from mcp_bridge._protocol.peer.json_lines import LineSplitter
+from mcp_bridge._protocol.line_channel import InvalidLine, JsonLines, OversizedLine
 from mcp_bridge._runtime import child_output, process_group, sandbox
-from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.token_bucket import TokenBucket
 
 logger = logging.getLogger("mcp_bridge.isolation")
@@ -226,32 +225,37 @@ class WorkerProcess:
         process_group.kill_group(process.pid)
 
     async def _read_messages(self, process: Process) -> None:
-        lines = LineSplitter(MAX_WORKER_LINE)
+        # Offers are large if a source has many tools. They are sent seldom, and not by calls.
+        lines = JsonLines(MAX_WORKER_LINE, unbounded=OFFER_START)
         assert process.stdout is not None
         try:
             async for data in process.stdout:
-                for line in lines.feed(data):
-                    await self._handle_line(line)
+                for message, length in lines.feed(data):
+                    await self._handle_message(message, length)
                 await checkpoint()  # a worker that sends without end must not starve the others
         except _CLOSED_ERRORS:
             pass
+        except InvalidLine as error:
+            self._reject_message(error)
 
-    async def _handle_line(self, line: bytes | None) -> None:
+    async def _handle_message(self, message: Any, length: int) -> None:
         try:
-            # Offers are large if a source has many tools. They are sent seldom, and not by calls.
-            if line is not None and not line.startswith(OFFER_START) and has_too_many_values(line):
-                line = None
-            message = load_json(line) if line is not None else {"say": "too long"}
+            is_oversized = isinstance(message, OversizedLine)
+            if is_oversized:
+                message = {"say": "too long"}
             event = message["say"]
-            await self._slow_down(event, message, len(line or b""))
+            await self._slow_down(event, message, length)
             if event in ("offer", "failed", "log", "updated", "secrets"):
                 self._handle_notification(event, message)
-            elif line is None or message.get("id") == self._calls:
+            elif is_oversized or message.get("id") == self._calls:
                 await self._forward_to_call(event, message)
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            logger.warning("a worker of source %r sent an invalid message: %s", self._order.name, problem)
-            self.kill()
+            self._reject_message(error)
+
+    def _reject_message(self, error: Exception) -> None:
+        problem = f"{type(error).__name__}: {error}"
+        logger.warning("a worker of source %r sent an invalid message: %s", self._order.name, problem)
+        self.kill()
 
     async def _slow_down(self, event: Any, message: Json, length: int) -> None:
         """Delay messages of a worker that floods the bridge, except the result of a call."""

@@ -11,14 +11,11 @@ from typing import Any
 
 from mcp_bridge._contracts.errors import QuestionExpired
 from mcp_bridge._isolation.codec import Json, decode_error, encode_error
-from mcp_bridge._protocol.peer.json_lines import LineSplitter
-from mcp_bridge._runtime.exact_json import dump_json, load_json
-from mcp_bridge._runtime.stdio_descriptors import READ_SIZE, StdioPipes
+from mcp_bridge._protocol.line_channel import BlockingLineChannel
+from mcp_bridge._runtime.stdio_descriptors import StdioPipes
 
 EXIT_TIMEOUT = 1.0
 """Seconds that the process has to end by itself once the bridge has gone."""
-_MAX_LINE = 1 << 62
-"""No limit: the bridge limits what it sends."""
 
 
 class WorkerLink:
@@ -29,8 +26,9 @@ class WorkerLink:
     """
 
     def __init__(self, pipes: StdioPipes) -> None:
-        self._pipes = pipes
-        self._lock = threading.Lock()
+        self._channel = BlockingLineChannel(pipes.source, pipes.sink)  # the bridge limits what it sends
+        self.send_message = self._channel.send
+        self.send_line = self._channel.send_line
         self._numbers = itertools.count(1)
         self._asked: dict[int, Future[Any]] = {}
         self._cancelled: Any = None  # the last call that was cancelled
@@ -46,25 +44,10 @@ class WorkerLink:
 
     def read_order(self) -> Json:
         """Wait for the first line and return it. Raises ValueError if the input ends before."""
-        data = bytearray()
-        while not data.endswith(b"\n"):
-            if not (byte := os.read(self._pipes.source, 1)):
-                raise ValueError("the input has ended without an order for this worker")
-            data += byte
-        order: Json = load_json(data)
+        order: Json | None = self._channel.receive()
+        if order is None:
+            raise ValueError("the input has ended without an order for this worker")
         return order
-
-    def send_message(self, message: Json) -> None:
-        self.send_line(dump_json(message) + b"\n")
-
-    def send_line(self, line: bytes) -> None:
-        view = memoryview(line)
-        with self._lock:
-            while view:
-                try:
-                    view = view[os.write(self._pipes.sink, view) :]
-                except OSError:  # the bridge has gone, and so will this process
-                    return
 
     def send_request(self, message: Json) -> Future[Any]:
         """Send a request. The future has the whole response, or raises the error in it."""
@@ -77,11 +60,9 @@ class WorkerLink:
         return future
 
     def _receive_messages(self, on_message: Callable[[Json], None], on_end: Callable[[], None]) -> None:
-        lines = LineSplitter(_MAX_LINE)
         try:
-            while data := self._read_pipe():
-                for line in lines.feed(data):
-                    self._handle_message(load_json(line or b"{}"), on_message)
+            while (message := self._channel.receive()) is not None:
+                self._handle_message(message, on_message)
         finally:
             end = threading.Timer(EXIT_TIMEOUT, os._exit, (0,))
             end.daemon = True
@@ -105,12 +86,6 @@ class WorkerLink:
 
     def _fail_request(self, number: int) -> None:
         self._finish_request({"id": number, "error": encode_error(QuestionExpired("The call was cancelled."))})
-
-    def _read_pipe(self) -> bytes:
-        try:
-            return os.read(self._pipes.source, READ_SIZE)
-        except OSError:
-            return b""
 
     def _finish_request(self, message: Json) -> None:
         future = self._asked.pop(message["id"], None)

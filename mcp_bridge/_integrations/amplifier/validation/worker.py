@@ -7,13 +7,11 @@ has neither stream: it reads nothing, and what it prints is captured.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from importlib.metadata import EntryPoint
 from io import TextIOWrapper
 from pathlib import Path
@@ -34,6 +32,7 @@ from mcp_bridge._integrations.amplifier.behavior.module_tests import (
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
 from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE, import_module_at, wrap_load_errors
 from mcp_bridge._integrations.amplifier.module_sources import ENTRY_POINT_GROUP
+from mcp_bridge._protocol.line_channel import BlockingLineChannel
 from mcp_bridge._runtime.event_loop import make_loop_factory
 
 IMPORT_RULE = "it_can_be_imported"
@@ -123,28 +122,19 @@ async def _detect_type(module: Any, option: str | None, attributes: dict[str, An
 
 def _read_order() -> dict[str, Any]:
     """Read the order, and replace standard input by an empty one."""
-    line = b""
-    while not line.endswith(b"\n") and (data := os.read(0, 65_536)):
-        line += data
+    order: dict[str, Any] = BlockingLineChannel(0, 1).receive()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    order: dict[str, Any] = json.loads(line)
     return order
 
 
 def _capture_stdout() -> tuple[Report, Callable[[], str]]:
     """Capture standard output in a file. Return what reports to the original one, and what reads the file."""
-    report = partial(_write_message, os.dup(1))
+    channel = BlockingLineChannel(0, os.dup(1))
     file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - it stays open until the process ends
     os.dup2(file.fileno(), 1)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(write_through=True, errors="backslashreplace")
-    return report, CapturedOutput(file).read_new
-
-
-def _write_message(descriptor: int, message: dict[str, Any]) -> None:
-    line = json.dumps(message, default=str).encode() + b"\n"
-    while line:
-        line = line[os.write(descriptor, line) :]
+    return channel.send, CapturedOutput(file).read_new
 
 
 class CapturedOutput:

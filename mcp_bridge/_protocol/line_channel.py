@@ -1,0 +1,102 @@
+"""Lines of JSON between processes that are no JSON-RPC: workers, and programs that examine modules."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
+from mcp_bridge._protocol.peer.json_lines import LineSplitter
+from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._runtime.stdio_descriptors import READ_SIZE
+
+NO_LIMIT = 1 << 62
+"""The `max_line` of a side that trusts the other one."""
+
+
+class InvalidLine(ValueError):
+    """A line is no JSON in UTF-8. What follows it cannot be trusted."""
+
+
+class OversizedLine:
+    """Takes the place of a line that is too long, or has too many values; `problem` says which."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+
+
+class JsonLines:
+    """Reads bytes as lines of JSON, in constant memory. Half a line at the end is dropped.
+
+    Lines that begin with `unbounded` may have any number of values.
+    """
+
+    def __init__(self, max_line: int, *, unbounded: bytes | None = None) -> None:
+        self._splitter = LineSplitter(max_line)
+        self._max_line = max_line
+        self._unbounded = unbounded
+
+    def feed(self, data: bytes) -> Iterator[tuple[Any, int]]:
+        """Yield the value of each line, or an OversizedLine, with the length of the line. Raises InvalidLine."""
+        for line in self._splitter.feed(data):
+            if line is None:
+                yield OversizedLine(f"a line has more than {self._max_line} bytes"), 0
+            elif self._has_too_many_values(line):
+                yield OversizedLine(f"a line has more than {MAX_VALUES} values"), 0
+            else:
+                yield _parse_line(line), len(line)
+
+    def _has_too_many_values(self, line: bytes) -> bool:
+        if self._max_line == NO_LIMIT or (self._unbounded is not None and line.startswith(self._unbounded)):
+            return False
+        return has_too_many_values(line)
+
+
+def _parse_line(line: bytes) -> Any:
+    try:
+        return load_json(line)
+    except ValueError as error:
+        raise InvalidLine(str(error)) from error
+
+
+class BlockingLineChannel:
+    """Lines of JSON over two descriptors, for threads. One thread receives, and any may send."""
+
+    def __init__(self, source: int, sink: int, max_line: int = NO_LIMIT) -> None:
+        self._source = source
+        self._sink = sink
+        self._lines = JsonLines(max_line)
+        self._values: deque[Any] = deque()
+        self._lock = threading.Lock()
+
+    def receive(self) -> Any:
+        """Wait for a value and return it; None at the end. Raises InvalidLine, also for a line that is too long."""
+        while not self._values:
+            try:
+                data = os.read(self._source, READ_SIZE)
+            except OSError:  # a descriptor that was closed has ended, too
+                data = b""
+            if not data:
+                return None
+            self._values.extend(value for value, _ in self._lines.feed(data))
+        value = self._values.popleft()
+        if isinstance(value, OversizedLine):
+            raise InvalidLine(value.problem)
+        return value
+
+    def send(self, message: Any) -> None:
+        """Send a value. Raises TypeError and ValueError if it cannot be written as JSON."""
+        self.send_line(dump_json(message) + b"\n")
+
+    def send_line(self, line: bytes) -> None:
+        """Send a line, unless nobody reads any more."""
+        view = memoryview(line)
+        with self._lock:
+            while view:
+                try:
+                    view = view[os.write(self._sink, view) :]
+                except OSError:  # the other side has gone; that nothing more comes from it says more
+                    return
