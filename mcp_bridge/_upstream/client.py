@@ -18,6 +18,8 @@ from mcp_bridge._upstream.session import Era, UpstreamSession
 from mcp_bridge._upstream.trust.screening import screen_question
 
 T = TypeVar("T")
+START_TIMEOUT = 60.0
+"""Seconds that a server may take to start and to agree upon a version: a launcher may download it first."""
 MAX_ROUNDS = 100
 """How often a stateless server can ask the user within one request."""
 
@@ -35,6 +37,7 @@ async def use_server(
     async def serve(session: UpstreamSession, link: ConnectionLink, start: anyio.CancelScope) -> None:
         try:
             await session.negotiate(eras)
+            start.deadline = math.inf
             results.append(await use(session))
         except RpcError as error:
             errors.append(_make_source_error(error, link.reason))
@@ -42,7 +45,9 @@ async def use_server(
             errors.append(error)
 
     link = ConnectionLink(lambda reason: None)
-    reason = await serve_connection(address.label, address, NoListener(), link, serve, math.inf, has_one_client=True)
+    reason = await serve_connection(
+        address.label, address, NoListener(), link, serve, START_TIMEOUT, has_one_client=True
+    )
     if results:
         return results[0]
     raise errors[0] if errors else SourceError(reason)
