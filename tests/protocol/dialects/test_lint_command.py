@@ -64,7 +64,7 @@ def test_what_a_client_would_reject_is_reported_with_its_cure_and_exits_with_1(f
     assert done.err == "a tool file that prints\n"
     assert "Gemini CLI (gemini-cli)" in done.out
     assert "  error: tool 'refers': $.inputSchema.properties.home.$ref: `$ref` in 2 places" in done.out
-    assert "    Set `dialect: gemini-cli` (inline_references) (google-gemini/gemini-cli#13326" in done.out
+    assert "    Set `dialect: gemini-cli` (google-gemini/gemini-cli#13326" in done.out
     assert "2 tools, 1 client checked; 1 client would reject a tool: gemini-cli" in done.out
     assert "Traceback" not in done.out
 
@@ -181,12 +181,8 @@ def dialect_of(value: Any, folder: Path) -> SchemaDialect:
         ({}, NO_DIALECT),
         ("gemini-cli", PROFILES["gemini-cli"].dialect),
         (["claude-code", "gemini-cli"], PROFILES["claude-code"].dialect | PROFILES["gemini-cli"].dialect),
-        ({"inline_references": True}, SchemaDialect(inline_references=True)),
-        ({"flatten_unions": True, "parse_strings": True}, SchemaDialect(flatten_unions=True, parse_strings=True)),
-        (
-            {"clients": ["lm-studio"], "write_properties": True},
-            SchemaDialect(parse_strings=True, write_properties=True),
-        ),
+        ({"parse_strings": True}, SchemaDialect(parse_strings=True)),
+        ({"clients": ["lm-studio"], "omit_empty": True}, SchemaDialect(parse_strings=True, omit_empty=True)),
     ],
 )
 def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(
@@ -202,7 +198,7 @@ def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(
         ("gemini", "dialect: expected one of 'claude-code', 'claude-desktop'"),
         (["codex", "curser"], r"dialect\[1\]: expected one of"),
         ({"parse_string": True}, "unknown key 'parse_string', did you mean 'parse_strings'"),
-        ({"flatten_unions": "sometimes"}, "dialect.flatten_unions: expected true or false"),
+        ({"omit_empty": "sometimes"}, "dialect.omit_empty: expected true or false"),
         (3, "dialect: expected a mapping of keys to values, found the number 3"),
     ],
 )

@@ -112,12 +112,12 @@ def test_a_keyword_is_told_with_its_first_place_and_how_many_there_are() -> None
     [finding] = [one for one in found("gemini-cli", [tool("t", REFERRING)]) if one.rule == "keyword"]
     assert finding.path == "$.inputSchema.properties.home.$ref"
     assert finding.text.startswith("`$ref` in 2 places of its input schema: every request fails")
-    assert finding.cure == "Set `dialect: gemini-cli` (inline_references)"
+    assert finding.cure == "Set `dialect: gemini-cli`"
 
 
 def test_a_keyword_that_stays_although_the_dialect_is_set_has_another_cure() -> None:
     findings = found("gemini-cli", [tool("t", REFERRING)], dialect=PROFILES["gemini-cli"].dialect)
-    assert findings[0].cure.startswith("It stays although `inline_references` is set; the log says why.")
+    assert findings[0].cure.startswith("It stays although a dialect is set; the log says why.")
 
 
 def test_a_union_below_the_root_is_fine_for_who_minds_it_at_the_root() -> None:
