@@ -181,7 +181,7 @@ async def test_a_lifespan_of_a_file_that_cannot_start_is_a_problem_of_its_source
         else:
             with pytest.raises(SourceError):
                 await bridge.wait_until_started()
-    problem = f"{path}:15: the lifespan cannot start: RuntimeError: no database"
+    problem = f"{path}:16: the lifespan cannot start: RuntimeError: no database"
     assert bridge.problems == {"tools": [problem]}
 
 

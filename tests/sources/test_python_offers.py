@@ -137,7 +137,9 @@ def test_only_a_module_with_nothing_of_any_kind_is_told_so(tmp_path: Path) -> No
         "empty.py: no tools found. Mark a function with @tool, @resource or @prompt, or name it in the settings"
     )
     for kind, text in {"r": "ResourceEntry('a://b'", "t": "ResourceTemplate('a://{b}'", "p": "PromptEntry('p'"}.items():
-        one = write(tmp_path / f"only_{kind}.py", f"import mcp_bridge\nentry = mcp_bridge.{text}, lambda data: 'ok')")
+        one = write(
+            tmp_path / f"only_{kind}.py", f"from mcp_bridge import sources\nentry = sources.{text}, lambda data: 'ok')"
+        )
         assert load(one).problems == []
 
 
