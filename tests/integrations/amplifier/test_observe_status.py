@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._integrations.amplifier.source import status
@@ -96,13 +96,6 @@ async def test_both_are_listed_as_json_and_what_is_counted_grows(mode: str, tmp_
         for name in ("greet", "greet", "no"):
             await client.call_tool(name, {})
         assert (await read(client, STATUS))["session"]["stats"] == {"calls": 3, "errors": 1}
-
-
-async def test_nothing_is_told_where_the_settings_do_not_want_it(tmp_path: Path) -> None:
-    async with Observed(tmp_path, {"tool": TOOL}, status=False).client() as client:
-        assert (await client.list_resources()).resources == []
-        with pytest.raises(MCPError):
-            await client.read_resource(STATUS)
 
 
 GIVES = """
