@@ -35,18 +35,18 @@ def dump_json(value: Any, option: int | None = None, default: Callable[[Any], An
     try:
         return orjson.dumps(value, default, option)
     except TypeError as error:
-        return dump_long_integers(value, error, option, default)
+        if not is_integer_error(error):
+            raise
+    return dump_long_integers(value, option, default)
 
 
-def dump_long_integers(
-    value: Any, error: TypeError, option: int | None = None, default: Callable[[Any], Any] | None = None
-) -> bytes:
-    """Return a value as JSON that orjson has rejected with this error, if that was because of its integers.
+def is_integer_error(error: TypeError) -> bool:
+    """Whether orjson has rejected a value because of its integers."""
+    return "64-bit" in str(error)
 
-    Raises TypeError otherwise.
-    """
-    if "64-bit" not in str(error):
-        raise error
+
+def dump_long_integers(value: Any, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
+    """Return a value as JSON whose integers orjson cannot write. Raises TypeError for a value that is not JSON."""
     return orjson.dumps(_wrap_integers(value, 0), default, option)
 
 

@@ -18,7 +18,7 @@ import orjson
 
 from mcp_bridge._contracts.tool import EncodedOutput, ToolResult
 from mcp_bridge._contracts.tool_use_results import Result
-from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json, dump_long_integers
+from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json, dump_long_integers, is_integer_error
 
 if TYPE_CHECKING:
     from mcp_bridge._contracts.content import Content
@@ -207,16 +207,15 @@ def _encode_plain(value: Any) -> EncodedOutput | None:
     try:
         data = orjson.dumps(value, option=_STRICT)
     except TypeError as error:
-        data = _encode_long_integers(value, error)
+        data = _encode_long_integers(value) if is_integer_error(error) else None
     if data is None or b"null" in data or _UUID.search(data) is not None:
         return None
     return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
 
 
-def _encode_long_integers(value: Any, error: TypeError) -> bytes | None:
-    """Serialise a value that orjson has rejected. None if that was not because of its integers."""
+def _encode_long_integers(value: Any) -> bytes | None:
     try:
-        return dump_long_integers(value, error, _STRICT)
+        return dump_long_integers(value, _STRICT)
     except (TypeError, RecursionError):
         return None
 
