@@ -60,8 +60,9 @@ class Bridge:
 
     `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
     clients. `background` are tasks that run while the bridge serves and never raise. `desk` asks users who are not at
-    the client for approval; None if nothing asks. `operator_api` is None until it is built. `lifespan` is entered
-    around serving. `problems` lists what each source could not publish, and `status` has the state of each.
+    the client for approval; None if nothing asks. `operator_api` is None until it is built.
+    `count_connected` returns the number of clients of a shared server. `lifespan` is entered around serving. `problems`
+    lists what each source could not publish, and `status` has the state of each.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Bridge:
         self.lifespan = lifespan
         self.desk = desk
         self.operator_api: OperatorApi | None = None
+        self.count_connected: Callable[[], int | None] = lambda: None
         self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
         self.notes: dict[str, list[str]] = {}

@@ -93,14 +93,12 @@ async def _serve_operators(bridge: Bridge, desk: QuestionDesk, settings: Setting
     from mcp_bridge._app.policies import find_sockets_folder
     from mcp_bridge._web.operator_socket import OperatorSocket
 
-    def build_api() -> OperatorApi:
-        from mcp_bridge._app.operator_api import build_operator_api
+    def find_api() -> OperatorApi:
+        from mcp_bridge._app.operator_api import find_operator_api
 
-        if bridge.operator_api is not None:  # that of the page
-            return bridge.operator_api
-        return build_operator_api(bridge, settings, asks_beside_clients=False)
+        return find_operator_api(bridge, settings)
 
-    await OperatorSocket(find_sockets_folder(settings), desk, build_api).run()
+    await OperatorSocket(find_sockets_folder(settings), desk, find_api).run()
 
 
 def _gather_middleware(

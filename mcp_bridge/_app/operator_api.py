@@ -26,7 +26,6 @@ def build_operator_api(
     operators: Iterable[str] = (),
     is_shared: bool = False,
     file: str | None = None,
-    count_connected: Callable[[], int | None] = lambda: None,
     build_entry: Callable[[], tuple[ServerEntry, str]] | None = None,
 ) -> OperatorApi:
     """Build the operator API of a bridge, which observes the calls from now on, and set `bridge.operator_api`.
@@ -60,8 +59,13 @@ def build_operator_api(
         is_shared=is_shared,
         audit_trail=trail.path if trail is not None else None,
         file=file,
-        count_connected=count_connected,
+        count_connected=lambda: bridge.count_connected(),  # noqa: PLW0108 - the attribute is set later
         build_entry=build_entry,
     )
     bridge.operator_api = OperatorApi(subject)
     return bridge.operator_api
+
+
+def find_operator_api(bridge: Bridge, settings: Settings | None, file: str | None = None) -> OperatorApi:
+    """Return the operator API of the bridge's page, or one without a page, for private sockets."""
+    return bridge.operator_api or build_operator_api(bridge, settings, asks_beside_clients=False, file=file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
@@ -23,8 +24,10 @@ from mcp_bridge._version import DISTRIBUTION
 
 if TYPE_CHECKING:
     from mcp_bridge._server.prometheus import PrometheusMetrics
+    from mcp_bridge._settings import Settings
     from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
     from mcp_bridge._transports.local_socket import LocalListener
+    from mcp_bridge._web.api import OperatorApi
 
 
 def serve(
@@ -168,12 +171,16 @@ async def serve_local_socket(
     ready: Callable[[], None] = lambda: None,
     *,
     idle: float,
+    settings: Settings | None = None,
+    file: str = "",
 ) -> None:
     """Serve many clients over a Unix socket, until none has been connected for `idle` seconds.
 
-    Clients are accepted once the sources have started. Raises ConfigError or SourceError if there is nothing to serve.
+    The operator API at the same socket describes `settings` and `file`. Clients are accepted once the sources have
+    started. Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge._transports import local_socket
+    from mcp_bridge._web.operator_socket import OperatorConnections
 
     started = anyio.Event()
 
@@ -181,9 +188,25 @@ async def serve_local_socket(
         ready()
         started.set()
 
+    def find_api() -> OperatorApi:
+        from mcp_bridge._app.operator_api import find_operator_api
+
+        return find_operator_api(bridge, settings, file)
+
+    operators = OperatorConnections(find_api)
+
+    async def serve_operator(connected: socket.socket, count_connected: Callable[[], int]) -> None:
+        bridge.count_connected = count_connected
+        await operators.serve_connection(connected)
+
     async with _run_cancellable(bridge, ending, accept_clients):
         await started.wait()
-        await local_socket.serve(bridge.endpoint, listener, idle=idle, drain=bridge.drain, ending=ending)
+        try:
+            await local_socket.serve(
+                bridge.endpoint, listener, serve_operator, idle=idle, drain=bridge.drain, ending=ending
+            )
+        finally:
+            await operators.close()
 
 
 async def run_worker(bridge: Bridge, ready: Callable[[], None], ending: ShutdownSignals) -> None:

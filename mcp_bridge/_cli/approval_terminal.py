@@ -25,9 +25,9 @@ from mcp_bridge._cli.output import report
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from mcp_bridge._runtime.thread_pool import make_call_soon
-from mcp_bridge._runtime.unix_sockets import create_private_folder, has_unix_sockets
+from mcp_bridge._runtime.unix_sockets import has_unix_sockets
 from mcp_bridge._web.client import OperatorClient, OperatorError, OperatorEvent
-from mcp_bridge._web.operator_socket import SUFFIX
+from mcp_bridge._web.operator_socket import list_sockets
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
@@ -147,12 +147,10 @@ class RunningBridges:
         """Stay connected to all bridges until cancelled. Raises PermissionError if others can write to the folder."""
         async with anyio.create_task_group() as tasks:
             while True:
-                if self._folder.exists():
-                    create_private_folder(self._folder)
-                    for path in sorted(self._folder.glob(f"*{SUFFIX}")):
-                        if path not in self._clients:
-                            self._clients[path] = OperatorClient(socket=path)
-                            tasks.start_soon(self._follow_bridge, path, self._clients[path])
+                for path in list_sockets(self._folder):
+                    if path not in self._clients:
+                        self._clients[path] = OperatorClient(socket=path)
+                        tasks.start_soon(self._follow_bridge, path, self._clients[path])
                 await anyio.sleep(SEARCH_INTERVAL)
 
     async def answer_question(self, number: int, choice: str) -> bool:

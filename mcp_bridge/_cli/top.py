@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,18 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.options import TopOptions
 from mcp_bridge._cli.output import format_count, print_lines, report
 from mcp_bridge._cli.serve import DEFAULT_ADDRESS
-from mcp_bridge._cli.server_address import ServerAddress, find_address
+from mcp_bridge._cli.server_address import find_address
 from mcp_bridge._cli.target import find_file, is_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.terminal_text import escape_line
+from mcp_bridge._runtime.unix_sockets import has_unix_sockets
 from mcp_bridge._web.client import OperatorClient, OperatorError, OperatorEvent
+from mcp_bridge._web.operator_socket import list_sockets
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from mcp_bridge._settings import Settings
 
 MAX_CALLS = 500
 REFRESH = 0.5
@@ -40,32 +44,46 @@ _COLUMNS = {"time": 8, "state": 9, "ms": 8, "tool": 18, "client": 10}
 def show_calls(options: TopOptions) -> None:
     """Show the calls until `q` or Ctrl-C. Raises ConfigError and OperatorError."""
     logs.configure_logging("error")
-    address = _find_server(options)
-    client = OperatorClient(address.url or "", address.token)
+    client = _find_server(options)
     with suppress(KeyboardInterrupt):
         anyio.run(_show_screen if sys.stdout.isatty() and sys.stdin.isatty() else _print_calls, client)
 
 
-def _find_server(options: TopOptions) -> ServerAddress:
-    """Return the URL of the server, without `/mcp`, and its token: as given, or as the settings say."""
+def _find_server(options: TopOptions) -> OperatorClient:
+    """Return a client of the server at a URL, or of that of a settings file: at its private socket, or at its port."""
     if (found := find_address(options.target, None, options.token_env)) is not None:
         parts = urlsplit(found.url or "")
         token = found.token or parse_qs(parts.fragment).get("token", [None])[0]
         base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/mcp')}"
-        return ServerAddress(url=base, token=token)
+        return OperatorClient(base, token)
     path = find_file(Path(options.target) if options.target is not None else None)
     host, port = DEFAULT_ADDRESS
     token_env = None
     if is_settings(path):
         from mcp_bridge._settings import load
 
-        http = load(path, os.environ).http
+        settings = load(path, os.environ)
+        http = settings.http
+        if http.page is None and (sockets := _list_private_sockets(settings)):
+            return OperatorClient(socket=sockets[-1])
         host, port, token_env = http.host, http.port, http.token_env
     if not port:
         hint = "Pass the URL that `serve` has reported"
         raise ConfigError("the port is 0, so the server chooses any free one", where="http.port", hint=hint)
     host = f"[{host}]" if ":" in host else host
-    return ServerAddress(url=f"http://{host}:{port}", token=os.environ.get(token_env) if token_env else None)
+    return OperatorClient(f"http://{host}:{port}", os.environ.get(token_env) if token_env else None)
+
+
+def _list_private_sockets(settings: Settings) -> Sequence[Path]:
+    """Return the private sockets of the servers that run with these settings, the latest last. Raises ConfigError."""
+    if not settings.approvals.local or not has_unix_sockets():
+        return ()
+    from mcp_bridge._app.approval_policy import find_sockets_folder
+
+    try:
+        return list_sockets(find_sockets_folder(settings))
+    except PermissionError as error:
+        raise ConfigError(str(error), where="approvals.sockets") from error
 
 
 class CallTable:

@@ -72,6 +72,7 @@ class Pipeline:
         redactor: Redacts arguments in the log.
         on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
         observer: Observes every call; see `observe_calls`. Without one, calls pass no such layer.
+        composition: The key of the composed calls in the entries.
     """
 
     def __init__(
@@ -97,19 +98,19 @@ class Pipeline:
         self.redactor = Redactor()
         self.on_exception: Callable[[BaseException, str], None] | None = None
         self.observer: CallObserver | None = None
-        self._composition = object()  # the key of what `compose` has stored in the entries
+        self.composition = object()
         self.policies = tuple(map(to_policy, middleware))
 
     def observe_calls(self, observer: CallObserver) -> None:
         """Report every call to `observer` from now on."""
         self.observer = observer
-        self._composition = object()
+        self.composition = object()
 
     def with_timeout(self, timeout: float) -> Pipeline:
         """Return this pipeline, with the same slots and threads, with another time limit for all tools."""
         other = copy(self)
         other.timeout = timeout
-        other._composition = object()
+        other.composition = object()
         other._tools = {pattern: limits._replace(timeout=None) for pattern, limits in self._tools.items()}
         return other
 
@@ -161,8 +162,8 @@ class Pipeline:
 
         It never raises, except when the task that runs the call is being cancelled.
         """
-        if self._composition in tool.composed:
-            return tool.composed[self._composition]
+        if self.composition in tool.composed:
+            return tool.composed[self.composition]
         layers = self.layers(tool)
         composed: CallNext = run_nothing
         for layer in reversed(layers):
@@ -172,7 +173,7 @@ class Pipeline:
 
             names = {id(layer): policy.name for policy, layer in self.bind_policies(tool)}
             composed = observe_calls(self.observer, layers, names, composed)
-        tool.composed[self._composition] = composed
+        tool.composed[self.composition] = composed
         return composed
 
     def may_ask(self, tool: PreparedEntry) -> bool:

@@ -291,7 +291,7 @@ class ToolRegistry:
         if ctx.caller is None:
             ctx.caller = self
         pipeline: Pipeline = ctx.pipeline
-        run = prepared.composed.get(pipeline) or pipeline.compose(prepared)
+        run = prepared.composed.get(pipeline.composition) or pipeline.compose(prepared)
         return run(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:

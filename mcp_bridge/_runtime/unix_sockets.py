@@ -9,8 +9,19 @@ import struct
 import sys
 from pathlib import Path
 
+RUNTIME_FOLDER = Path("/run/user")
+"""Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
 _MACOS_PEER = 1
 """LOCAL_PEERCRED, at level 0: a version, then the user (sys/un.h)."""
+
+
+def find_runtime_folder() -> Path | None:
+    """Return the folder that Linux has for the sockets of this user, or None if there is none."""
+    if not hasattr(os, "getuid"):
+        return None
+    folder = RUNTIME_FOLDER / str(os.getuid())
+    is_own = os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.getuid()
+    return folder if is_own else None
 
 
 def has_unix_sockets() -> bool:

@@ -1,7 +1,7 @@
 """The transport of shared servers: many clients over one Unix socket, each with lines as over stdio.
 
-The server sends a line of JSON about itself. A client that only asks for it disconnects then; the others send a token
-of their choice, which identifies them also after a reconnection, and then messages.
+A client sends a token of its choice, which identifies it also after a reconnection. The server responds with a line of
+JSON about itself, and then both send messages. What begins as a request of HTTP is for the operator API.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,6 @@ from mcp_bridge._runtime.unix_sockets import is_same_user
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, ShutdownSignals, drain_calls
 from mcp_bridge._transports.stdio import StdioReader
-from mcp_bridge._version import __version__
 
 logger = logging.getLogger("mcp_bridge.shared")
 
@@ -35,6 +34,8 @@ TOKEN_SIZE = 32
 """The length of a client's token, which is followed by a newline."""
 GREETING_TIMEOUT = 10.0
 """Seconds in which a client sends its token."""
+HTTP_METHODS = (b"GET ", b"POST")
+"""How requests of the operator API begin. Tokens have lower-case letters."""
 RETRY_INTERVAL = 0.1
 """Seconds after which a server that has become idle tries again to end, while a client is just connecting."""
 
@@ -50,12 +51,16 @@ class LocalListener(NamedTuple):
     lock: Callable[[], AbstractContextManager[bool]]
     is_current: Callable[[], bool]
     files: tuple[Path, ...] = ()
-    name: str = ""
+
+
+OperatorHandler = Callable[[socket.socket, Callable[[], int]], Awaitable[None]]
+"""Serves a connection of an operator, which it has to close. The function returns how many clients are connected."""
 
 
 async def serve(
     endpoint: Endpoint,
     listener: LocalListener,
+    serve_operator: OperatorHandler,
     *,
     idle: float,
     drain: float = DRAIN_TIMEOUT,
@@ -67,7 +72,7 @@ async def serve(
         async with anyio.create_task_group() as group:
             await group.start(endpoint.run)
             async with own_tasks() as tasks:
-                server = LocalSocketServer(endpoint, listener, tasks, idle=idle, drain=drain)
+                server = LocalSocketServer(endpoint, listener, serve_operator, tasks, idle=idle, drain=drain)
                 hurry = server.counter.shorten_waits
                 with handled.handle_while_serving(lambda: group.start_soon(server.stop), hurry, drain):
                     await server.run()
@@ -78,10 +83,18 @@ class LocalSocketServer:
     """Accepts the clients of a shared server. Each has its own session, principal and quotas."""
 
     def __init__(
-        self, endpoint: Endpoint, listener: LocalListener, tasks: TaskOwner, *, idle: float, drain: float
+        self,
+        endpoint: Endpoint,
+        listener: LocalListener,
+        serve_operator: OperatorHandler,
+        tasks: TaskOwner,
+        *,
+        idle: float,
+        drain: float,
     ) -> None:
         self._endpoint = endpoint
         self._listener = listener
+        self._serve_operator = serve_operator
         self._tasks = tasks
         self._idle = idle
         self._drain = drain
@@ -173,11 +186,12 @@ class LocalSocketServer:
         with connected:
             self._change_connections(1)
             try:
-                about = {"pid": os.getpid(), "version": __version__, "file": self._listener.name}
-                greeting = {**about, "clients": len(self._readers), "drain": self._drain}
-                connected.sendall(json.dumps(greeting).encode() + b"\n")
+                if await _is_http(connected):
+                    await self._serve_operator(connected.dup(), lambda: len(self._readers))
+                    return
                 token = await _read_token(Descriptor(connected.fileno()))
                 if token is not None and not self._is_stopping:
+                    connected.sendall(json.dumps({"drain": self._drain}).encode() + b"\n")
                     self._was_used = True
                     await self._serve_messages(connected, token)
             except OSError as error:
@@ -219,8 +233,16 @@ class LocalSocketServer:
         change.set()
 
 
+async def _is_http(connected: socket.socket) -> bool:
+    """Return whether a connection begins as HTTP, without reading from it."""
+    with anyio.move_on_after(GREETING_TIMEOUT):
+        await anyio.wait_readable(connected)
+        return connected.recv(4, socket.MSG_PEEK) in HTTP_METHODS
+    return False
+
+
 async def _read_token(source: Descriptor) -> str | None:
-    """Read the token of a client; None if it only asks about the server, or sends something else."""
+    """Read the token of a client; None if it sends something else."""
     data = b""
     with anyio.move_on_after(GREETING_TIMEOUT):
         while len(data) <= TOKEN_SIZE:

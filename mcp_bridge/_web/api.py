@@ -20,8 +20,7 @@ from mcp_bridge._web.feed import MAX_BACKLOG, EventFeed, OpenPage, encode_json
 from mcp_bridge._web.history import CallHistory, CallRecord, ClientRow
 from mcp_bridge._web.inbox import Inbox
 from mcp_bridge._web.installs import Installations, PlanChanged
-from mcp_bridge._web.monitor import ChangeMonitor
-from mcp_bridge._web.state import ServerState
+from mcp_bridge._web.state import ChangeMonitor, ServerState
 from mcp_bridge._web.static_files import FILES, SECURITY_HEADERS, StaticFiles
 from mcp_bridge._web.subject import PageSubject
 from mcp_bridge._web.viewer import Viewer, check_origin, identify_viewer

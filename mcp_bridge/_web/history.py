@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 from mcp_bridge._contracts.observation import ClientInfo, LayerTime
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._web.value_sizes import MAX_SIZE, TOO_LARGE, estimate_result_size, estimate_size, is_small
 
 MAX_RECORDS = 1000
 """The maximum number of finished calls that are kept while a page is open."""
@@ -22,6 +22,17 @@ MAX_UNWATCHED = 200
 """The same while no page is open: few enough to be in the processor's cache when they are released."""
 MAX_BYTES = 32 * 1024 * 1024
 """The approximate maximum size of the kept arguments and results, in bytes; the oldest are dropped first."""
+MAX_SIZE = 1024 * 1024
+"""The size in bytes beyond which the values of a call are not kept after its end."""
+VALUE_SIZE = 64
+"""The approximate memory of a value besides its text, in bytes."""
+MAX_VALUES = 4000
+"""How many values are visited. Data with more counts as too large."""
+TOO_LARGE = MAX_SIZE + 1
+SMALL = 1024
+"""The maximum number of characters of a small text."""
+MAX_PLAIN = 8
+"""The maximum number of arguments of a small call."""
 
 
 class ClientRow:
@@ -82,7 +93,7 @@ class CallRecord:
     def update_size(self) -> None:
         """Estimate the bytes of the arguments and the result, and drop them if they are too large to be kept."""
         try:
-            self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
+            self.size = _estimate_size(self.call.arguments) + _estimate_result_size(self.result)
         except Exception:  # callers in process can pass objects of any kind
             self.size = TOO_LARGE
         if self.size > MAX_SIZE:
@@ -118,7 +129,7 @@ class CallHistory:
         """Move a call to those that have ended, and keep to `MAX_BYTES`."""
         del self._running[record.id]
         self._ended.append(record)
-        if not is_small(record.call.arguments, record.result):
+        if not _is_small(record.call.arguments, record.result):
             record.update_size()
             self._drop_oldest()
         if self.listener is not None:
@@ -177,3 +188,62 @@ def format_state(record: CallRecord) -> str:
     if record.result is None:
         return "cancelled"
     return "error" if record.result.is_error else "ok"
+
+
+def _estimate_size(value: Any) -> int:
+    """Return the approximate size of a value in bytes, or `TOO_LARGE` if it exceeds `MAX_SIZE`."""
+    if type(value) is str:  # the usual case
+        return VALUE_SIZE + len(value)
+    size, visited, waiting = 0, 0, [value]
+    while waiting:
+        one = waiting.pop()
+        visited += 1
+        size += VALUE_SIZE
+        if isinstance(one, str | bytes | bytearray):
+            size += len(one)
+        elif isinstance(one, Mapping):
+            waiting += one.keys()
+            waiting += one.values()
+        elif isinstance(one, list | tuple | set | frozenset):
+            waiting += one
+        if size > MAX_SIZE or visited + len(waiting) > MAX_VALUES:
+            return TOO_LARGE
+    return size
+
+
+def _is_small(arguments: Any, result: ToolResult | None) -> bool:
+    """Whether a call has only a few short values. This costs less than an estimate."""
+    if type(arguments) is not dict or len(arguments) > MAX_PLAIN:
+        return False
+    for key, value in arguments.items():
+        kind = type(value)
+        if type(key) is not str or len(key) > SMALL:
+            return False
+        if kind is str:
+            if len(value) > SMALL:
+                return False
+        elif kind is not int and kind is not float and kind is not bool and value is not None:
+            return False
+    if result is None:
+        return True
+    if result.content is not None or result.meta is not None or result.error is not None:
+        return False
+    output = result.output
+    return output is None or (type(output) is str and len(output) <= SMALL)
+
+
+def _estimate_result_size(result: ToolResult | None) -> int:
+    """Return the approximate size of the output, the content and the metadata of a result, in bytes."""
+    if result is None:
+        return 0
+    if result.encoded is not None and result.encoded.output is result.output:
+        size = 2 * result.encoded.size  # the output and its text
+    else:
+        size = _estimate_size(result.output)
+    if result.content is None and result.meta is None:  # the usual case
+        return size
+    for block in result.content or ():
+        for name in ("text", "data", "content"):
+            value = getattr(block, name, "")
+            size += len(value) if isinstance(value, str | bytes) else 0
+    return size + (_estimate_size(result.meta) if result.meta is not None else 0)

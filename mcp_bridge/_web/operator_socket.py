@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -136,6 +136,18 @@ class OperatorSocket:
                 logger.debug("cannot accept a connection: %s", error)
                 await anyio.sleep(1)
             self._desk.expect_users()  # only now, because the imports of the first connection take a while
+
+
+def list_sockets(folder: Path) -> Sequence[Path]:
+    """Return the sockets in a folder, the latest last. Raises PermissionError if others can write to the folder."""
+    if not folder.exists():
+        return ()
+    create_private_folder(folder)
+    ages: dict[Path, float] = {}
+    for path in folder.glob(f"*{SUFFIX}"):
+        with suppress(FileNotFoundError):  # its server has just ended
+            ages[path] = path.stat().st_mtime
+    return sorted(ages, key=ages.__getitem__)
 
 
 def _open_socket(path: Path) -> socket.socket:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -11,13 +10,16 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import anyio
+
 from mcp_bridge._cli.options import SharedOptions
 from mcp_bridge._cli.output import report, show_table, write_json
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.terminal_text import escape_line
 
-PATIENCE = 2.0
-"""Seconds in which a server describes itself. One that has just been started may still import its tools."""
+START_TIMEOUT = 5.0
+"""Seconds in which a server describes itself, for which it imports the operator API. One that has just been started may
+still import its tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,22 +70,19 @@ def _find_servers() -> Iterator[SharedServer]:
         raise ConfigError(str(error)) from error
     for path in sorted(folder.glob("*.sock")):
         with suppress(OSError, ValueError):
-            if (server := _ask_server(path)) is not None:
+            if (server := anyio.run(_ask_server, path)) is not None:
                 yield server
 
 
-def _ask_server(path: Path) -> SharedServer | None:
+async def _ask_server(path: Path) -> SharedServer | None:
     """Return what a server says about itself; None if nothing listens. Raises OSError and ValueError."""
-    from mcp_bridge._cli.shared.launch import open_connection
+    from mcp_bridge._web.client import OperatorClient, OperatorError
 
-    connected = open_connection(path)
-    if connected is None:
-        return None
     pid = int(path.with_suffix(".pid").read_text())
-    with connected:
-        connected.settimeout(PATIENCE)
+    with anyio.move_on_after(START_TIMEOUT):
         try:
-            about = json.loads(connected.makefile("rb").readline())
-        except TimeoutError:
-            return SharedServer(pid=pid, ready=False)
-    return SharedServer(pid=pid, file=about["file"], version=about["version"], clients=about["clients"])
+            server = await OperatorClient(socket=path).read_server()
+        except OperatorError:
+            return None
+        return SharedServer(pid=pid, file=server["file"], version=server["bridge"], clients=server["connected"])
+    return SharedServer(pid=pid, ready=False)

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcp_bridge._cli.serve_options import ServeOptions
-from mcp_bridge._runtime.unix_sockets import create_private_folder
+from mcp_bridge._runtime.unix_sockets import create_private_folder, find_runtime_folder
 from mcp_bridge._version import __version__
 
-RUNTIME_FOLDER = Path("/run/user")
-"""Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
 LONGEST_PATH = 100
 """The maximum number of bytes in the path of a socket (sun_path has 104 on macOS and 108 on Linux)."""
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
@@ -72,9 +70,9 @@ def find_instance(options: ServeOptions, environ: Mapping[str, str] = os.environ
 
 def find_socket_folder() -> Path:
     """Return the folder with the sockets of this user, which is created. Raises OSError."""
-    own = RUNTIME_FOLDER / str(os.getuid())
-    if os.access(own, os.W_OK | os.X_OK) and own.stat().st_uid == os.getuid():
-        return create_private_folder(own / "mcp-bridge-shared")
+    runtime = find_runtime_folder()
+    if runtime is not None:
+        return create_private_folder(runtime / "mcp-bridge-shared")
     folder = find_state_folder()
     if len(os.fsencode(folder)) > LONGEST_PATH - len(f"/{'0' * 20}.sock"):
         import tempfile  # late: its import takes a tenth of the start

@@ -158,6 +158,7 @@ class Relay:
             try:
                 self._instance = self._find()
                 self._server = self._connect(self._instance)
+                self._server.socket.sendall(f"{self._token}\n".encode())
                 self._server.socket.setblocking(False)
                 self._is_greeted = False
                 self._server_lines = LineSplitter(MAX_SERVER_LINE)
@@ -191,8 +192,7 @@ class Relay:
             self._drain = float(json.loads(line).get("drain", DRAIN_TIMEOUT))
             self._is_greeted = self._was_greeted = True
             self._tries = 0
-            replays = b"".join(replay + b"\n" for replay in self._tracker.list_replays())
-            self._to_server[:0] = f"{self._token}\n".encode() + replays
+            self._to_server[:0] = b"".join(replay + b"\n" for replay in self._tracker.list_replays())
         elif self._tracker.accept_server_line(line):
             self._to_client += line + b"\n"
         if self._deadline is not None:

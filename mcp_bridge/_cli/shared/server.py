@@ -60,7 +60,7 @@ def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
         enable_collections()
         idle = target.settings.shared.idle if target.settings is not None else DEFAULT_IDLE
         with logs.hold_start_errors() as release:
-            serve = partial(serve_local_socket, idle=idle)
+            serve = partial(serve_local_socket, idle=idle, settings=target.settings, file=order["file"])
             listener = _make_listener(order, options._replace(file=Path(order["file"])), environ)
             run_on_event_loop(serve, target.bridge, listener, ending, release, loop_factory=target.loop_factory)
 
@@ -81,7 +81,7 @@ def _make_listener(order: dict[str, Any], options: Any, environ: dict[str, str])
         except OSError:
             return False
 
-    return LocalListener(listening, lock, is_current, (path.with_suffix(".pid"), path), order["file"])
+    return LocalListener(listening, lock, is_current, (path.with_suffix(".pid"), path))
 
 
 if __name__ == "__main__":

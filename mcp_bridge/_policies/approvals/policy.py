@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,7 @@ from mcp_bridge._policies.approvals.audit import AuditLog
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.grants import GrantStore
 from mcp_bridge._runtime.state_folder import get_state_folder, hash_path
-
-RUNTIME_FOLDER = Path("/run/user")
-"""Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
+from mcp_bridge._runtime.unix_sockets import find_runtime_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +40,8 @@ class ApprovalPolicy:
 
 def get_socket_folder(settings: Path) -> Path:
     """Return the folder with the sockets of all servers that run with a settings file."""
-    runtime = RUNTIME_FOLDER / str(os.getuid()) if hasattr(os, "getuid") else None
-    if runtime is not None and os.access(runtime, os.W_OK | os.X_OK) and runtime.stat().st_uid == os.getuid():
+    runtime = find_runtime_folder()
+    if runtime is not None:
         return runtime / "mcp-bridge" / hash_path(settings)
     return get_state_folder() / "sockets" / hash_path(settings)
 

@@ -22,6 +22,7 @@ from mcp_bridge._cli.approval_terminal import ApprovalTerminal, QuestionUpdate, 
 from mcp_bridge._cli.exits import report_errors
 from mcp_bridge._policies.approvals import policy
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
+from mcp_bridge._runtime import unix_sockets
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 
@@ -176,6 +177,20 @@ def test_a_person_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tm
     found = [(line["decision"], line["how"]) for line in lines(tmp_path / "audit.jsonl")]
     assert found[1:5] == [("once", "terminal"), ("deny", "terminal"), ("always", "terminal"), ("always", "remembered")]
     assert found[0] == found[5] == ("deny", "default")
+
+
+def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_path: Path, sockets: str) -> None:
+    with live(STDIO, tmp_path, settings=settings_in(tmp_path, sockets)) as server, somebody(tmp_path):
+        top = subprocess.Popen([*COMMAND, "top", FILE], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        try:
+            waiting = server.call("repeat", text="a")
+            assert code_of(server.result("unknown")) == "tool_not_found"
+            assert top.stdout is not None
+            assert "unknown" in top.stdout.readline()
+            assert not waiting.done()
+        finally:
+            top.kill()
+            top.communicate()
 
 
 def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Path, sockets: str) -> None:
@@ -399,7 +414,7 @@ def test_settings_that_cannot_be_are_refused_with_their_line(
 def test_sockets_are_where_the_system_has_them_for_the_user_or_in_the_state(
     there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "RUNTIME_FOLDER", tmp_path)
+    monkeypatch.setattr(unix_sockets, "RUNTIME_FOLDER", tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     mine = tmp_path / str(os.getuid())
     if there:
