@@ -78,7 +78,7 @@ def _list_private_sockets(settings: Settings) -> Sequence[Path]:
     """Return the private sockets of the servers that run with these settings, the latest last. Raises ConfigError."""
     if not settings.approvals.local or not has_unix_sockets():
         return ()
-    from mcp_bridge._app.approval_policy import find_sockets_folder
+    from mcp_bridge._app.policies import find_sockets_folder
 
     try:
         return list_sockets(find_sockets_folder(settings))

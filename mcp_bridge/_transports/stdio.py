@@ -9,8 +9,9 @@ import anyio
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED
 from mcp_bridge._protocol.peer.connection import RequestCounter
-from mcp_bridge._protocol.peer.json_lines import LineSplitter, format_error, parse_message
+from mcp_bridge._protocol.peer.json_lines import format_error, parse_message
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
+from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._server.endpoint import ClientConnection, Endpoint

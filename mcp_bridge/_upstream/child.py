@@ -16,9 +16,9 @@ import anyio
 from anyio.abc import Process
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._protocol.peer.json_lines import LineSplitter
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
 from mcp_bridge._runtime import child_output, process_group
+from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
 from mcp_bridge._upstream.messages import (
     MAX_MESSAGE,

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_bridge._protocol.peer.json_lines import MAX_LINE, LineSplitter, dump_message, format_error, parse_message
+from mcp_bridge._protocol.peer.json_lines import dump_message, format_error, parse_message
+from mcp_bridge._runtime.line_splitter import MAX_LINE, LineSplitter
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

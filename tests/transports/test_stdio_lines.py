@@ -12,7 +12,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
 from mcp_bridge._app.bridge import Bridge
-from mcp_bridge._protocol.peer.json_lines import MAX_LINE
+from mcp_bridge._runtime.line_splitter import MAX_LINE
 from mcp_bridge._runtime.stdio_descriptors import StdioPipes
 from mcp_bridge._transports import stdio
 from tests.kits.loops import BOTH_LOOPS

@@ -20,7 +20,7 @@ from types import FrameType
 from mcp_bridge._cli.shared.instance import SharedInstance
 from mcp_bridge._cli.shared.launch import ServerConnection
 from mcp_bridge._cli.shared.messages import SHUTDOWN_MESSAGE, MessageTracker, find_new_request, make_error
-from mcp_bridge._protocol.peer.json_lines import LineSplitter
+from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.terminal_text import escape_text
 
 READ_SIZE = 65_536

@@ -18,8 +18,8 @@ from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcp_bridge._contracts.errors import CallError, ResultTooLarge, ToolError, ToolUnavailable
-from mcp_bridge._protocol.peer.json_lines import LineSplitter
 from mcp_bridge._runtime import process_group
+from mcp_bridge._runtime.line_splitter import LineSplitter
 
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
