@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
-from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.stdio_descriptors import READ_SIZE
 
 NO_LIMIT = 1 << 62
