@@ -466,7 +466,7 @@ async def test_an_edited_document_is_read_again(tmp_path: Path, caplog: pytest.L
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"document": "https://x.example/api.json"}, "nothing is fetched at a start. Run `mcp-bridge import-"),
+        ({"document": "https://x.example/api.json"}, "nothing is fetched at a start. Run `mcp-bridge import openapi"),
         ({"server": "x.example"}, "'x.example' is not the URL of a server"),
         ({"allow_addresses": ["10.0.0.1/8"]}, "expected addresses, networks such as 10.0.0.0/8, or loopback, private"),
         ({"operations": [{}]}, "give operation_id, tag, path or method"),
