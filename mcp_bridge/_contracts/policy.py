@@ -107,6 +107,10 @@ class Policy:
         """
         raise NotImplementedError
 
+    def limit_layer(self, layer: Layer) -> Layer:
+        """Return what runs instead of the layer, for policies that apply to some calls of an entry. Called once."""
+        return layer
+
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict what a call of an entry would meet, without running it, asking a user, or counting the call."""
         return Forecast("unknown", "it decides when it runs")

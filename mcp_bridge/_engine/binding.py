@@ -18,7 +18,7 @@ class BoundPolicy(NamedTuple):
 def bind_policies(policies: Iterable[Policy], entry: Any) -> list[BoundPolicy]:
     """Bind policies to an entry, in the order of the stages. Those that do not apply to it are left out."""
     layers = [(policy, policy.bind(entry)) for policy in policies]
-    bound = [BoundPolicy(policy, layer) for policy, layer in layers if layer is not None]
+    bound = [BoundPolicy(policy, policy.limit_layer(layer)) for policy, layer in layers if layer is not None]
     return sorted(bound, key=lambda each: each.policy.stage)
 
 

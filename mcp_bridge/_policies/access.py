@@ -26,6 +26,7 @@ class AccessPolicy(CallPolicy):
         denies: Whether calls that match a rule are denied, or those that match none.
     """
 
+    checks_calls = True
     stage = Stage.ADMIT
     is_passive = True
     may_ask = False

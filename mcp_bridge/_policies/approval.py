@@ -19,6 +19,7 @@ from mcp_bridge._settings.values import Duration
 class RequiredApproval(ToolPolicy):
     """Ask the user before calls that match. [Approvals](approvals.md) explains who is asked."""
 
+    checks_calls = True
     name = "approval"
     stage = Stage.DECIDE
     is_passive = True

@@ -153,6 +153,7 @@ class AuditPolicy(CallPolicy):
     It is the outermost policy, so it sees what the client gets and what other policies decided.
     """
 
+    checks_calls = True
     name = "audit"
     stage = Stage.OBSERVE
     is_passive = True

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from mcp_bridge._contracts.listing import BuiltInEntry
-from mcp_bridge._contracts.policy import Policy
+from mcp_bridge._contracts.policy import CallNext, Layer, Policy
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import CompletionEntry, ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._contracts.tool import ToolCall, ToolEntry
+from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge._json_schema.uris import includes_uri
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._settings.sections import SettingsModel
@@ -89,6 +89,9 @@ class ToolPolicy(SettingsModel, Policy):
     """Whether the policy permits what it selects. A source chooses the original names of its tools, so these never
     select a tool for such a policy, and never exclude one from a policy that restricts."""
 
+    checks_calls: ClassVar[bool] = False
+    """Whether the layers call `applies_to_call` themselves. Otherwise they run only for calls that match."""
+
     def use_services(self, services: PolicyServices) -> None:
         """Get ready for calls; called once, before `bind`. Raises ConfigError for options that cannot be used here."""
 
@@ -106,9 +109,21 @@ class ToolPolicy(SettingsModel, Policy):
             and all(_read_annotation(tool, name) == value for name, value in self.annotations.items())
         )
 
+    def limit_layer(self, layer: Layer) -> Layer:
+        """Return a layer that runs only for calls that match, if that can differ between calls of an entry."""
+        return layer if self.checks_calls or not self.selects_calls else partial(self._run_if_selected, layer)
+
+    @property
+    def selects_calls(self) -> bool:
+        """Whether `applies_to_call` can differ between calls of an entry."""
+        return bool(self.principals)
+
     def applies_to_call(self, call: ToolCall, ctx: RunningCall) -> bool:
         """Whether a call of a matching entry matches."""
         return not self.principals or _includes_principal(self.principals, ctx.principal or "")
+
+    async def _run_if_selected(self, layer: Layer, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
+        return await (layer(call, ctx, call_next) if self.applies_to_call(call, ctx) else call_next(call, ctx))
 
 
 class CallPolicy(ToolPolicy):
@@ -141,6 +156,11 @@ class CallPolicy(ToolPolicy):
         if call.kind != "resource" or self.selects_everything:
             return True
         return bool(self.resources) and includes_uri(self.resources, call.name)
+
+    @property
+    def selects_calls(self) -> bool:
+        """Whether `applies_to_call` can differ between calls of an entry: those of a template have different URIs."""
+        return super().selects_calls or not self.selects_everything
 
     def decides_for(self, entry: Any) -> bool:
         """Whether `applies_to_entry` decides about this entry alone, and not the URI in each call."""

@@ -50,6 +50,7 @@ Results = TTLCache[CacheKey, CachedResult]
 class CachePolicy(ToolPolicy):
     """Return the earlier result of an identical call to a tool that declares `readOnlyHint: true`."""
 
+    checks_calls = True
     name = "cache"
     stage = Stage.ATTEMPT
     is_passive = True

@@ -135,6 +135,7 @@ class CallCounter:
 class RateLimitPolicy(CallPolicy):
     """Limit how often calls that match may run. Further calls fail, and the error says when to retry."""
 
+    checks_calls = True
     name = "rate_limit"
     stage = Stage.ADMIT
     is_passive = True

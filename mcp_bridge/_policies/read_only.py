@@ -16,6 +16,7 @@ _REASON = "this server runs only tools with the annotation readOnlyHint: true, a
 class ReadOnlyPolicy(ToolPolicy):
     """Deny calls to tools that do not declare `readOnlyHint: true`."""
 
+    checks_calls = True
     name = "read_only"
     stage = Stage.ADMIT
     is_passive = True

@@ -146,6 +146,7 @@ class PatternRedaction:
 class RedactPolicy(CallPolicy):
     """Replace text that matches patterns with `[redacted NAME]`. Requires the extra `redact`."""
 
+    checks_calls = True
     name = "redact"
     stage = Stage.OBSERVE
     may_ask = False

@@ -37,6 +37,7 @@ class _FailedAttempt(Exception):
 class RetryPolicy(ToolPolicy):
     """Repeat failed calls to tools that declare `idempotentHint: true` or `readOnlyHint: true`, with growing waits."""
 
+    checks_calls = True
     name = "retry"
     stage = Stage.ATTEMPT
     is_passive = True

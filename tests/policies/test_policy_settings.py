@@ -96,6 +96,15 @@ async def test_a_policy_of_another_package_has_options(tmp_path: Path, monkeypat
         assert (await call(bridge, "one")).error_text == "never from demo"
 
 
+@pytest.mark.parametrize(("principal", "text"), [("a", "no from demo"), ("b", "")])
+async def test_a_policy_of_your_own_runs_only_for_its_principals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, principal: str, text: str
+) -> None:
+    write_own_policies(tmp_path, monkeypatch)
+    async with open_tools(tmp_path, TOOL, {"own_policies:Objection": {"principals": "a"}}, name="demo") as bridge:
+        assert (await call(bridge, "one", principal)).error_text == text
+
+
 @pytest.mark.parametrize("name", ["Closed", "closed"])
 async def test_middleware_is_a_policy_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     write_own_policies(tmp_path, monkeypatch)
