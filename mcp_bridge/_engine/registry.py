@@ -301,6 +301,8 @@ class ToolRegistry:
             return None
         prepared = self._prepared.get(name)
         if prepared is None or not prepared.is_of(entry):
+            if len(self._prepared) > 2 * len(self.tools):
+                self._prepared = {other: old for other, old in self._prepared.items() if other in self.tools}
             prepared = self._prepared[name] = PreparedEntry(entry)
         return prepared
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
-from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, tool
 from mcp_bridge._contracts.errors import RegistryError
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect
@@ -35,6 +38,22 @@ async def test_odd_entries_are_listed_beside_the_others(mode: str) -> None:
         assert tools["plain"].meta == {"mcp-bridge/tags": ["kept"]}
         for name in tools:
             assert (await client.call_tool(name, {})).content[0].text == "x"
+
+
+async def test_a_registry_frees_tools_that_were_removed_after_a_call() -> None:
+    registry, handlers = ToolRegistry(), WeakSet[Any]()
+    for number in range(50):
+
+        def answer(data: object) -> str:
+            return "x"
+
+        handlers.add(answer)
+        registry.register(ToolEntry(f"tool_{number}", "", answer))
+        assert (await registry.dispatch(ToolCall(id="1", name=f"tool_{number}", arguments={}), CallContext())).success
+        registry.unregister(f"tool_{number}")
+    del answer
+    gc.collect()
+    assert len(handlers) <= 3
 
 
 def test_a_name_that_is_no_text_is_refused_at_the_registration() -> None:
