@@ -90,7 +90,18 @@ def list_unread_keys(entry: Json) -> list[str]:
         notes.append(f"'oauth' is read without {names}. `mcp-bridge login` registers the bridge as a client itself")
     elif oauth and not entry.get("url"):
         notes.append("'oauth' is not read. A server that the bridge starts gets its credentials from `env`")
+    if entry.get("sandbox") and not is_sandbox(entry["sandbox"]):
+        notes.append(
+            "'sandbox' is not read in this form. Write `bubblewrap`, or a mapping of `network`, `read`, `write`"
+        )
     return notes
+
+
+def is_sandbox(value: Any) -> bool:
+    """Whether a sandbox has the form of the settings. Clients have mappings of other forms."""
+    if not isinstance(value, Mapping):
+        return isinstance(value, str)
+    return "read" in value or "write" in value or isinstance(value.get("network"), bool)
 
 
 def translate_references(value: Any, folder: Path, *, has_inner_references: bool = False) -> Any:

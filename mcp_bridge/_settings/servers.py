@@ -13,6 +13,7 @@ from typing import Any
 
 from mcp_bridge._settings.client_entries import (
     find_project_folder,
+    is_sandbox,
     is_server_entry,
     is_switched_off,
     list_unread_keys,
@@ -95,19 +96,12 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
             options = {key: value for key, value in entry.items() if key in _OPTIONS}
             if options.get("auth") != "oauth":  # clients have other forms, too
                 options.pop("auth", None)
-            if _is_sandbox(entry.get("sandbox")):
+            if is_sandbox(entry.get("sandbox")):
                 options["sandbox"] = entry["sandbox"]
             shared = {key: value for key, value in entry.items() if key in common - {"type", "name"}}
             notes = tuple(list_unread_keys(entry))
             origin = Origin(document=document, where=place, problem=problem, is_alone=True, notes=notes)
             yield {**shared, "type": "mcp", "name": str(name), "options": options, "origin": origin}
-
-
-def _is_sandbox(value: Any) -> bool:
-    """Return whether a sandbox has the form of the settings. Clients have mappings of other forms."""
-    if not isinstance(value, Mapping):
-        return isinstance(value, str)
-    return "read" in value or "write" in value or isinstance(value.get("network"), bool)
 
 
 def remove_servers(data: Mapping[str, Any]) -> dict[str, Any]:
