@@ -269,7 +269,7 @@ def test_legacy_sse_keeps_the_secrets_too(tmp_path: Path) -> None:
 def test_words_of_the_protocol_and_of_every_day_are_no_secrets(way: Way, tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text(PLANTED)
     env = {"A": "resources", "B": "user", "C": "8080", "D": "inputSchema", "E": "description", "F": "A Title of Mine"}
-    given = {"type": "planted:Options", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
+    given = {"type": "planted:Planted", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
     settings = {"title": "${F}", "sources": [given]}
     with live(way, tmp_path, settings=settings, env=env) as server:
         tools = server.ask("tools/list").result(PATIENCE)["result"]["tools"]

@@ -246,7 +246,7 @@ def test_a_version_that_hosts_cannot_compare_is_refused_before_anything_is_start
         (["none.py"], "'none.py' does not exist"),
         (
             ["--strict"],
-            "--strict: 'dockerfile' has no option --strict. These formats have it: openai, ",
+            "--strict: 'dockerfile' has no option --strict. These formats have it: tools",
         ),
         (["--author", "me"], "--author: 'dockerfile' has no option --author. These formats have it: mcpb"),
     ],
