@@ -398,7 +398,7 @@ def _isolate(write: Callable[[Path], Json]) -> Callable[[Path], Json]:
 
 WAYS: dict[str, Way] = {
     "direct": Way(write=write_python, make_calls=call_direct, through=("_server/calls/runner.py",)),
-    "invoke": Way(write=write_python, make_calls=call_by_relay, through=("_contracts/context.py",)),
+    "invoke": Way(write=write_python, make_calls=call_by_relay, through=("_contracts/running_call.py",)),
     "chain": Way(write=write_python, make_calls=call_by_chain, through=("_engine/tool_use/chain_tool.py",)),
     "chain in settings": Way(
         write=write_python, make_calls=call_by_settings_chain, settings={"chains": _build_chains()}
