@@ -122,7 +122,7 @@ def test_what_the_client_rejects_of_the_tools_is_reported_and_the_server_is_inst
     done = who.run("install", "gemini-cli", who.settings, CHECK)
     assert "installed: 'shelf'" in done.stderr
     assert "WARNING: tool 'count': $.inputSchema.properties.shelf.$ref: `$ref` in 2 places" in done.stderr
-    assert "Set `dialect: gemini-cli` (inline_references)" in done.stderr
+    assert "Set `dialect: gemini-cli`" in done.stderr
     who.settings.write_text("name: shelf\ndialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
     assert "WARNING" not in who.run("install", "gemini-cli", who.settings, CHECK, "--force", "--name", "other").stderr
 
