@@ -130,7 +130,7 @@ def test_a_source_that_starts_to_crash_is_unavailable_until_it_is_fixed(tmp_path
 
 
 def test_an_edit_reaches_clients_and_calls(tmp_path: Path) -> None:
-    with isolated(WAYS[0], tmp_path, {**SMALL, "workers": 2}, GOOD, reload=True) as server:
+    with isolated(WAYS[0], tmp_path, {**SMALL, "workers": 2}, GOOD, options=["--reload"]) as server:
         first = server.text("pid")
         before = changes(server)
         edited = GOOD.replace("def die():", "def pid_again() -> int:\n    return os.getpid()\n\n@tool\ndef die():")

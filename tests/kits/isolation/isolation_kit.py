@@ -21,7 +21,7 @@ VARIES = re.compile(r'(?<=reference )[0-9a-f]{12}|(?<=at 0x)[0-9a-f]+|(?<="elici
 Json = dict[str, Any]
 
 
-def bridge_of(folder: Path, isolation: Any = None, *, tools: str = "", **more: Any) -> Bridge:
+def bridge_of(folder: Path, isolation: Any = None, *, tools: str = "", watch: bool = False, **more: Any) -> Bridge:
     """A bridge with one source, these tools or all, isolated like this (None: in this process)."""
     offered = folder / "offered"
     offered.mkdir(exist_ok=True)
@@ -29,7 +29,7 @@ def bridge_of(folder: Path, isolation: Any = None, *, tools: str = "", **more: A
         (offered / name).write_text(text)
     source = {"type": "python", "path": "offered", **({"isolation": isolation} if isolation is not None else {})}
     (folder / "bridge.json").write_text(json.dumps({"sources": [source], **more}))
-    return build_from_settings(load(folder / "bridge.json", {}))
+    return build_from_settings(load(folder / "bridge.json", {}), watch=watch)
 
 
 def shown(value: Any) -> Any:

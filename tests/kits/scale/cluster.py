@@ -68,7 +68,7 @@ class Server(Node):
     """A server over HTTP and a client of it, in 2026-07-28."""
 
     def __init__(self, folder: Path, *words: str) -> None:
-        super().__init__(folder, *(words or ("serve", "--http", "127.0.0.1:0")))
+        super().__init__(folder, *(words or ("serve", "--http", "127.0.0.1:0", "--reload")))
         self.wait_for("/mcp (")
         self.url = URL.findall(self.err)[0]
         self.http = httpx2.Client(base_url=self.url, timeout=PATIENCE, limits=httpx2.Limits(max_connections=None))

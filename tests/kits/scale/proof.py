@@ -233,7 +233,7 @@ def main() -> None:
 
 def make_cluster(folder: Path, redis: RedisServer) -> Cluster:
     folder.mkdir()
-    return Cluster(folder, redis.url, TOOLS, name=folder.name, reload=True, **SETTINGS)
+    return Cluster(folder, redis.url, TOOLS, name=folder.name, **SETTINGS)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ def settings_of(isolation: Any, **more: Any) -> dict[str, Any]:
 @contextlib.contextmanager
 def isolated(way: Way, folder: Path, isolation: Any = SMALL, tools: Any = TOOLS, **more: Any) -> Iterator[Any]:
     """A server whose tools run in workers."""
-    env = more.pop("env", None)
-    with live(way, folder, tools, settings_of(isolation, **more), env=env) as server:
+    env, options = more.pop("env", None), more.pop("options", ())
+    with live(way, folder, tools, settings_of(isolation, **more), env=env, options=options) as server:
         yield server
 
 

@@ -166,7 +166,7 @@ def work(ctx: CallContext) -> list[object]:
 
 
 async def test_tools_in_worker_processes_declare_tasks_too_and_know_their_attempt(tmp_path: Path) -> None:
-    bridge = bridge_of_file(tmp_path, {"mode": "process"}, tools=TOOLS, tasks={"after": 60, "poll": 0.01})
+    bridge = bridge_of_file(tmp_path, {"mode": "process"}, tools=TOOLS, tasks={"after": 60})
     async with talking(bridge, capabilities=ABLE) as talk:
         attempt, key = (await fetch(talk, await create(talk, "work")))["result"]["structuredContent"]
         assert attempt == 2
