@@ -91,10 +91,10 @@ def test_slots_of_disconnected_clients_are_free_after_ten_seconds(tmp_path: Path
 
 @pytest.mark.timeout(300)
 def test_calls_that_hang_leave_no_more_than_a_bounded_queue(tmp_path: Path) -> None:
-    with serve(ONE, tmp_path, concurrency=4, queue=4) as server:
-        calls = [server.call("hangs") for _ in range(20)]
+    with serve(ONE, tmp_path, concurrency=4) as server:
+        calls = [server.call("hangs") for _ in range(1040)]
         until = time.monotonic() + PATIENCE
-        while sum(call.done() for call in calls) < 13:  # 3 run and 4 wait
+        while sum(call.done() for call in calls) < 13:  # 3 run and 1,024 wait
             assert time.monotonic() < until
             time.sleep(0.01)
         codes = {call.result()["result"]["_meta"]["mcp-bridge/code"] for call in calls if call.done()}
