@@ -7,7 +7,6 @@ import os
 import sys
 import warnings
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.client import Client
 
-from mcp_bridge._sources.upstream import options as upstream_options
-from mcp_bridge._sources.upstream.client_sessions import ClientLimits
+from mcp_bridge._sources.upstream import client_sessions
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.http.http_hosting import STATELESS, Road, hosted
@@ -98,7 +96,7 @@ async def test_the_process_of_a_client_ends_when_it_disconnects(tmp_path: Path) 
 async def test_an_idle_connection_ends_and_the_next_call_opens_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upstream_options, "ClientLimits", partial(ClientLimits, idle_timeout=0.2))
+    monkeypatch.setattr(client_sessions, "IDLE_TIMEOUT", 0.2)
     async with host(ENTRY, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         _, ended = await count(ada)

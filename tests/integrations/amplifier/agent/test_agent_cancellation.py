@@ -266,7 +266,7 @@ async def test_cancelling_closes_the_request_to_a_model_that_is_silent(how: str,
                     await call_agent(served, task="Begin.")
 
             tasks.start_soon(run)
-            assert await wait_for(lambda: model.open == 1, 10)
+            assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 10)
             block.cancel()
             assert await wait_for(lambda: model.open == 0, 10)
             assert (await call_agent(served, task="Begin.")).output["text"] == "Here I am."
