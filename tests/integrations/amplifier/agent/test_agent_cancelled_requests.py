@@ -36,7 +36,7 @@ async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool,
             await talk.get("tools/list")
             tasks = count_tasks()
             number = await talk.call("run_agent", task="Begin.")
-            assert await wait_for(lambda: model.open == 1, 10)
+            assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 10)
             await talk.tell("notifications/cancelled", {"requestId": number})
             await check_nothing_is_left(served, model, tasks + 1)  # the session of the client
             answer = await talk.answer(await talk.call("run_agent", task="Begin."))
@@ -53,7 +53,7 @@ async def test_a_closed_response_over_http_ends_the_run(isolation: Any, tmp_path
             params = {"name": "run_agent", "arguments": {"task": "Begin."}, "_meta": {**META, "progressToken": "1"}}
             message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             async with http.stream("POST", "/mcp", json=message, headers=headers):
-                assert await wait_for(lambda: model.open == 1, 20)
+                assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 20)
             assert await wait_for(lambda: model.open == 0, 20)
             response = await http.post("/mcp", json=message, headers=headers)
     assert "Here I am." in response.text
