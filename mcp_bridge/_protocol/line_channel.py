@@ -1,4 +1,4 @@
-"""Lines of JSON between processes that are no JSON-RPC: workers, and programs that examine modules."""
+"""Lines of JSON, without JSON-RPC, between a process and its workers or the programs that check modules."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ class BlockingLineChannel:
         self.send_line(dump_json(message) + b"\n")
 
     def send_line(self, line: bytes) -> None:
-        """Send a line, unless nobody reads any more."""
+        """Send a line. A line to a reader that has gone is dropped."""
         view = memoryview(line)
         with self._lock:
             while view:
                 try:
                     view = view[os.write(self._sink, view) :]
-                except OSError:  # the other side has gone; that nothing more comes from it says more
+                except OSError:  # `receive` reports the end of the channel
                     return

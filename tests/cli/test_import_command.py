@@ -39,7 +39,7 @@ def cli(): ...
 @click.option("--range", nargs=2, type=int)
 @click.option("-q", is_flag=True)
 def greet(names, count, shout, kind, range, q):
-    \"\"\"Greet somebody.
+    \"\"\"Greet a user.
 
     More about it.
     \"\"\"
@@ -124,7 +124,7 @@ async def test_the_help_of_click_is_parsed_and_the_draft_works(
 ) -> None:
     source = draft(inside, write_script(tmp_path, "greeter", CLICK, "cli"), "greet")
     tool = source["tools"]["greeter_greet"]
-    assert tool["description"] == "Greet somebody."
+    assert tool["description"] == "Greet a user."
     assert tool["parameters"]["count"] == {"type": "integer", "description": "How often."}
     printed = await call_drafted(tmp_path, {**source, "env": python_path}, "greeter_greet", names=["a", "b"], count=2)
     assert printed.splitlines()[-1] == "a b 2 None  None False"

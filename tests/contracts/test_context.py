@@ -55,7 +55,7 @@ async def test_a_created_context_describes_the_caller() -> None:
 async def test_a_created_context_has_no_client_and_no_registry() -> None:
     ctx = CallContext()
     await ctx.report_progress(1, 2, "half")
-    await ctx.info("nobody sees this")
+    await ctx.info("a message without a client")
     ctx.resource_updated("a://b")
     assert (ctx.lifespan, ctx.deadline, ctx.attempt, ctx.idempotency_key) == (None, None, 1, None)
     assert ctx.tools() == ()

@@ -1,7 +1,7 @@
 """Reads, inserts, replaces and removes one entry of a text; every other byte stays as it is.
 
 An edit parses the text, splices it, and parses the result to compare: nothing but the entry may differ. A `Change`
-describes an edit, so that it can be reverted later, byte for byte where nobody has changed the entry since.
+describes an edit, so that it can be reverted later: byte for byte, unless the entry has changed since.
 """
 
 from __future__ import annotations
@@ -65,7 +65,17 @@ def put_entry(
         if added.entry is None or not _is_same(added.data, wanted):
             raise make_unsafe_error("the edited text would not have the entry", where=target.where)
         _check_rest(source, path.entry, edited, added.entry, target)
+    if path.entry is None:
+        _check_removable(format, edited_text, target)
     return edited_text
+
+
+def _check_removable(format: Format, text: str, target: EditTarget) -> None:
+    """Raise UnsafeEdit if the entry cannot be removed again."""
+    try:
+        remove_entry(format, text, target.within, target.name, listed=target.listed)
+    except UnsafeEdit:
+        raise make_unsafe_error("the entry could be added, but not be removed again", where=target.where) from None
 
 
 def remove_entry(format: Format, text: str, within: Sequence[str], name: str, *, listed: bool = False) -> str:
