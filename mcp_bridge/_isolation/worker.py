@@ -36,8 +36,8 @@ from mcp_bridge._protocol.wire.messages import to_messages
 from mcp_bridge._protocol.wire.resource_contents import to_contents
 from mcp_bridge._protocol.wire.values import Unreadable, to_result
 from mcp_bridge._runtime import uncaught_errors
-from mcp_bridge._runtime.cancellation import CancellationWatch
-from mcp_bridge._runtime.event_loop import is_being_cancelled, make_loop_factory
+from mcp_bridge._runtime.cancellation import CancellationWatch, is_being_cancelled
+from mcp_bridge._runtime.event_loop import make_loop_factory
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge._runtime.third_party import unwrap_group

@@ -1,8 +1,17 @@
-"""Cancellation of the code in a task by others or by a deadline, and who requested it.
+"""Cancellation of the code in a task, by other tasks or by a deadline.
+
+A task of asyncio has one counter of requests to cancel it (`Task.cancelling`), and everybody adds to it: the other
+tasks, anyio's scopes, `asyncio.timeout`, and the running code itself. The classes here answer who has requested a
+cancellation, and each takes back exactly its own requests (`Task.uncancel`):
+
+- `CancellableBlock`: another task cancels a block, as a client cancels its request.
+- `Deadline` and `TaskDeadline`: time cancels a block. All deadlines of a `DeadlineClock` share one timer of the event
+  loop. They pause while a user is asked.
+- `CancellationWatch`: third-party code raises CancelledError. If it has cancelled its own task, the call fails and the
+  server runs on. If others have cancelled the task, the error has to pass.
 
 On asyncio, blocks and deadlines cancel their task as `asyncio.timeout` does, because a cancel scope with a deadline
-costs as much as the rest of a call. The deadlines of a pipeline share one timer of the event loop, and pause while a
-user is asked. On trio, each of them is a cancel scope.
+costs as much as the rest of a call. On trio, each of them is a cancel scope.
 """
 
 from __future__ import annotations
@@ -19,48 +28,59 @@ import anyio
 T = TypeVar("T")
 
 REDELIVERY = 1.0
-"""Seconds until code that has received its cancellation and still runs is cancelled again."""
+"""Seconds until code that still runs after its cancellation is cancelled again."""
+
+
+def is_being_cancelled(error: BaseException) -> bool:
+    """Whether the current scope is being cancelled, rather than the code that raised `error` doing so on its own."""
+    return has_cancellation(error) and anyio.current_effective_deadline() == float("-inf")
+
+
+def has_cancellation(error: BaseException) -> bool:
+    """Whether an error is a cancellation, or a group with one."""
+    cancelled_error = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(cancelled_error) is not None
+    return isinstance(error, cancelled_error)
 
 
 class CancellableBlock:
-    """A block in the current task that other tasks can cancel; the code after the block runs on.
+    """A block in the current task. Other tasks can cancel it, and the code after the block runs on.
 
-    On trio it is a cancel scope. On asyncio it cancels the task as `asyncio.timeout` does, for a third of the cost of a
-    scope: shields do not hold it up, and a block that runs on is cancelled again after a second.
+    On asyncio, the block costs a third of a cancel scope. Shields do not hold a cancellation up, and a block that runs
+    on is cancelled again after a second.
     """
 
-    __slots__ = ("_others", "_requests", "_scope", "_task", "_timer", "is_cancelled")
-
-    def __init__(self) -> None:
-        self.is_cancelled = False
-        self._requests = 0
-        self._task: asyncio.Task[Any] | None = None
-        self._scope: anyio.CancelScope | None = None
-        self._timer: asyncio.TimerHandle | None = None
+    is_cancelled = False
+    _requests = 0
+    _other_requests = 0
+    _task: asyncio.Task[Any] | None = None
+    _scope: anyio.CancelScope | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> CancellableBlock:
         try:
-            task = asyncio.current_task()
-        except RuntimeError:  # trio
-            task = None
-        if task is None:
+            self._task = asyncio.current_task()
+        except RuntimeError:
+            # This is trio.
             self._scope = anyio.CancelScope()
             self._scope.__enter__()
         else:
-            self._task, self._others = task, task.cancelling()
+            assert self._task is not None
+            self._other_requests = self._task.cancelling()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         if self._scope is not None:
-            return bool(self._scope.__exit__(kind, error, traceback))
+            return bool(self._scope.__exit__(error_type, error, traceback))
         task, self._task = self._task, None
         if not self._requests or task is None:
             return False
         if self._timer is not None:
             self._timer.cancel()
-        return take_back_requests(task, self._requests, self._others) and is_only_cancellation(error)
+        return take_back_requests(task, self._requests, self._other_requests) and is_only_cancellation(error)
 
     def cancel(self) -> None:
         """Cancel the block. Nothing happens after its end."""
@@ -68,7 +88,8 @@ class CancellableBlock:
         if self._scope is not None:
             self._scope.cancel()
         elif self._task is not None and not self._requests:
-            if self._task is asyncio.current_task():  # a request would stay pending if the block ended first
+            if self._task is asyncio.current_task():
+                # The request would stay pending if the block ended without another step of the task.
                 asyncio.get_running_loop().call_soon(self._cancel_task)
             else:
                 self._cancel_task()
@@ -77,7 +98,7 @@ class CancellableBlock:
         """Whether the code in the block raised `error` because others cancel the task by the means of asyncio."""
         if self._task is None or not isinstance(error, asyncio.CancelledError):
             return False
-        return self._task.cancelling() > self._others + self._requests
+        return self._task.cancelling() > self._other_requests + self._requests
 
     def _cancel_task(self) -> None:
         if self._task is not None:
@@ -86,45 +107,55 @@ class CancellableBlock:
             self._timer = self._task.get_loop().call_later(REDELIVERY, self._cancel_task)
 
 
-def take_back_requests(task: asyncio.Task[Any], requests: int, others: int) -> bool:
-    """Take back requests to cancel a task. Return False if more than `others` are left: then others cancel it too."""
-    left = task.cancelling()
+def take_back_requests(task: asyncio.Task[Any], requests: int, other_requests: int) -> bool:
+    """Take back requests to cancel a task. Return whether no more than `other_requests` remain.
+
+    If more remain, others have cancelled the task in the meantime, and the cancellation has to pass.
+    """
+    remaining = task.cancelling()
     for _ in range(requests):
-        left = task.uncancel()
-    return left <= others
+        remaining = task.uncancel()
+    return remaining <= other_requests
 
 
 def is_only_cancellation(error: BaseException | None) -> bool:
-    """Whether nothing but the cancellation of a task of asyncio was raised."""
+    """Whether an error is a cancellation of asyncio, or a group of nothing else."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(asyncio.CancelledError)[1] is None
     return isinstance(error, asyncio.CancelledError)
 
 
 class CancellationWatch:
-    """Runs code in the current task, and distinguishes cancellation by others from what the code does to the task.
+    """Runs code in the current task, and distinguishes cancellation by others from cancellation by the code.
 
-    Code that runs can cancel only its own task, others cancel a task only while it waits. So on asyncio the requests
-    are counted at every step of the code. Anyio's scopes, `asyncio.timeout` and `Task.cancel` all count.
+    A step of a coroutine runs without interruption. So a request to cancel the task comes from the code if it is made
+    during a step, and from others if it is made between two steps. On asyncio, the requests are counted at each step;
+    those of anyio's scopes, `asyncio.timeout` and `Task.cancel` all count.
 
     Attributes:
         own_requests: How often the code has cancelled its own task.
     """
 
-    __slots__ = ("_others", "_task", "own_requests")
+    __slots__ = ("_other_requests", "_task", "own_requests")
 
     def __init__(self) -> None:
-        self.own_requests = 0
+        self.own_requests = self._other_requests = 0
         try:
             self._task = asyncio.current_task()
-        except RuntimeError:  # trio, where code can cancel scopes only
+        except RuntimeError:
+            # On trio, code can only cancel scopes.
             self._task = None
-        self._others = self._task.cancelling() if self._task is not None else 0
+        if self._task is not None:
+            self._other_requests = self._task.cancelling()
 
     @coroutine
     def run(self, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
         """Await the awaitable, and count its own requests to cancel this task."""
-        steps: Coroutine[Any, Any, T] = awaitable if type(awaitable) is CoroutineType else _wait_for(awaitable)
+        steps: Coroutine[Any, Any, T]
+        if type(awaitable) is CoroutineType:
+            steps = awaitable
+        else:
+            steps = _wait_for(awaitable)
         task = self._task
         if task is None:
             return (yield from steps.__await__())
@@ -132,40 +163,40 @@ class CancellationWatch:
         while True:
             before = task.cancelling()
             try:
-                waits_for = resume(value)
+                awaited = resume(value)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
             finally:
-                value = None  # an error would refer to itself through this frame
-                if (after := task.cancelling()) != before:  # a timeout in the code takes back what it requested
+                # An error would refer to itself through this frame.
+                value = None
+                # The number falls when a timeout in the code takes back its requests.
+                after = task.cancelling()
+                if after != before:
                     self.own_requests = max(0, self.own_requests + after - before)
             try:
-                value = yield waits_for
+                value = yield awaited
                 resume = steps.send
             except BaseException as error:
                 resume, value = steps.throw, error
 
     def is_cancelled_by_others(self, error: BaseException) -> bool:
         """Whether the code raised `error` because others cancel this task, or a scope around it."""
-        cancelled = anyio.get_cancelled_exc_class()
-        if isinstance(error, BaseExceptionGroup):
-            if error.subgroup(cancelled) is None:
-                return False
-        elif not isinstance(error, cancelled):
+        if not has_cancellation(error):
             return False
         if anyio.current_effective_deadline() == float("-inf"):
             return True
-        return self._task is not None and self._task.cancelling() - self.own_requests > self._others
+        return self._task is not None and self._task.cancelling() - self.own_requests > self._other_requests
 
     async def reset(self) -> None:
-        """Take back the code's own requests: one that is pending would cancel whatever the task does next."""
+        """Take back the requests of the code. A pending one would cancel the next thing that the task does."""
         if not self.own_requests or self._task is None:
             return
         requests = self._task.cancelling()
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
-            if self._task.cancelling() > requests:  # another request, which came while the task waited
+            # A further request came while the task waited.
+            if self._task.cancelling() > requests:
                 raise
         while self.own_requests:
             self.own_requests -= 1
@@ -174,22 +205,23 @@ class CancellationWatch:
 
 @coroutine
 def cancel_scope_first(scope: anyio.CancelScope, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Await the coroutine. When this task is cancelled, cancel the scope before the coroutine receives that.
+    """Await the coroutine. When this task is cancelled, cancel the scope before the coroutine receives the error.
 
-    The cancellation of a task of asyncio does not reach other tasks in the scopes of anyio that it is in. Later, when
-    the coroutine has left its own scopes, `scope` no longer reaches them either.
+    asyncio cancels a single task, not the other tasks in its anyio scopes. Only `scope` reaches them, and only until
+    the coroutine has left its own scopes.
     """
     resume: Callable[[Any], Any] = steps.send
     value: Any = None
     while True:
         try:
-            waits_for = resume(value)
+            awaited = resume(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         finally:
-            value = None  # an error would refer to itself through this frame
+            # An error would refer to itself through this frame.
+            value = None
         try:
-            value = yield waits_for
+            value = yield awaited
             resume = steps.send
         except BaseException as error:
             scope.cancel()
@@ -197,26 +229,26 @@ def cancel_scope_first(scope: anyio.CancelScope, steps: Coroutine[Any, Any, T]) 
 
 
 class Deadline:
-    """The deadline of a cancel scope, that of a running call or of hooks that decide about one."""
+    """The deadline of a cancel scope. It can pause."""
 
-    __slots__ = ("_left", "scope")
+    __slots__ = ("_remaining", "scope")
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.scope = scope
-        self._left = 0.0
+        self._remaining = 0.0
 
     def __enter__(self) -> Deadline:
         self.scope.__enter__()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        return bool(self.scope.__exit__(kind, error, traceback))
+        return bool(self.scope.__exit__(error_type, error, traceback))
 
     @property
     def deadline(self) -> float:
-        """The time on the event loop's clock at which the call has to end."""
+        """The end of the block on the event loop's clock."""
         return float(self.scope.deadline)
 
     @property
@@ -227,44 +259,52 @@ class Deadline:
         self.scope.deadline = anyio.current_time() + seconds
 
     def pause(self) -> None:
-        self._left = self.scope.deadline - anyio.current_time()
+        self._remaining = self.scope.deadline - anyio.current_time()
         self.scope.deadline = float("inf")
 
     def resume(self) -> None:
-        self.scope.deadline = anyio.current_time() + self._left
+        self.scope.deadline = anyio.current_time() + self._remaining
 
 
 class DeadlineClock:
-    """Starts deadlines, all of which share one timer on asyncio."""
+    """Starts deadlines. On asyncio, all of them share one timer."""
 
     def __init__(self) -> None:
         self._timer: _SharedTimer | None = None
 
     def start_deadline(self, seconds: float, outer: float | None = None) -> Deadline | TaskDeadline:
-        """Return a deadline in `seconds`, but not after `outer`, as a context manager.
+        """Return a deadline in `seconds`, or at `outer` if that is earlier, as a context manager.
 
-        The block ends early when the deadline passes. The code after the block then knows, because the block returns
-        otherwise.
+        When the deadline passes, the block is cancelled and ends without an error:
+
+            with clock.start_deadline(5):
+                return await work()
+            raise TooLate  # reached only after 5 seconds
         """
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # trio
+        except RuntimeError:
+            # This is trio.
             end = anyio.current_time() + seconds
-            return Deadline(anyio.CancelScope(deadline=end if outer is None else min(end, outer)))
+            if outer is not None:
+                end = min(end, outer)
+            return Deadline(anyio.CancelScope(deadline=end))
         timer = self._timer
         if timer is None or timer.loop is not loop:
             timer = self._timer = _SharedTimer(loop)
         end = loop.time() + seconds
-        return TaskDeadline(timer, end if outer is None or end < outer else outer)
+        if outer is not None and outer < end:
+            end = outer
+        return TaskDeadline(timer, end)
 
 
 class TaskDeadline:
     """The deadline of a block in a task of asyncio.
 
-    Unlike a cancel scope it has no shield: a task that runs on receives its cancellation again after a second.
+    Shields do not hold it up, and a task that runs on is cancelled again after a second.
     """
 
-    __slots__ = ("_left", "_others", "_requests", "_task", "_timer", "deadline", "due")
+    __slots__ = ("_other_requests", "_remaining", "_requests", "_task", "_timer", "deadline", "due")
 
     def __init__(self, timer: _SharedTimer, deadline: float) -> None:
         self._timer = timer
@@ -274,24 +314,24 @@ class TaskDeadline:
         task: Any = asyncio.current_task(self._timer.loop)
         self._task: asyncio.Task[Any] = task
         self._requests = 0
-        self._others = task.cancelling()
+        self._other_requests = task.cancelling()
         self._timer.active[self] = None
         if self.due < self._timer.wakes:
             self._timer.wake_by(self.due)
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         del self._timer.active[self]
         if not self._requests:
             return False
-        return take_back_requests(self._task, self._requests, self._others) and is_only_cancellation(error)
+        return take_back_requests(self._task, self._requests, self._other_requests) and is_only_cancellation(error)
 
-    def cancel_task(self, now: float) -> None:
-        """Cancel the task, again after a while if it is still in the block then."""
+    def cancel_task(self, time: float) -> None:
+        """Cancel the task. The timer repeats it if the task is still in the block after `REDELIVERY`."""
         self._requests += 1
-        self.due = now + REDELIVERY
+        self.due = time + REDELIVERY
         self._task.cancel()
 
     @property
@@ -304,18 +344,18 @@ class TaskDeadline:
         self._timer.wake_by(self.due)
 
     def pause(self) -> None:
-        self._left = self.deadline - self._timer.loop.time()
+        self._remaining = self.deadline - self._timer.loop.time()
         self.deadline = self.due = math.inf
 
     def resume(self) -> None:
-        self.deadline = self.due = self._timer.loop.time() + self._left
+        self.deadline = self.due = self._timer.loop.time() + self._remaining
         self._timer.wake_by(self.due)
 
 
 class _SharedTimer:
     """One timer of an event loop for many deadlines: a call inserts, removes and compares, and no timer is created.
 
-    It wakes for the nearest deadline it has seen, even if that call has ended, and then looks for the next.
+    It wakes for the nearest deadline so far, even if its call has ended, and then looks for the next one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -330,13 +370,14 @@ class _SharedTimer:
         if self._handle is not None:
             self._handle.cancel()
         self.wakes = when
-        self._handle = self.loop.call_at(when, self._wake, context=Context())  # the context of a call would live on
+        # In the context of a call, the values of its context variables would live on.
+        self._handle = self.loop.call_at(when, self._wake, context=Context())
 
     def _wake(self) -> None:
-        now, next_due = self.loop.time(), math.inf
+        time, next_due = self.loop.time(), math.inf
         for deadline in self.active:
-            if deadline.due <= now:
-                deadline.cancel_task(now)
+            if deadline.due <= time:
+                deadline.cancel_task(time)
             next_due = min(next_due, deadline.due)
         self._handle, self.wakes = None, math.inf
         self.wake_by(next_due)

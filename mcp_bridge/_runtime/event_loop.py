@@ -1,4 +1,4 @@
-"""An event loop that tools cannot end, and functions about cancellation of the running task."""
+"""An event loop that tools cannot end, and how signals reach it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Literal
-
-import anyio
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._version import DISTRIBUTION
@@ -143,17 +141,6 @@ def is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def is_being_cancelled(error: BaseException) -> bool:
-    """Whether the current scope is being cancelled, rather than the code that raised `error` doing so on its own."""
-    cancelled = anyio.get_cancelled_exc_class()
-    if isinstance(error, BaseExceptionGroup):
-        if error.subgroup(cancelled) is None:
-            return False
-    elif not isinstance(error, cancelled):
-        return False
-    return anyio.current_effective_deadline() == float("-inf")
 
 
 def _is_user_interrupt(main: Any) -> bool:

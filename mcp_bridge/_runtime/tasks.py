@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import anyio
 
-from mcp_bridge._runtime.event_loop import is_being_cancelled, is_on_asyncio
+from mcp_bridge._runtime.cancellation import is_being_cancelled
+from mcp_bridge._runtime.event_loop import is_on_asyncio
 
 logger = logging.getLogger("mcp_bridge.tasks")
 

@@ -17,7 +17,7 @@ from typing import Any
 from anyio import to_thread
 
 from mcp_bridge._contracts.handlers import is_async
-from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._runtime.cancellation import is_being_cancelled
 
 _ADVICE = (
     r" Set `arbitrary_types_allowed=.*"

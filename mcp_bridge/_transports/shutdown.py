@@ -31,7 +31,7 @@ DRAIN_TIMEOUT = 10.0
 """Seconds that calls in flight have after the end of input or a signal."""
 CLOSE_TIMEOUT = 1.0
 """Seconds that cancelled calls have to respond, and after that open streams to close."""
-HURRIED_TIMEOUT = 0.25
+URGENT_TIMEOUT = 0.25
 """The same after a second signal."""
 EXIT_DELAY = 1.0
 """Seconds after a second signal after which the process exits, whatever blocks it."""
@@ -46,12 +46,12 @@ async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float,
     if await counter.wait_until_idle(drain if left is None else left):
         return
     endpoint.calls.reject_questions()  # a call that waits for the user may still respond without an answer
-    if not counter.hurried and await counter.wait_until_idle(CLOSE_TIMEOUT / 2):
+    if not counter.is_urgent and await counter.wait_until_idle(CLOSE_TIMEOUT / 2):
         return
-    if not counter.hurried:
+    if not counter.is_urgent:
         logger.warning("calls that did not end within %g seconds are cancelled", drain)
     endpoint.calls.cancel_calls()
-    if not await counter.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT):
+    if not await counter.wait_until_idle(CLOSE_TIMEOUT, URGENT_TIMEOUT):
         endpoint.calls.abandon_calls()
 
 

@@ -120,7 +120,7 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
                     logger.info("input has ended")
                     await _drain_after_input(drain_requests, writer, counter)
                 client.close()
-                await writer.flush(CLOSE_TIMEOUT if counter.hurried else drain)
+                await writer.flush(CLOSE_TIMEOUT if counter.is_urgent else drain)
         group.cancel_scope.cancel()
 
 

@@ -1,7 +1,15 @@
 """A JSON-RPC 2.0 connection. Both sides may send requests at any time, so one class serves clients and servers.
 
-Each request of the other side has at most one response, and can be cancelled until then. If its result is known at
-once, `receive` sends the response. Otherwise the service returns a coroutine, which runs in a task.
+A request of the other side (`IncomingRequest`) gets at most one response. The service handles most requests without
+waiting, and `receive` sends the response. For the others the service returns a coroutine:
+
+1. `receive` registers the request under its id and spawns `_serve` as a task.
+2. `IncomingRequest.run` awaits the coroutine in a block that `cancel` can interrupt, and builds the response.
+3. `_serve` removes the request, and sends the response unless the other side has cancelled the request. If the code
+   ignores a cancellation with an error, `abandon` sends the error early, and the later result is dropped.
+
+A request of this side (`PendingRequest`) waits in `request` until `receive` gets its response, its timeout passes or
+`close` fails it. Timeouts and cancellations are reported to the other side by a notification.
 """
 
 from __future__ import annotations
@@ -17,8 +25,7 @@ import anyio
 
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, RpcError
 from mcp_bridge._contracts.running_call import Hold
-from mcp_bridge._runtime.cancellation import CancellableBlock
-from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._runtime.cancellation import CancellableBlock, is_being_cancelled
 from mcp_bridge._runtime.limiter import Slot
 from mcp_bridge._runtime.tasks import TaskOwner
 
@@ -29,43 +36,43 @@ CANCELLED, PROGRESS = "notifications/cancelled", "notifications/progress"
 
 RequestId = str | int
 Message = dict[str, Any]
-"""A JSON-RPC message as a dict that can be written as JSON."""
+"""A JSON-RPC message as a JSON-ready dict."""
 ProgressListener = Callable[[Mapping[str, Any]], None]
 
 
 class MessageStream(Protocol):
-    """Carries messages to the other side, in the order in which they are sent.
+    """Carries messages to the other side, in the order of `send`.
 
-    A stream that inherits from this class without more than `send` never waits, and cannot be resumed.
+    With only `send` implemented, a stream never waits and cannot be resumed.
     """
 
     __slots__ = ()
 
     def send(self, message: Message) -> None:
-        """Queue a message. Never raises: a message that cannot arrive any more is dropped."""
+        """Queue a message. Never raises: after the end of the connection, messages are dropped."""
 
     async def drain(self) -> None:
         """Wait while the other side reads more slowly than messages are queued."""
         return
 
     def finish(self, response: Message | None) -> None:
-        """Send the response of the stream's request, after everything else; None if the request was cancelled."""
+        """Send the response of the stream's request, after all other messages. None means a cancelled request."""
         if response is not None:
             self.send(response)
 
     async def close(self) -> None:
-        """Close the connection that carries the stream, if the other side can resume it; else do nothing."""
+        """Close the connection below the stream if the other side can resume the stream."""
         return
 
 
 class Service(Protocol):
-    """Serves what the other side sends."""
+    """Serves the requests and notifications of the other side."""
 
     def handle_request(self, request: IncomingRequest) -> Any:
-        """Return the result at once, or a coroutine for it, which runs in a task. Raises RpcError."""
+        """Return the result, or a coroutine for the result, which runs in a task. Raises RpcError."""
 
     def handle_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Handle a notification. Raises RpcError for an invalid one, which is logged."""
+        """Handle a notification. Raises RpcError for an invalid one; the connection logs the error."""
 
 
 class RequestCounter:
@@ -73,43 +80,49 @@ class RequestCounter:
 
     def __init__(self) -> None:
         self._open = 0
-        self._news: anyio.Event | None = None  # made by the waiting task: calls should not pay for it
-        self.hurried = False
+        # The waiting task makes the event, so that calls do not pay for it.
+        self._change: anyio.Event | None = None
+        self.is_urgent = False
 
     def add_request(self) -> None:
         self._open += 1
 
     def remove_request(self, number: int = 1) -> None:
-        """Count a response, or that there will be none."""
+        """Count requests as ended, with or without a response."""
         self._open -= number
-        if not self._open and self._news is not None:
-            self._news.set()
+        if not self._open and self._change is not None:
+            self._change.set()
 
     def shorten_waits(self) -> None:
-        """Shorten all waiting: a second signal has come, or the client has gone."""
-        self.hurried = True
-        if self._news is not None:
-            self._news.set()
+        """Shorten all waits, after a second signal or after the client has disconnected."""
+        self.is_urgent = True
+        if self._change is not None:
+            self._change.set()
 
-    async def wait_until_idle(self, patience: float, hurried: float = 0.0) -> bool:
-        """Wait until no request is in flight, at most `patience` seconds (`hurried` in a hurry). Return whether so."""
+    async def wait_until_idle(self, timeout: float, urgent_timeout: float = 0.0) -> bool:
+        """Wait until no request is in flight, and return True, or False after the timeout.
+
+        After `shorten_waits`, `urgent_timeout` is the timeout. Both are seconds from the beginning of the wait.
+        """
         began = anyio.current_time()
         while self._open:
-            left = began + (hurried if self.hurried else patience) - anyio.current_time()
-            if left <= 0:
+            if self.is_urgent:
+                timeout = urgent_timeout
+            remaining = began + timeout - anyio.current_time()
+            if remaining <= 0:
                 break
-            if self._news is None or self._news.is_set():
-                self._news = anyio.Event()
-            with anyio.move_on_after(left):
-                await self._news.wait()
+            if self._change is None or self._change.is_set():
+                self._change = anyio.Event()
+            with anyio.move_on_after(remaining):
+                await self._change.wait()
         return not self._open
 
 
 class PeerConnection:
     """One connection. The transport passes each message to `receive`, and calls `close` at the end.
 
-    `stream` carries messages that belong to no request. `counter` counts the requests of the other side in flight,
-    until the connection is closed.
+    `stream` carries the messages outside of requests. `counter` counts the requests of the other side in flight, until
+    the connection is closed.
     """
 
     def __init__(
@@ -124,18 +137,14 @@ class PeerConnection:
         self._last_id = 0
         self._is_closed = False
 
-    def has_request(self, request_id: RequestId) -> bool:
-        """Whether a request of the other side with this id is in flight."""
-        return request_id in self._requests
-
     def get_request(self, request_id: RequestId) -> IncomingRequest | None:
-        """Return the request of the other side with this id that is in flight, or None."""
+        """Return the request of the other side in flight under this id, or None."""
         return self._requests.get(request_id)
 
     def receive(self, message: Message, stream: MessageStream | None = None) -> bool:
-        """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one.
+        """Handle a valid JSON-RPC message. A request can have its own `stream` for its response and notifications.
 
-        Returns False for a response to no request of this side, which is dropped.
+        Returns False for a dropped response: it belongs to no request of this side.
         """
         if self._is_closed:
             return True
@@ -154,7 +163,8 @@ class PeerConnection:
             outcome = self._service.handle_request(request)
         except RpcError as error:
             response = make_error(request_id, error)
-        except BaseException as error:  # SystemExit of a service must not end the server
+        except BaseException as error:
+            # A SystemExit of the service must not end the server.
             response = make_error(request_id, report_failure(method, error))
         else:
             if type(outcome) is CoroutineType:
@@ -176,29 +186,36 @@ class PeerConnection:
         timeout: float | None = None,
         on_progress: ProgressListener | None = None,
     ) -> Any:
-        """Send a request and return the result. Cancelling the caller, or `timeout` seconds, cancel the request.
+        """Send a request and return the result. The request is cancelled with its caller, and after `timeout` seconds.
 
         Raises RpcError: the error response, REQUEST_TIMEOUT, or CONNECTION_CLOSED.
         """
         if self._is_closed:
             raise RpcError(CONNECTION_CLOSED, "Connection closed")
         self._last_id += 1
-        number, out = self._last_id, stream or self._stream
+        number, stream = self._last_id, stream or self._stream
         if on_progress is not None:
-            params = {**(params or {}), "_meta": {**((params or {}).get("_meta") or {}), "progressToken": number}}
+            params = dict(params or {})
+            params["_meta"] = {**(params.get("_meta") or {}), "progressToken": number}
+        message = {"jsonrpc": "2.0", "id": number, "method": method}
+        if params:
+            message["params"] = params
         pending = self._pending[number] = PendingRequest(on_progress)
         try:
-            out.send({"jsonrpc": "2.0", "id": number, "method": method, **({"params": params} if params else {})})
-            if timeout is None:  # a cancel scope would cost a fifth of the request
+            stream.send(message)
+            if timeout is None:
+                # A cancel scope would cost a fifth of the request.
                 await pending.wait_until_settled()
             else:
                 with anyio.move_on_after(timeout):
                     await pending.wait_until_settled()
+            if pending.error is not None:
+                raise pending.error
             if pending.is_settled:
-                return pending.get_result()
-            self._send_cancellation(number, out, "the request timed out")
+                return pending.result
+            self._send_cancellation(number, stream, "the request timed out")
         except anyio.get_cancelled_exc_class():
-            self._send_cancellation(number, out, "the request was cancelled")
+            self._send_cancellation(number, stream, "the request was cancelled")
             raise
         finally:
             self._pending.pop(number, None)
@@ -212,7 +229,7 @@ class PeerConnection:
             (stream or self._stream).send(make_notification(method, params))
 
     async def drain(self) -> None:
-        """Wait while the other side reads notifications of no request more slowly than they are sent."""
+        """Wait while the other side reads the messages outside of requests more slowly than they are sent."""
         await self._stream.drain()
 
     def close(self) -> None:
@@ -226,7 +243,7 @@ class PeerConnection:
             self._pending.popitem()[1].settle(error=RpcError(CONNECTION_CLOSED, "Connection closed"))
 
     def _send_cancellation(self, number: int, stream: MessageStream, reason: str) -> None:
-        """Cancel a request of this side, unless it has a response already or the connection is closed."""
+        """Cancel a request of this side, unless it has a response or the connection is closed."""
         if number in self._pending:
             stream.send(make_notification(CANCELLED, {"requestId": number, "reason": reason}))
 
@@ -250,11 +267,13 @@ class PeerConnection:
     def _receive_notification(self, method: str, params: Mapping[str, Any]) -> None:
         try:
             if method == CANCELLED:
-                if (request := self._requests.get(_get_key(params, "requestId"))) is not None:
+                request = self._requests.get(_get_key(params, "requestId"))
+                if request is not None:
                     request.cancel()
             elif method == PROGRESS:
-                if (pending := self._pending.get(self._get_own_key(params, "progressToken"))) is not None:
-                    pending.report_progress(params)
+                pending = self._pending.get(self._get_own_key(params, "progressToken"))
+                if pending is not None and pending.on_progress is not None:
+                    pending.on_progress(params)
             else:
                 self._service.handle_notification(method, params)
         except RpcError as error:
@@ -265,15 +284,16 @@ class PeerConnection:
     def _get_own_key(self, params: Mapping[str, Any], name: str) -> Any:
         """Return an id of this side. Like the official SDKs, accept "1" for 1: small servers return ids as text."""
         key = _get_key(params, name)
-        is_number = isinstance(key, str) and key not in self._pending and len(key) < 16 and key.isdecimal()
-        return int(key) if is_number else key
+        if isinstance(key, str) and key not in self._pending and len(key) < 16 and key.isdecimal():
+            return int(key)
+        return key
 
     def _receive_response(self, message: Message) -> bool:
         pending = self._pending.pop(self._get_own_key(message, "id"), None)
         if pending is None:
             logger.debug("a response to no request of this side was dropped")
-        elif (error := message.get("error")) is not None:
-            pending.settle(error=_read_error(error))
+        elif message.get("error") is not None:
+            pending.settle(error=_read_error(message["error"]))
         elif "result" not in message:
             pending.settle(error=RpcError(INTERNAL_ERROR, "The response has no result"))
         else:
@@ -282,43 +302,38 @@ class PeerConnection:
 
 
 class PendingRequest:
-    """A request of this side that waits for its response."""
+    """A request of this side without a response yet."""
 
     def __init__(self, on_progress: ProgressListener | None) -> None:
-        self._on_progress = on_progress
-        self._result: Any = None
-        self._error: RpcError | None = None
+        self.on_progress = on_progress
+        self.result: Any = None
+        self.error: RpcError | None = None
         self.is_settled = False
         self._future: asyncio.Future[None] | None = None
         try:
-            self._future = asyncio.get_running_loop().create_future()  # half as dear as an event of anyio
-        except RuntimeError:  # trio
+            # A future costs half as much as an event of anyio.
+            self._future = asyncio.get_running_loop().create_future()
+        except RuntimeError:
+            # This is trio.
             self._event = anyio.Event()
 
     def wait_until_settled(self) -> Awaitable[None]:
         """Wait until the request is settled."""
-        return self._event.wait() if self._future is None else self._future
+        if self._future is None:
+            return self._event.wait()
+        return self._future
 
     def settle(self, result: Any = None, *, error: RpcError | None = None) -> None:
-        self._result, self._error, self.is_settled = result, error, True
+        self.result, self.error, self.is_settled = result, error, True
         if self._future is None:
             self._event.set()
-        elif not self._future.done():  # it is cancelled together with the waiting task
+        # The future is done already if the waiting task was cancelled.
+        elif not self._future.done():
             self._future.set_result(None)
-
-    def get_result(self) -> Any:
-        """Return the result of the response. Raises RpcError for an error."""
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-    def report_progress(self, params: Mapping[str, Any]) -> None:
-        if self._on_progress is not None:
-            self._on_progress(params)
 
 
 def _read_error(error: Any) -> RpcError:
-    """Return the error of a response, whatever the other side has sent as such."""
+    """Return the error of a response, also for a malformed one."""
     members = error if isinstance(error, dict) else {}
     code, message = members.get("code"), members.get("message")
     if type(code) is not int:
@@ -329,21 +344,23 @@ def _read_error(error: Any) -> RpcError:
 
 
 def _get_key(params: Mapping[str, Any], name: str) -> Any:
-    """Return an id that can be looked up; one that is neither text nor an integer matches no request."""
+    """Return an id for a lookup. An id must be text or an integer; any other value matches no request."""
     key = params.get(name)
-    return key if isinstance(key, str | int) and not isinstance(key, bool) else object()
+    if isinstance(key, str | int) and not isinstance(key, bool):
+        return key
+    return object()
 
 
 class IncomingRequest:
-    """One request. `stream` carries what belongs to it: its response, notifications and requests in return.
+    """One request. `stream` carries its response, its notifications, and the requests of this side during it.
 
     Attributes:
         principal: The authenticated caller, or None.
-        client: Whose quotas the request counts against; None if the server has only one client.
+        client: The key for the quotas of the client; None if the server has only one client.
         transport: How the client is connected (see `ClientInfo.transport`).
-        holds: What the call of the request holds (see `RunningCall.holds`).
+        holds: The slots and deadlines of the call (see `RunningCall.holds`).
         is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
-        is_abandoned: Whether the response was sent although the code that serves the request still runs.
+        is_abandoned: Whether the response was sent while the code of the request still runs.
     """
 
     __slots__ = (
@@ -364,7 +381,7 @@ class IncomingRequest:
     ) -> None:
         self.id = request_id
         self.method = method
-        self.params: Mapping[str, Any] = params if params is not None else {}
+        self.params: Mapping[str, Any] = {} if params is None else params
         self.stream = stream
         self.principal = principal
         self.client = client
@@ -375,7 +392,7 @@ class IncomingRequest:
         self._error: RpcError | None = None
 
     async def run(self, outcome: Coroutine[Any, Any, Any]) -> Message | None:
-        """Await the result. Returns the response; None if the request was cancelled without an error."""
+        """Await the result. Return the response, or None if the request was cancelled without an error."""
         response: Message | None = None
         if self.is_cancelled:
             outcome.close()
@@ -392,22 +409,24 @@ class IncomingRequest:
         self.is_done = True
         if not self.is_cancelled:
             return response
-        return make_error(self.id, self._error) if self._error is not None else None
+        if self._error is None:
+            return None
+        return make_error(self.id, self._error)
 
     def lend_slots(self) -> None:
-        """Lend the slots of limiters that the call holds, while no client reads its stream (see `Slot.lend`)."""
+        """Lend the slots of the call to other calls, while no client reads its stream (see `Slot.lend`)."""
         for hold in self.holds:
             if isinstance(hold, Slot):
                 hold.lend()
 
     def reclaim_slots(self) -> None:
-        """Take back what `lend_slots` has lent."""
+        """Take back the slots that `lend_slots` has lent."""
         for hold in self.holds:
             if isinstance(hold, Slot):
                 hold.reclaim()
 
     def cancel(self, error: RpcError | None = None) -> None:
-        """Cancel the request. With an error, that is its response; without one, it has none."""
+        """Cancel the request. Its response is the error; without an error it has no response."""
         if not self.is_cancelled:
             self.is_cancelled = self.is_done = True
             self._error = error
@@ -415,14 +434,14 @@ class IncomingRequest:
             self._block.cancel()
 
     def abandon(self) -> None:
-        """Send the error of a cancelled request whose code ignores the cancellation. What it returns is dropped."""
+        """Send the error of a cancelled request although its code still runs. The later result is dropped."""
         if self._error is not None and not self.is_abandoned:
             self.is_abandoned = True
             self.stream.finish(make_error(self.id, self._error))
 
 
 def report_failure(method: str, error: BaseException) -> RpcError:
-    """Log an unexpected error. Returns the error for the other side, which gets a reference to the log and no more."""
+    """Log an unexpected error. Return the error for the other side, with only a reference to the log line."""
     reference = os.urandom(6).hex()
     logger.error("%s failed, reference %s", method, reference, exc_info=error)
     return RpcError(INTERNAL_ERROR, f"{method} failed with an internal error (reference {reference}).")
@@ -433,4 +452,7 @@ def make_error(request_id: RequestId | None, error: RpcError) -> Message:
 
 
 def make_notification(method: str, params: Mapping[str, Any] | None) -> Message:
-    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})}
+    message: Message = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return message

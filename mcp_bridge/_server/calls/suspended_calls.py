@@ -25,7 +25,7 @@ from mcp_bridge._contracts.question import Question
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.peer.connection import report_failure
 from mcp_bridge._protocol.wire.values import to_plain
-from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._runtime.cancellation import is_being_cancelled
 from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion
 from mcp_bridge._server.questions.requests import QuestionRequest, SealedQuestion, to_request

@@ -22,7 +22,7 @@ from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.prepared import PreparedEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, report_failure
-from mcp_bridge._runtime.event_loop import is_being_cancelled
+from mcp_bridge._runtime.cancellation import is_being_cancelled
 from mcp_bridge._server.calls.context import ServedCall
 from mcp_bridge._server.questions.pending import AnswerRecord, PendingQuestion
 from mcp_bridge._server.questions.requests import QuestionRequest

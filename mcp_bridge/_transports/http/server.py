@@ -15,7 +15,7 @@ from mcp_bridge._transports.http.access import is_loopback
 from mcp_bridge._transports.http.app import BridgeApp
 from mcp_bridge._transports.http.bearer import Authenticator
 from mcp_bridge._transports.http1.pool import ConnectionPool
-from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED_TIMEOUT, ShutdownSignals, drain_calls
+from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, URGENT_TIMEOUT, ShutdownSignals, drain_calls
 
 logger = logging.getLogger("mcp_bridge.transports")
 
@@ -90,7 +90,7 @@ async def _accept_connections(app: BridgeApp, bound: socket.socket, shutdown: Sh
         bound.listen(BACKLOG)  # asyncio also uses its own backlog for the kernel
         await shutdown.stopped.wait()
         server.close()
-        await pool.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
+        await pool.close(URGENT_TIMEOUT if app.counter.is_urgent else CLOSE_TIMEOUT)
 
 
 class Shutdown:
@@ -128,7 +128,7 @@ class Shutdown:
         if not await app.counter.wait_until_idle(0):
             logger.warning("shutting down: running calls have %g seconds to finish; a second signal ends them", drain)
         await drain_calls(app.endpoint, app.counter, drain)
-        await app.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
+        await app.close(URGENT_TIMEOUT if app.counter.is_urgent else CLOSE_TIMEOUT)
         self.stopped.set()
 
     async def _wait_for_proxy(self) -> None:

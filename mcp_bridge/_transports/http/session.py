@@ -74,7 +74,7 @@ class HttpSession:
     async def serve_request(self, request: HttpRequest, message: Message) -> None:
         """Serve a request and send its stream, until its response or until the client disconnects."""
         request_id: RequestId = message["id"]
-        if self._client.has_request(request_id):
+        if self._client.get_request(request_id) is not None:
             raise HttpRejection(400, format_invalid(request_id, "a request with this id is in flight"), self.headers)
         events = EventStream(request, self.headers)
         stream = SessionStream(self, request_id)

@@ -47,7 +47,7 @@ async def test_cancelling_the_caller_cancels_the_request() -> None:
         assert notification["method"] == "notifications/cancelled"
         assert notification["params"]["requestId"] == request["id"]
         assert right.output.sent == []
-        assert not right.connection.has_request(request["id"])
+        assert right.connection.get_request(request["id"]) is None
 
 
 async def test_a_timeout_cancels_the_request() -> None:
@@ -145,10 +145,10 @@ async def test_a_request_that_ignores_its_cancellation_has_no_response() -> None
         await let_run()
         left.connection.notify("notifications/cancelled", {"requestId": "a"})
         assert await left.connection.request("quick") == "quick"
-        assert right.connection.has_request("a")
+        assert right.connection.get_request("a") is not None
         release.set()
         await let_run()
-        assert not right.connection.has_request("a")
+        assert right.connection.get_request("a") is None
         assert [message["result"] for message in right.output.list_responses()] == ["quick"]
 
 
@@ -250,4 +250,4 @@ async def test_a_request_whose_code_cancels_its_task_later_gets_an_error(anyio_b
             await left.connection.request("work")
         assert caught.value.code == INTERNAL_ERROR
         assert await left.connection.request("quick") == "quick"
-        assert not right.connection.has_request(1)
+        assert right.connection.get_request(1) is None

@@ -107,7 +107,7 @@ async def test_ten_thousand_requests_are_in_flight_at_once() -> None:
             for number in range(10_000):
                 group.start_soon(ask, left, number)
             await let_run()
-            assert all(right.connection.has_request(message["id"]) for message in left.output.sent)
+            assert all(right.connection.get_request(message["id"]) for message in left.output.sent)
             release.set()
         assert results == [0] * 10_000
         assert await right.counter.wait_until_idle(0)
@@ -222,8 +222,8 @@ async def test_a_number_and_a_text_are_different_ids() -> None:
         for request_id in (1, "1"):
             left.output.send({"jsonrpc": "2.0", "id": request_id, "method": "wait"})
         await let_run()
-        assert right.connection.has_request(1)
-        assert right.connection.has_request("1")
+        assert right.connection.get_request(1) is not None
+        assert right.connection.get_request("1") is not None
         assert right.output.sent == []
 
 

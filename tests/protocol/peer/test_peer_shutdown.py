@@ -152,7 +152,7 @@ async def test_a_drain_ends_when_its_time_is_over() -> None:
         left.output.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
         await let_run()
         assert not await right.counter.wait_until_idle(0.01)
-        assert right.connection.has_request(1)
+        assert right.connection.get_request(1) is not None
 
 
 @BOTH_LOOPS
