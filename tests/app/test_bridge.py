@@ -27,11 +27,10 @@ from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.errors import ConfigError
 from mcp_bridge.sources import Offer, PromptEntry, ResourceEntry, Source
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import talking
 from tests.kits.wire.speaking import call, entry_of, listed, words
-
-PATIENCE = 60.0
 
 
 @dataclass
@@ -84,7 +83,7 @@ async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them()
     one, two = Meeting("one"), Meeting("two")
     other_of = {"one": two, "two": one}
     bridge = bridge_of(one, two)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
             assert bridge.registry.list_names() == ["one", "two"]
@@ -95,7 +94,7 @@ async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pyte
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.05)
     slow = ControlledSource("slow")
     bridge = bridge_of(slow, ControlledSource("fast", [offer("fast_tool")]))
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
             assert [tool["name"] for tool in await listed(client)] == ["fast_tool"]
             assert "has not started within" in bridge.problems["slow"][0]
@@ -117,7 +116,7 @@ async def test_an_import_that_hangs_in_a_worker_delays_no_other_source(
     settings.write_text(
         "sources:\n  - {type: python, path: hangs.py, isolation: process}\n  - {type: python, path: works.py}\n"
     )
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(build_from_settings(load(settings, {}))) as client:
             assert [tool["name"] for tool in await listed(client)] == ["greet"]
             assert words(await call(client, "greet")) == "hello"
@@ -129,16 +128,16 @@ async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path:
     class ComputingSource(OpenApiSource):
         def _build_offer(self, *args: Any) -> Offer:
             begun.set()
-            released.wait(PATIENCE)
+            released.wait(TIMEOUT)
             return Offer()
 
     document = tmp_path / "api.json"
     document.write_text('{"openapi": "3.1.0", "paths": {}}')
     bridge = bridge_of(ComputingSource("api", OpenApiOptions(document=str(document)), SourceContext()))
     try:
-        with anyio.fail_after(PATIENCE / 2):
+        with anyio.fail_after(TIMEOUT / 2):
             async with bridge.run_sources():
-                await to_thread.run_sync(begun.wait, PATIENCE)
+                await to_thread.run_sync(begun.wait, TIMEOUT)
     finally:
         released.set()
 
@@ -146,7 +145,7 @@ async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path:
 async def test_a_bridge_without_sources_is_started_at_once() -> None:
     bridge = Bridge()
     async with bridge.run_sources():
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await bridge.wait_until_started()
 
 

@@ -18,8 +18,9 @@ from mcp_bridge._app.http_access import TokenReloader, read_tokens
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import Settings, load
 from mcp_bridge._transports.http.bearer import StaticTokens
+from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import stateless_request
-from tests.kits.http.http_process import PATIENCE, command, refused, running
+from tests.kits.http.http_process import command, refused, running
 
 SETTINGS = """
 sources: [{{type: python, path: tools.py}}]
@@ -138,7 +139,7 @@ async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_on
     argv = command("tokens.yaml", "--http", "127.0.0.1:0", "--log-level", "debug")
     async with (
         running(tmp_path, argv, {"EVE_TOKEN": "token-of-eve"}) as server,
-        httpx2.AsyncClient(base_url=server.base, timeout=PATIENCE) as http,
+        httpx2.AsyncClient(base_url=server.base, timeout=TIMEOUT) as http,
     ):
 
         async def status_of(token: str) -> int:
@@ -179,7 +180,7 @@ async def test_a_server_accepts_the_tokens_of_an_issuer(tmp_path: Path) -> None:
     usual = {"iss": "https://login.example", "aud": "https://tools.example/mcp", "sub": "ann", "exp": time.time() + 60}
     async with (
         running(tmp_path, command("jwt.yaml", "--http", "127.0.0.1:0")) as server,
-        httpx2.AsyncClient(base_url=server.base, timeout=PATIENCE) as http,
+        httpx2.AsyncClient(base_url=server.base, timeout=TIMEOUT) as http,
     ):
         for claims, status in (({"scope": "use"}, 200), ({"scope": "look"}, 403), ({"scope": "use", "aud": "x"}, 401)):
             token = jwt.encode({**usual, **claims}, key, algorithm="ES256")

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.kits.cli.cli_running import COMMAND, PATIENCE, TOOLS, Inside, run
+from tests.kits.cli.cli_running import COMMAND, TOOLS, Inside, run
+from tests.kits.constants import TIMEOUT
 
 CALL = ("call", "-f", TOOLS)
 
@@ -187,7 +188,7 @@ def test_progress_is_a_bar_on_a_terminal(tmp_path: Path) -> None:
             while data := os.read(controller, 4096):
                 drawn += data
         os.close(controller)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
         assert process.stdout is not None
         assert process.stdout.read() == b"done\n"
     shown = drawn.decode()

@@ -14,21 +14,8 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
-from tests.kits.cli.cli_running import (
-    COMMAND,
-    LIST,
-    PATIENCE,
-    STATELESS,
-    TOOLS,
-    Done,
-    Inside,
-    calls,
-    names,
-    requests,
-    serve,
-    started,
-    text,
-)
+from tests.kits.cli.cli_running import COMMAND, LIST, TOOLS, Done, Inside, calls, names, requests, serve, started, text
+from tests.kits.constants import STATELESS, TIMEOUT
 
 FIRST = """
 import time
@@ -174,7 +161,7 @@ def test_the_http_part_is_honoured(folder: Path) -> None:
         line = command.until("Serving")
         assert "Serving 6 tools on http://127.0.0.1:" in line
         url = line.split()[4]
-        with httpx2.Client(timeout=PATIENCE) as client:
+        with httpx2.Client(timeout=TIMEOUT) as client:
             assert client.post(url, content=body, headers={**headers, "Authorization": "Bearer no"}).status_code == 401
             assert client.post(url, content=body, headers={**headers, "Host": "evil.example"}).status_code in {403, 421}
             assert client.post(url, content=body, headers={**headers, "Host": "tools.example"}).status_code == 200
@@ -324,7 +311,7 @@ def test_a_terminal_is_told_what_is_going_on(folder: Path) -> None:
         assert process.stderr is not None
         assert b"Serving second.py over stdio" in process.stderr.readline()
         os.close(controller)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
 
 
 def test_an_edited_file_is_served_again_with_reload(folder: Path) -> None:

@@ -14,7 +14,8 @@ import anyio
 import httpx2
 import pytest
 
-from tests.kits.http.http_hosting import PATIENCE, Road
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import Road
 from tests.kits.web.page_commands import COMMAND, PAGE, TOOLS, running_command
 
 
@@ -36,7 +37,7 @@ async def test_dev_serves_a_page_with_a_random_token_and_opens_the_browser(tmp_p
     browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
     async with running_command(tmp_path, "dev", "--port", "0", BROWSER=str(browser)) as dev:
         url, base, token = (await dev.wait_for(PAGE)).groups()
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not opened.exists():  # noqa: ASYNC110 - the browser is a process
                 await anyio.sleep(0.05)
         assert opened.read_text().strip() == url
@@ -46,7 +47,7 @@ async def test_dev_serves_a_page_with_a_random_token_and_opens_the_browser(tmp_p
             assert state["can"] == {"answer": True, "approve": True, "quarantine": True, "install": True}
         assert await call_add(base, token) == "3"
         (tmp_path / "tools.py").write_text(TOOLS.replace("a + b", "a - b"))
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while await call_add(base, token) != "-1":  # noqa: ASYNC110 - it is loaded again some time
                 await anyio.sleep(0.05)
         assert await dev.end(signal.SIGINT) == 0
@@ -105,7 +106,7 @@ async def test_top_explains_why_it_shows_nothing(tmp_path: Path, arguments: list
         _, base, _ = (await dev.wait_for(PAGE)).groups()
         async with running_command(tmp_path, "top", *(word.format(base=base) for word in arguments)) as top:
             await top.wait_for(problem)
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 assert await top.process.wait() == code
         assert "Traceback" not in top.errors
         assert "caf" not in top.errors
@@ -127,7 +128,7 @@ async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path
             assert b"\x1b[?1049h" in shown  # the alternate screen, so that the terminal is as before afterwards
             os.write(controller, b"q")
             assert b"\x1b[?1049l" in await read_until(controller, b"\x1b[?1049l")
-            assert await anyio.to_thread.run_sync(process.wait, PATIENCE) == 0
+            assert await anyio.to_thread.run_sync(process.wait, TIMEOUT) == 0
         finally:
             process.kill()
             process.wait()
@@ -137,7 +138,7 @@ async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path
 async def read_until(controller: int, *words: bytes) -> bytes:
     """Read what a terminal shows until it has all of these words."""
     shown = b""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while not all(word in shown for word in words):
             await anyio.wait_readable(controller)
             try:

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.kits.cli.cli_running import PATIENCE, Done, Inside, run
+from tests.kits.cli.cli_running import Done, Inside, run
 from tests.kits.cli.validated_modules import project, source
+from tests.kits.constants import TIMEOUT
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the hostile modules are POSIX's")
 CALL = '        text = input.get("text")\n'
@@ -188,7 +189,7 @@ def test_when_the_command_is_killed_the_module_ends_too(tmp_path: Path) -> None:
 
 def _until(holds: object) -> None:
     """Wait until something holds."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.differential.test_listed_differences import META, anyio_backend, ask, begin, call  # noqa: F401 - a fixture
-from tests.kits.oracle.generated_messages import PREFIX
+from tests.kits.constants import META_PREFIX
 from tests.kits.oracle.twin_servers import connect_twins
 
 Json = dict[str, Any]
 TEXT: Json = {"type": "text", "text": "a"}
-WITHOUT_ROOTS: Json = {**META, f"{PREFIX}clientCapabilities": {}}
+WITHOUT_ROOTS: Json = {**META, f"{META_PREFIX}clientCapabilities": {}}
 
 
 def answer(request: str, **result: Any) -> Json:

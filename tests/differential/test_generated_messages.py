@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import ENVELOPE
 from tests.kits.fuzzing import TIMES, built, corpus
-from tests.kits.oracle.generated_messages import CLIENT, PREFIX, Conversation, generate_conversations
+from tests.kits.oracle.generated_messages import Conversation, generate_conversations
 from tests.kits.oracle.listed_differences import describe, find_difference
 from tests.kits.oracle.twin_servers import Outcome, connect_twins
 from tests.kits.survival.fuzz_messages import messages
 
 SEED, CONVERSATIONS, LENGTH = 2026, 250, 20
-ENVELOPE = {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientInfo": CLIENT, f"{PREFIX}clientCapabilities": {}}
 
 
 @pytest.fixture

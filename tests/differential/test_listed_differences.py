@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.kits.oracle.generated_messages import CAPABILITIES, CLIENT, PREFIX
+from tests.kits.constants import CLIENT_INFO, META_PREFIX
+from tests.kits.oracle.generated_messages import CAPABILITIES
 from tests.kits.oracle.listed_differences import DIFFERENCES, find_difference
 from tests.kits.oracle.twin_servers import connect_twins
 
 Json = dict[str, Any]
-META: Json = {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": CAPABILITIES}
-NOTHING: Json = {**META, f"{PREFIX}clientCapabilities": {"roots": {"listChanged": "often"}, "sampling": {}}}
+META: Json = {f"{META_PREFIX}protocolVersion": "2026-07-28", f"{META_PREFIX}clientCapabilities": CAPABILITIES}
+NOTHING: Json = {**META, f"{META_PREFIX}clientCapabilities": {"roots": {"listChanged": "often"}, "sampling": {}}}
 GREETING: Json = {"type": "ref/prompt", "name": "greeting"}
 RESULT: Json = {"roots": "none"}
 
@@ -27,7 +28,7 @@ def call(name: str, number: Any = 1, **params: Any) -> Json:
 
 
 def begin(version: str = "2025-11-25") -> list[Any]:
-    hello = ask("initialize", 0, protocolVersion=version, capabilities=CAPABILITIES, clientInfo=CLIENT)
+    hello = ask("initialize", 0, protocolVersion=version, capabilities=CAPABILITIES, clientInfo=CLIENT_INFO)
     return [hello, {"jsonrpc": "2.0", "method": "notifications/initialized"}]
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.forked_commands import forked_command
 from tests.kits.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FENCE = re.compile(r"^```(?P<kind>\w*)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-PATIENCE = 100
 SHELL = {"pip", "mcp-bridge", "claude", "gemini", "make"}
 
 
@@ -83,9 +83,7 @@ def test_the_readmes_tool_file_has_about_ten_lines() -> None:
 def test_python_runs(snippet: Snippet, folder: Path) -> None:
     source = folder / "snippet.py"
     source.write_text(snippet.body, encoding="utf-8")
-    done = subprocess.run(
-        [*forked_command(), str(source)], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = subprocess.run([*forked_command(), str(source)], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
 
 
@@ -93,7 +91,7 @@ def test_python_runs(snippet: Snippet, folder: Path) -> None:
 def test_commands_print_what_the_page_says(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
     for command, expected in sessions(snippet.body):
         done = subprocess.run(
-            ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+            ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
         )
         printed = done.stdout + done.stderr
         assert done.returncode == 0, printed
@@ -112,7 +110,7 @@ def sessions(body: str) -> Iterator[tuple[str, list[str]]]:
 def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
     (folder / "settings.yaml").write_text(snippet.body, encoding="utf-8")
     command = ["mcp-bridge", "validate", "settings.yaml"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
     printed = done.stdout + done.stderr
     if "sandbox: bubblewrap" in snippet.body and "bubblewrap" in printed:
         pytest.skip(f"NOT TESTED, there is no sandbox here: {printed}")

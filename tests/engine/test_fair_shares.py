@@ -16,10 +16,10 @@ from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, ToolResul
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge.middleware import Pipeline
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS
-PATIENCE = 60.0
 
 
 class Hanging:
@@ -38,7 +38,7 @@ class Hanging:
 
         def block(data: Any, ctx: CallContext) -> str:
             self._count(name, ctx)
-            assert self.freed.wait(PATIENCE)
+            assert self.freed.wait(TIMEOUT)
             return ""
 
         return ToolEntry(name, "Hangs.", hang if is_async else block)
@@ -71,7 +71,7 @@ async def dispatch(registry: ToolRegistry, name: str, client: str | None = None)
 @asynccontextmanager
 async def calling(registry: ToolRegistry, *calls: tuple[str, str | None]) -> AsyncIterator[None]:
     """Make calls of tools by clients, in this order, and cancel them after the block."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             for call in calls:
                 tasks.start_soon(dispatch, registry, *call)
@@ -82,7 +82,7 @@ async def calling(registry: ToolRegistry, *calls: tuple[str, str | None]) -> Asy
 
 async def until_running(hanging: Hanging, key: str | None, count: int) -> None:
     """Wait until so many calls run, in threads of their own."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while hanging.running[key] < count:
             await checkpoint()
 
@@ -162,14 +162,14 @@ async def test_the_wait_for_a_slot_does_not_count_towards_the_timeout() -> None:
     async def look(data: Any, ctx: CallContext) -> None:
         deadlines.append(ctx.deadline)
 
-    pipeline = Pipeline(concurrency=1, timeout=PATIENCE)
+    pipeline = Pipeline(concurrency=1, timeout=TIMEOUT)
     registry = make_registry(pipeline, ToolEntry("hold", "Holds.", hold), ToolEntry("look", "Looks.", look))
     async with calling(registry, ("hold", None), ("look", None)):
         released = anyio.current_time()
         free.set()
         await anyio.wait_all_tasks_blocked()
         assert deadlines[0] is not None
-        assert deadlines[0] >= released + PATIENCE
+        assert deadlines[0] >= released + TIMEOUT
 
 
 async def test_the_wait_for_a_thread_does_not_count_towards_the_timeout(hanging: Hanging) -> None:
@@ -178,16 +178,16 @@ async def test_the_wait_for_a_thread_does_not_count_towards_the_timeout(hanging:
     def look(data: Any, ctx: CallContext) -> None:
         deadlines.append(ctx.deadline)
 
-    pipeline = Pipeline(threads=1, timeout=PATIENCE)
+    pipeline = Pipeline(threads=1, timeout=TIMEOUT)
     registry = make_registry(pipeline, hanging.make_tool("blocks", is_async=False), ToolEntry("look", "Looks.", look))
     async with calling(registry, ("blocks", None), ("look", None)):
         released = anyio.current_time()
         hanging.freed.set()
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not deadlines:
                 await checkpoint()
         assert deadlines[0] is not None
-        assert deadlines[0] >= released + PATIENCE
+        assert deadlines[0] >= released + TIMEOUT
 
 
 async def test_a_call_that_waits_for_a_slot_longer_than_its_timeout_is_rejected_with_advice(hanging: Hanging) -> None:
@@ -221,7 +221,7 @@ async def test_nested_synchronous_calls_of_one_client_do_not_wait_for_its_other_
     async def call_outer() -> None:
         results.append(await dispatch(registry, "outer", "a client"))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             for _ in range(12):
                 tasks.start_soon(call_outer)

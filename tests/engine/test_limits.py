@@ -17,9 +17,8 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge.middleware import Pipeline
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-
-PATIENCE = 60.0
 
 
 class Gate:
@@ -56,7 +55,7 @@ async def waiting(registry: ToolRegistry, name: str, count: int, gate: Gate) -> 
     async def one() -> None:
         results.append(await dispatch(registry, name))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             for _ in range(count):
                 tasks.start_soon(one)
@@ -96,7 +95,7 @@ async def test_a_call_made_by_a_call_needs_no_place_of_its_own() -> None:
         return (await ctx.invoke("inner")).output
 
     registry = registry_of(Pipeline(concurrency=1, queue=0), outer=outer, inner=lambda data: "inner")
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         assert (await dispatch(registry, "outer")).output == "inner"
 
 
@@ -119,7 +118,7 @@ async def test_a_call_that_is_given_up_while_it_waits_leaves_its_turn_to_others(
 @BOTH_LOOPS
 async def test_the_first_pattern_that_fits_sets_a_tools_time() -> None:
     pipeline = Pipeline(
-        timeout=None, tools={"slow": ToolLimits(timeout=0.01), "s*": ToolLimits(timeout=PATIENCE), "*": ToolLimits()}
+        timeout=None, tools={"slow": ToolLimits(timeout=0.01), "s*": ToolLimits(timeout=TIMEOUT), "*": ToolLimits()}
     )
     registry = registry_of(pipeline, slow=lambda_of(anyio.sleep_forever), swift=lambda data: 1)
     result = await dispatch(registry, "slow")

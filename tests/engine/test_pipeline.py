@@ -21,10 +21,10 @@ from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
+from tests.kits.constants import STATELESS, TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.wire.speaking import ERAS, STATELESS, call, entry_of, raising, registry_of, words
+from tests.kits.wire.speaking import ERAS, call, entry_of, raising, registry_of, words
 
-PATIENCE = 60.0
 SECRET = "hunter2"
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 
@@ -160,7 +160,7 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> 
     async def calling() -> None:
         answers.append(await dispatch(registry))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(calling)
             await begun.wait()
@@ -174,7 +174,7 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> 
 async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
     begun, release = threading.Event(), threading.Event()
     registry = registry_of(
-        entry_of(lambda data: (begun.set(), release.wait(PATIENCE))), entry_of(lambda data: "fine", "u")
+        entry_of(lambda data: (begun.set(), release.wait(TIMEOUT))), entry_of(lambda data: "fine", "u")
     )
     answers: list[ToolResult] = []
 
@@ -182,7 +182,7 @@ async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
         answers.append(await dispatch(registry))
 
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(calling)
                 while not begun.is_set():
@@ -217,7 +217,7 @@ async def test_a_timeout_around_a_call_ends_it() -> None:
         return (await ctx.invoke("inner")).output
 
     async def inner(data: Any) -> None:
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(TIMEOUT)
 
     registry = registry_of(entry_of(outer, "outer"), entry_of(inner, "inner"))
     with pytest.raises(TimeoutError):
@@ -230,7 +230,7 @@ async def test_a_call_whose_task_is_cancelled_has_no_result() -> None:
 
     async def wait(data: Any) -> None:
         begun.set()
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(TIMEOUT)
 
     calling = asyncio.create_task(dispatch(registry_of(entry_of(wait))))
     await begun.wait()
@@ -289,7 +289,7 @@ async def test_a_thread_can_check_that_the_time_of_its_call_is_over() -> None:
 
     pipeline = Pipeline(timeout=0.01)
     assert (await dispatch(under(pipeline, entry_of(poll)))).code == "timeout"
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while pipeline.threads.busy_count:
             await anyio.lowlevel.checkpoint()
 
@@ -447,5 +447,5 @@ async def test_a_chain_of_another_registry_stays_under_the_policy_and_the_time_o
     inner = under(Pipeline(timeout=None), entry_of(slow, "slow"))
     chain = ToolChain(inner).add_step(ChainStep("slow"))
     outer = under(Pipeline(timeout=0.05), chain.as_tool("chain"))
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         assert (await dispatch(outer, "chain")).code == "timeout"

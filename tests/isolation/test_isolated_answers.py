@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mcp_bridge.testing import connect
+from tests.kits.constants import EVERY_ERA
 from tests.kits.isolation import isolated_offers
 from tests.kits.isolation.isolation_kit import both, bridge_of, shown
 
-EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 RESOURCES = ["text", "json", "bytes", "several", "broken", "failing", "items/some%20one", "none"]
 
 

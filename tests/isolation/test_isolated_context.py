@@ -11,17 +11,15 @@ import anyio
 import mcp_types as types
 import pytest
 
+from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.isolation import isolated_asking
-from tests.kits.isolation.isolation_kit import PATIENCE, both, bridge_of, shown, until
+from tests.kits.isolation.isolation_kit import both, bridge_of, shown, until
 
 # isort: split
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.testing import connect
 from tests.kits.questions.asking_people import Model, Person, folders
-
-STATELESS = "2026-07-28"
-EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", STATELESS])
 
 
 async def attempt(call: Any) -> Any:
@@ -247,7 +245,7 @@ async def test_a_tool_that_takes_the_context_only_after_a_reload_gets_the_client
     async with connect(bridge) as client:
         assert await call(client) == "none"
         (tmp_path / "offered" / "own.py").write_text(after)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             # The file is polled. For a moment the worker has the new function, and the bridge still the old schema.
             while await call(client) in ("none", ""):  # noqa: ASYNC110
                 await anyio.sleep(0.05)

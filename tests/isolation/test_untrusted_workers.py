@@ -22,7 +22,8 @@ from mcp_bridge._isolation.conversation import WorkerCall
 from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
 from mcp_bridge._isolation.pool import WorkerPool
 from mcp_bridge._isolation.source import IsolatedSource
-from tests.kits.isolation.isolation_kit import PATIENCE, until
+from tests.kits.constants import TIMEOUT
+from tests.kits.isolation.isolation_kit import until
 from tests.kits.isolation.strange_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.paths import KITS
@@ -44,7 +45,7 @@ async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
         lambda message: None,
         [sys.executable, "-S", str(WORKER), json.dumps(steps)],
     )
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             await tasks.start(pool.run)
             yield pool
@@ -162,7 +163,7 @@ async def test_a_worker_that_does_not_begin_is_refused_in_plain_words(kind: str)
     pool = WorkerPool(
         ORDER, IsolationOptions(), lambda message: None, [sys.executable, "-S", str(WORKER), json.dumps(steps)]
     )
-    with pytest.raises((SourceError, ExceptionGroup)) as caught, anyio.fail_after(PATIENCE):
+    with pytest.raises((SourceError, ExceptionGroup)) as caught, anyio.fail_after(TIMEOUT):
         await pool.run()
     error: BaseException = caught.value
     while isinstance(error, BaseExceptionGroup):
@@ -202,7 +203,7 @@ async def test_an_odd_offer_takes_nothing_with_it(number: int) -> None:
         registry.publish("strange", offer.tools, prompts=offer.prompts)
         offered.set()
 
-    with anyio.move_on_after(PATIENCE):
+    with anyio.move_on_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
 
             async def run() -> None:

@@ -19,7 +19,7 @@ from mcp_bridge._isolation.conversation import MAX_REQUESTS, WorkerCall
 from mcp_bridge._isolation.order import IsolationOptions
 from mcp_bridge._isolation.pool import WorkerPool
 from tests.isolation.test_untrusted_workers import ORDER, REQUEST, WORKER
-from tests.kits.isolation.isolation_kit import PATIENCE
+from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.strange_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS
 
@@ -54,7 +54,7 @@ async def call_flooding(ctx: CountingContext, steps: list[Any], request: WorkerC
         ctx.counts["messages"] += 1
 
     pool = WorkerPool(ORDER, IsolationOptions(workers=1), count, [sys.executable, "-S", str(WORKER), json.dumps(steps)])
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             await tasks.start(pool.run)
             result = await pool.call(request, ctx)

@@ -22,8 +22,8 @@ from mcp_bridge._engine.authoring import prompt, resource
 from mcp_bridge._json_schema.uri_templates import MAX_LENGTH, MAX_VARIABLES, check_template, check_uri
 from mcp_bridge.sources import Offer, ResourceEntry, ResourceTemplate
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 
-PATIENCE = 60.0
 LETTERS = "ab_.{}+#/;?&,*:= -%~"
 
 
@@ -275,7 +275,7 @@ def validated(folder: Path, text: str) -> Any:
     """What `mcp-bridge validate` reports about a file, in a process of its own."""
     (folder / "tools.py").write_text(text)
     command = [sys.executable, "-m", "mcp_bridge", "validate", "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT)
     assert done.returncode == 1, done.stderr
     return json.loads(done.stdout)
 

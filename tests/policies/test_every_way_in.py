@@ -14,8 +14,9 @@ from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._engine.explanation import explain_call
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
-from tests.kits.questions.asking_kit import EVERYTHING, PATIENCE, said, talking
+from tests.kits.questions.asking_kit import EVERYTHING, said, talking
 
 TOOLS = '''
 from pathlib import Path
@@ -90,7 +91,7 @@ async def finish(talk: Any, name: str) -> Any:
 
 
 async def wait_for(talk: Any, task: str, status: str) -> Any:
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while True:
             result = (await talk.get("tasks/get", {"taskId": task}))["result"]
             if result["status"] == status:

@@ -17,7 +17,8 @@ from mcp.client import Client
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge.testing import connect
-from tests.kits.http.http_hosting import STATELESS, Road
+from tests.kits.constants import STATELESS
+from tests.kits.http.http_hosting import Road
 from tests.kits.http.http_process import command, running
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools

@@ -21,7 +21,7 @@ from anyio.abc import Process
 
 from mcp_bridge._runtime.child_output import BURST, RATE, LineLabeller, relay_output
 from tests.app.survival.test_survival_sandbox import NOT_HERE
-from tests.kits.isolation.isolation_kit import PATIENCE
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers on Windows inherit stderr")
@@ -61,7 +61,7 @@ def call_attack(folder: Path, isolation: object, stderr: int) -> str:
     source = {"type": "python", "path": "own_tools.py", "isolation": isolation}
     (folder / "mcp-bridge.json").write_text(json.dumps({"sources": [source]}))
     command = [sys.executable, "-m", "mcp_bridge", "call", "attack"]
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=PATIENCE, check=True)
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=TIMEOUT, check=True)
     return done.stdout.decode().strip()
 
 
@@ -91,7 +91,7 @@ def test_a_worker_cannot_make_the_bridge_s_stderr_nonblocking(isolation: object,
 @contextlib.asynccontextmanager
 async def printing(script: str) -> AsyncIterator[Process]:
     async with await anyio.open_process([sys.executable, "-S", "-c", script], stdout=None) as process:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             yield process
         with contextlib.suppress(ProcessLookupError):
             process.kill()
@@ -107,7 +107,7 @@ async def test_everything_that_a_worker_prints_is_written(tmp_path: Path) -> Non
         assert process.stderr is not None
         await relay_output(process.stderr, sink)
     os.close(sink)
-    reader.join(PATIENCE)
+    reader.join(TIMEOUT)
     os.close(source)
     assert sum(map(len, found)) == 1_000_000
 
@@ -138,7 +138,7 @@ async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_conti
     reader = threading.Thread(target=read_all, daemon=True)
     reader.start()
     await print_lines("print('the last line')", terminal, labeller)
-    reader.join(PATIENCE)
+    reader.join(TIMEOUT)
     lines = found.decode().splitlines()
     assert 2 < len(lines) < 9
     assert set(lines[:-1]) == {"[files] " + "a" * 4_012}

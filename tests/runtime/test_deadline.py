@@ -12,9 +12,8 @@ import pytest
 
 from mcp_bridge._runtime import cancellation
 from mcp_bridge._runtime.cancellation import DeadlineClock
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-
-PATIENCE = 60.0
 
 
 async def run_until(clock: DeadlineClock, seconds: float, code: Any, outer: float | None = None) -> str:
@@ -32,9 +31,9 @@ async def test_a_block_that_takes_too_long_ends_and_others_are_not_affected() ->
     async def run(name: str, seconds: float, code: Any) -> None:
         outcomes[name] = await run_until(clock, seconds, code)
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run, "long", PATIENCE, anyio.lowlevel.checkpoint)
+            tasks.start_soon(run, "long", TIMEOUT, anyio.lowlevel.checkpoint)
             tasks.start_soon(run, "late", 0.02, anyio.sleep_forever)
             tasks.start_soon(run, "sooner", 0.01, anyio.sleep_forever)
             tasks.start_soon(run, "at once", 0.0, anyio.sleep_forever)
@@ -59,7 +58,7 @@ async def test_what_the_block_raises_passes_also_after_its_deadline() -> None:
 async def test_no_deadline_is_after_the_outer_one_and_the_outer_block_ends_with_it() -> None:
     clock, ended = DeadlineClock(), list[str]()
     with clock.start_deadline(0.01) as outer:
-        with clock.start_deadline(PATIENCE, outer.deadline) as inner:
+        with clock.start_deadline(TIMEOUT, outer.deadline) as inner:
             assert inner.deadline == outer.deadline
             await anyio.sleep_forever()
         ended.append("inner")
@@ -81,7 +80,7 @@ async def test_a_paused_deadline_does_not_pass_and_goes_on_with_the_time_that_wa
 @BOTH_LOOPS
 async def test_cancellation_by_others_is_not_the_deadlines() -> None:
     with anyio.CancelScope() as scope:
-        with DeadlineClock().start_deadline(PATIENCE):
+        with DeadlineClock().start_deadline(TIMEOUT):
             scope.cancel()
             await anyio.sleep_forever()
         raise AssertionError("the deadline has not passed")
@@ -91,10 +90,10 @@ async def test_cancellation_by_others_is_not_the_deadlines() -> None:
 async def test_cancellation_by_others_passes_also_after_the_deadline() -> None:
     async def cleanup() -> None:
         try:
-            await asyncio.sleep(PATIENCE)
+            await asyncio.sleep(TIMEOUT)
         finally:
             asyncio.get_running_loop().call_soon(task.cancel)
-            await asyncio.sleep(PATIENCE)
+            await asyncio.sleep(TIMEOUT)
 
     task: Any = asyncio.create_task(run_until(DeadlineClock(), 0.01, cleanup))
     with pytest.raises(asyncio.CancelledError):
@@ -108,10 +107,10 @@ async def test_a_block_that_swallows_its_cancellation_is_cancelled_again(monkeyp
     async def stubborn() -> None:
         while len(received) < 3:
             try:
-                await asyncio.sleep(PATIENCE)
+                await asyncio.sleep(TIMEOUT)
             except asyncio.CancelledError:
                 received.append(1)
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(TIMEOUT)
 
     assert await run_until(DeadlineClock(), 0.01, stubborn) == "late"
     task: Any = asyncio.current_task()
@@ -121,7 +120,7 @@ async def test_a_block_that_swallows_its_cancellation_is_cancelled_again(monkeyp
 async def test_a_value_that_comes_after_the_deadline_is_kept() -> None:
     async def finish() -> None:
         try:
-            await asyncio.sleep(PATIENCE)
+            await asyncio.sleep(TIMEOUT)
         except asyncio.CancelledError:
             return
 

@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from mcp_bridge._runtime.limiter import Limiter, LimiterFull, Slot, compute_share
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS
-PATIENCE = 60.0
 
 
 class Crowd:
@@ -43,7 +43,7 @@ class Crowd:
 async def waiting(limiter: Limiter, names: Sequence[str], *, quota: float = float("inf")) -> AsyncIterator[Crowd]:
     """Have these callers wait, one after the other; those that still wait after the block are cancelled."""
     crowd = Crowd(limiter, quota)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             for name in names:
                 tasks.start_soon(crowd.wait, name)
@@ -66,7 +66,7 @@ async def test_no_more_slots_than_the_total_are_in_use() -> None:
 async def test_a_caller_without_a_key_gets_the_slot_that_it_waits_for() -> None:
     limiter = Limiter(1)
     first = await limiter.acquire()
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(limiter.acquire)
             await anyio.wait_all_tasks_blocked()

@@ -14,8 +14,8 @@ import anyio
 import pytest
 
 from mcp_bridge._runtime.stdio_descriptors import Descriptor, reserve_stdio
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.transports.stdio_talk import PATIENCE
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ async def test_more_than_a_pipe_holds_arrives_whole() -> None:
                 os.close(sink)
 
             tasks.start_soon(write)
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 while data := await Descriptor(source).read():
                     got += data
     assert bytes(got) == sent
@@ -61,7 +61,7 @@ async def test_waiting_to_read_can_be_cancelled_and_loses_nothing() -> None:
 async def test_a_reader_that_has_gone_is_an_error() -> None:
     with pipe() as (source, sink):
         os.close(source)
-        with pytest.raises(BrokenPipeError), anyio.fail_after(PATIENCE):
+        with pytest.raises(BrokenPipeError), anyio.fail_after(TIMEOUT):
             await Descriptor(sink).write(b"x")
 
 
@@ -106,7 +106,7 @@ async def test_readiness_that_turns_out_false_is_waited_for_again() -> None:
                 raise answer
             return bytes(answer)
 
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             assert await Descriptor(source)._run_when_ready(anyio.wait_readable, act) == b"mine"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.processes.processes_kit import (
-    PATIENCE,
     WAYS,
     Way,
     a_token,
@@ -102,7 +102,7 @@ def test_a_signal_to_the_whole_group_counts_once_and_drains(tmp_path: Path) -> N
         server.says(f"begun {token}")
         for pid in (server.process.pid, server.pid):
             os.kill(pid, signal.SIGTERM)
-        refused = eventually(lambda: server.ask("tools/list").result(PATIENCE).get("error"))
+        refused = eventually(lambda: server.ask("tools/list").result(TIMEOUT).get("error"))
         assert refused["code"] == -32000
         assert not waiting.done(), "a second signal would have ended it"
         server.signal(signal.SIGTERM)
@@ -111,8 +111,8 @@ def test_a_signal_to_the_whole_group_counts_once_and_drains(tmp_path: Path) -> N
 
 def test_an_exit_code_and_the_streams_are_those_of_the_bridge(tmp_path: Path) -> None:
     (tmp_path / "mcp-bridge.json").write_text("{")
-    done = subprocess.run(command(), cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False)
-    bare = subprocess.run(command("--no-guard"), cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command(), cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
+    bare = subprocess.run(command("--no-guard"), cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
     assert done.returncode == bare.returncode == 2
     assert (done.stdout, done.stderr) == (bare.stdout, bare.stderr)
 
@@ -132,7 +132,7 @@ def test_a_bridge_that_is_just_starting_ends_by_its_first_signal(folder: Path) -
         assert server.stderr is not None
         assert server.stderr.readline() == b"importing\n"
         server.send_signal(signal.SIGTERM)
-        assert server.wait(PATIENCE) == 0
+        assert server.wait(TIMEOUT) == 0
 
 
 def test_the_output_ends_with_the_bridge_although_its_children_are_deaf(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_the_output_ends_with_the_bridge_although_its_children_are_deaf(tmp_path
         assert server.stdout is not None
         assert server.stdout.read() == b""
         assert server.poll() is None, "the guard sees to the child still"
-        assert server.wait(PATIENCE) in {0, 1}
+        assert server.wait(TIMEOUT) in {0, 1}
 
 
 def test_without_a_guard_an_orderly_end_takes_its_children_along(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_servers_that_start_and_end_at_once_leave_nothing(tmp_path: Path) -> Non
     )
     for _ in range(3):
         done = subprocess.run(
-            command("tools.py"), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE
+            command("tools.py"), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT
         )
         assert done.returncode == 0, done.stderr
         assert not carrying(token)

@@ -18,11 +18,11 @@ from mcp_bridge._contracts.errors import Overloaded
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.thread_pool import ThreadPool, _SlotHandover, make_call_soon
 from mcp_bridge.middleware import Pipeline
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import entry_of, raising
 
 pytestmark = BOTH_LOOPS
-PATIENCE = 60.0
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 
@@ -37,7 +37,7 @@ async def dispatch(registry: ToolRegistry, arguments: Any = None) -> Any:
 
 
 async def until_free(threads: ThreadPool) -> None:
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while threads.busy_count:
             await checkpoint()
 
@@ -59,7 +59,7 @@ async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
 
     def hold(data: Any) -> str:
         begun.append(data["name"])
-        assert events[data["name"]].wait(PATIENCE)
+        assert events[data["name"]].wait(TIMEOUT)
         return str(data["name"])
 
     registry = serving(hold, 2)
@@ -69,7 +69,7 @@ async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
     async def calling(name: str) -> None:
         ended.append(await dispatch(registry, {"name": name}))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             for name in "ab":
                 tasks.start_soon(calling, name)
@@ -93,9 +93,9 @@ async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
     begun, release = threading.Event(), threading.Event()
     threads = ThreadPool(1)
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(PATIENCE)))
+                tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(TIMEOUT)))
                 while not begun.is_set():
                     await checkpoint()
                 tasks.cancel_scope.cancel()
@@ -122,7 +122,7 @@ async def test_what_an_abandoned_thread_waits_for_in_the_event_loop_is_cancelled
             cancelled.set()
 
     task = asyncio.create_task(threads.run(from_thread.run, wait))
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         await waiting.wait()
         task.cancel()
         await cancelled.wait()
@@ -160,7 +160,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(PATIENCE)))
+            tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(TIMEOUT)))
             while not begun.is_set():
                 await checkpoint()
             tasks.cancel_scope.cancel()
@@ -169,7 +169,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
     threads = ThreadPool(1)
     anyio.run(main, backend=anyio_backend)
     release.set()
-    assert ended.wait(PATIENCE)
+    assert ended.wait(TIMEOUT)
     assert raised == []
 
 
@@ -180,9 +180,9 @@ async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() 
     handover.stop_waiting()
     worker = threading.Thread(target=handover.end_thread_work)
     worker.start()
-    worker.join(PATIENCE)  # this loop does nothing meanwhile
+    worker.join(TIMEOUT)  # this loop does nothing meanwhile
     assert not worker.is_alive()
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while not ended.is_set():
             await checkpoint()
 
@@ -205,7 +205,7 @@ async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_
 
     def hold(data: Any) -> None:
         begun.release()
-        assert end.wait(PATIENCE)
+        assert end.wait(TIMEOUT)
 
     threads = ThreadPool(2)
     for expected in ({"slow": 1}, {"slow": 2}):
@@ -233,6 +233,6 @@ async def test_what_a_strangers_thread_has_the_loop_call_finds_itself_in_the_loo
         soon = make_call_soon()
         thread = threading.Thread(target=soon, args=(lambda: tasks.start_soon(begin) and None,))
         thread.start()
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await begun.wait()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)

@@ -20,7 +20,8 @@ from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.call_recorder import CallRecorder
-from tests.kits.questions.asking_kit import EVERY_ERA, code_of, said
+from tests.kits.constants import EVERY_ERA
+from tests.kits.questions.asking_kit import code_of, said
 
 PIXEL = b"\x89PNG"
 

@@ -12,7 +12,7 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message
 from mcp_bridge._server.change_notices import SHARES
-from tests.kits.http.http_hosting import ENVELOPE
+from tests.kits.constants import ENVELOPE
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS

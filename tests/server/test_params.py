@@ -21,16 +21,10 @@ from pydantic import BaseModel, ValidationError
 
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge._server.params import _load_schemas, list_result_problems, load_param_schemas
+from tests.kits.constants import ENVELOPE, HANDSHAKE, META_PREFIX, STATELESS, make_envelope
 from tests.kits.fuzzing import examples
 from tests.kits.schema.fuzz_messages import list_messages, sent
 
-HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
-PREFIX = "io.modelcontextprotocol/"
-ENVELOPE = {
-    f"{PREFIX}protocolVersion": STATELESS,
-    f"{PREFIX}clientInfo": {"name": "a test", "version": "1"},
-    f"{PREFIX}clientCapabilities": {},
-}
 META = {"_meta": ENVELOPE}
 PROMPT = {"type": "ref/prompt", "name": "paint"}
 VALUE = {"name": "color", "value": "r"}
@@ -131,14 +125,14 @@ INVALID: list[tuple[str, str, Any, str]] = [
         "tools/list",
         STATELESS,
         {"_meta": {}},
-        f'_meta["{PREFIX}clientCapabilities"]: required field missing; '
-        f'_meta["{PREFIX}protocolVersion"]: required field missing',
+        f'_meta["{META_PREFIX}clientCapabilities"]: required field missing; '
+        f'_meta["{META_PREFIX}protocolVersion"]: required field missing',
     ),
     (
         "tools/list",
         STATELESS,
-        {"_meta": {**ENVELOPE, f"{PREFIX}logLevel": "loud"}},
-        f'_meta["{PREFIX}logLevel"]: value not in enum {LEVELS}',
+        {"_meta": {**ENVELOPE, f"{META_PREFIX}logLevel": "loud"}},
+        f'_meta["{META_PREFIX}logLevel"]: value not in enum {LEVELS}',
     ),
     (
         "tools/call",
@@ -243,7 +237,7 @@ LARGE: dict[str, tuple[str, Callable[[], dict[str, Any]], str]] = {
     ),
     "capabilities": (
         "tools/list",
-        lambda: {"_meta": {**ENVELOPE, f"{PREFIX}clientCapabilities": {"experimental": {"a": {"b": make_empty()}}}}},
+        lambda: {"_meta": make_envelope({"experimental": {"a": {"b": make_empty()}}})},
         "",
     ),
     "subscriptions": (

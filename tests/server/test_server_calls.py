@@ -16,8 +16,9 @@ from mcp_bridge._server import responses
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._transports.memory import make_client as client_of
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.transports.stdio_talk import PATIENCE, served
+from tests.kits.transports.stdio_talk import served
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 NOTHING: dict[str, Any] = {"type": "object"}
@@ -59,7 +60,7 @@ async def test_whatever_a_tool_raises_its_neighbour_is_answered(
     async with served(registry, stateless=stateless) as talk:
         await talk.hello()
         waiting = await talk.call("neighbour")
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await begun.wait()
         failed = await talk.answer(await talk.call("rude"))
         assert failed["result"]["isError"] is True
@@ -126,7 +127,7 @@ async def test_a_cancelled_client_call_stops_the_handler(mode: str) -> None:
     registry.register(ToolEntry("quick", "Answers.", lambda data: "quick", NOTHING))
     async with connect(registry, mode=mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "slow", {})
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await begun.wait()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
@@ -153,7 +154,7 @@ async def test_progress_reaches_the_callers_callback_and_grows(mode: str) -> Non
     registry.register(ToolEntry("work", "Works.", work, NOTHING))
     async with connect(registry, mode=mode) as client:
         await client.call_tool("work", {}, progress_callback=hear)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await last.wait()
     assert seen == [10, 20, 30]
 

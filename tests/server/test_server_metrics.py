@@ -23,7 +23,8 @@ from mcp_bridge._server.instrumentation import Instrumentation
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge.testing import connect
-from tests.kits.http.http_hosting import ACCEPT, EVERY_ROAD, Road, hosted
+from tests.kits.constants import HTTP_HEADERS
+from tests.kits.http.http_hosting import EVERY_ROAD, Road, hosted
 
 ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")])
 
@@ -131,7 +132,7 @@ async def test_the_stateless_era_has_no_sessions(reader: InMemoryMetricReader) -
 
 async def test_unknown_methods_do_not_become_attributes(reader: InMemoryMetricReader) -> None:
     async with hosted(make_registry()) as (base, _), httpx2.AsyncClient() as http:
-        await http.post(f"{base}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x" * 1000}, headers=ACCEPT)
+        await http.post(f"{base}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x" * 1000}, headers=HTTP_HEADERS)
     assert read_operations(reader, "x" * 1000) == []
 
 

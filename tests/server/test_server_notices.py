@@ -22,7 +22,8 @@ from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._server.lifecycle import MAX_CAPABILITIES
 from mcp_bridge._server.responses import Responses
 from mcp_bridge.testing import connect
-from tests.kits.transports.stdio_talk import CLIENT, HANDSHAKE, PATIENCE, served
+from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
+from tests.kits.transports.stdio_talk import served
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -44,7 +45,7 @@ class Ear:
             self._heard.set()
 
     async def hears(self) -> None:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await self._heard.wait()
         self._heard = anyio.Event()
 
@@ -64,7 +65,7 @@ async def test_a_handshake_client_hears_of_tools_that_come_and_go() -> None:
 async def test_a_listening_stateless_client_hears_of_tools_that_come_and_go() -> None:
     registry = ToolRegistry()
     async with connect(registry) as client, client.listen(tools_list_changed=True) as stream:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             registry.register(entry("new"))
             assert await anext(stream) == ToolsListChanged()
             assert [tool.name for tool in (await client.list_tools()).tools] == ["new"]
@@ -107,7 +108,7 @@ async def test_a_change_from_another_thread_is_told(stateless: bool) -> None:
         thread = threading.Thread(target=registry.register, args=(entry("by_a_stranger"),))
         thread.start()
         await talk.notice(CHANGED)
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 async def test_a_thread_that_the_event_loop_waits_for_may_change_the_tools() -> None:
@@ -116,7 +117,7 @@ async def test_a_thread_that_the_event_loop_waits_for_may_change_the_tools() -> 
         await talk.hello()
         thread = threading.Thread(target=registry.register, args=(entry("new"),), daemon=True)
         thread.start()
-        thread.join(PATIENCE)  # blocks the loop, on purpose
+        thread.join(TIMEOUT)  # blocks the loop, on purpose
         assert not thread.is_alive()
         await talk.notice(CHANGED)
 
@@ -214,7 +215,7 @@ async def test_a_handshake_client_that_reads_late_is_notified_once_of_all_that_i
         await group.start(endpoint.run)
         async with own_tasks() as tasks:
             client = endpoint.connect(stream, tasks)
-            params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+            params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
             client.receive({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
             client.receive({"jsonrpc": "2.0", "method": "notifications/initialized"})
             for number in range(100):
@@ -238,7 +239,7 @@ async def test_a_listen_stream_takes_no_more_resources_than_a_session(uris: list
 
 async def test_capabilities_that_are_too_large_to_keep_are_rejected() -> None:
     async with served(ToolRegistry()) as talk:
-        params: dict[str, Any] = {"protocolVersion": HANDSHAKE, "clientInfo": CLIENT}
+        params: dict[str, Any] = {"protocolVersion": HANDSHAKE, "clientInfo": CLIENT_INFO}
         large = {"experimental": {"x": {"y": "z" * MAX_CAPABILITIES}}}
         response = await talk.get("initialize", params | {"capabilities": large})
         assert response["error"]["code"] == -32602

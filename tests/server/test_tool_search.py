@@ -22,8 +22,9 @@ from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.call_recorder import CallRecorder
+from tests.kits.constants import EVERY_ERA
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import EVERY_ERA, code_of, said
+from tests.kits.questions.asking_kit import code_of, said
 
 CITY: dict[str, Any] = {
     "type": "object",

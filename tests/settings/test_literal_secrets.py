@@ -13,7 +13,8 @@ from mcp_bridge._integrations.amplifier.source.events_log import redact_config
 from mcp_bridge._json_schema.secret_names import find_secret_values, is_secret_key
 from mcp_bridge._settings import Document, Settings, parse
 from mcp_bridge._settings.model import SourceSettings
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
+from tests.kits.constants import TIMEOUT
+from tests.kits.survival.survival_kit import WAYS, Way, live
 
 SECRET = "sk-9f31-literal"
 FAILING = """
@@ -112,7 +113,7 @@ def test_a_literal_secret_is_in_no_message_log_or_file(way: Way, tmp_path: Path)
     settings = {"sources": [{"type": "amplifier", "events": "events.jsonl", "plan": plan}]}
     with live(way, tmp_path, settings=settings) as server:
         assert server.text("say") == "said [secret]"
-        status = server.ask("resources/read", {"uri": "amplifier://amplifier/status"}).result(PATIENCE)
+        status = server.ask("resources/read", {"uri": "amplifier://amplifier/status"}).result(TIMEOUT)
         server.says("cannot sign in with")
         server.says("said [secret]")
         server.signal(signal.SIGTERM)

@@ -14,11 +14,10 @@ import pytest
 
 from tests.kits.cli.cli_running import Started
 from tests.kits.commands.command_kit import build_bridge, connect_commands, write_tool
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.processes.processes_kit import a_token, carrying, eventually, is_gone
 from tests.kits.wire.speaking import call, words
-
-PATIENCE = 100
 
 
 @BOTH_LOOPS
@@ -30,7 +29,7 @@ async def test_a_cancelled_call_ends_the_program_and_what_it_has_started(tmp_pat
     async def receive(progress: float, total: float | None, message: str | None) -> None:
         started.set()
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect_commands(tmp_path, {"t": tool}) as client, anyio.create_task_group() as tasks:
 
             async def call_tool() -> None:
@@ -57,7 +56,7 @@ async def test_a_call_that_takes_too_long_ends_its_program(tmp_path: Path) -> No
 async def test_programs_end_with_the_source(tmp_path: Path) -> None:
     token = a_token()
     bridge = build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token)})
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             async with bridge.run_sources():
                 await bridge.wait_until_started()
@@ -69,7 +68,7 @@ async def test_programs_end_with_the_source(tmp_path: Path) -> None:
 
 async def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> None:
     token = a_token()
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect_commands(tmp_path, {"t": write_tool("leave", token)}) as client:
             assert words(await call(client, "t")) == "left"
             assert carrying(token) == []
@@ -104,7 +103,7 @@ def test_ctrl_c_ends_the_program_of_a_call(tmp_path: Path) -> None:
     command = Started("call", "settings.json", "t", cwd=tmp_path)
     command.until("started")
     command.process.send_signal(signal.SIGINT)
-    assert command.process.wait(PATIENCE) == 130
+    assert command.process.wait(TIMEOUT) == 130
     is_gone(token)
     command.process.communicate()
 

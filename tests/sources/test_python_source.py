@@ -21,10 +21,10 @@ from mcp_bridge._runtime.python_import import forget_modules
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import call, listed, offer_after_edit, words
 
-PATIENCE = 60.0
 GREET = """
     from mcp_bridge import tool
 
@@ -411,7 +411,7 @@ def test_forgetting_keeps_this_package_and_what_is_installed(tmp_path: Path) -> 
 async def followed(source: PythonSource) -> AsyncIterator[list[Offer]]:
     """A watching source at work, and the offers that it has published so far."""
     offers: list[Offer] = []
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(source.run, offers.append)
             await anyio.wait_all_tasks_blocked()
@@ -471,7 +471,7 @@ async def test_clients_are_told_of_an_edit_and_may_keep_no_list(tmp_path: Path) 
     path = write(tmp_path / "tools.py", GREET)
     bridge = build_from_file(path, watch=True)
     assert bridge.identity.ttl_ms == 0
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(bridge, mode="legacy") as client:
             await edited(path, GREET.replace("greet", "welcome"), lambda: "welcome" in bridge.registry)
             assert [tool["name"] for tool in await listed(client)] == ["welcome"]

@@ -19,12 +19,12 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.paths import ROOT
 from tests.kits.upstream.upstream_kit import write_command
 from tests.kits.wire.speaking import call, listed, words
 
 pytestmark = pytest.mark.usefixtures("forgotten")
-PATIENCE = 60
 Json = dict[str, Any]
 TOOLS = '''
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ async def wait_for_chain(bridge: Bridge, *, is_published: bool = True) -> None:
         changed = anyio.Event()
 
     stop = bridge.registry.watch(report_change)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while ("c" in bridge.registry) is not is_published:
             await changed.wait()
     stop()
@@ -135,7 +135,7 @@ async def test_a_chain_runs_tools_of_every_kind_of_source(tmp_path: Path) -> Non
         "description": "Greets.",
     }
     bridge = build_bridge(tmp_path, {"c": chain}, command, server, {"type": "amplifier", "plan": plan})
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
             await wait_for_chain(bridge)
             (entry,) = [each for each in await listed(client) if each["name"] == "c"]
@@ -287,7 +287,7 @@ async def test_a_chain_is_checked_again_when_tools_change(tmp_path: Path) -> Non
             "late", "", lambda data: {"b": data["a"]}, {"properties": {argument: {}}, "required": [argument]}
         )
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
             assert "Unknown tool: late" in bridge.problems["chains"][0]
             bridge.registry.publish("other", [late("a")])

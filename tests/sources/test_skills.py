@@ -14,7 +14,8 @@ import pytest
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.source import Offer, SourceContext
 from mcp_bridge._sources.skills import SkillsOptions, SkillsSource
-from tests.kits.survival.survival_kit import PATIENCE, Way, live
+from tests.kits.constants import TIMEOUT
+from tests.kits.survival.survival_kit import Way, live
 
 EXTENSION = "io.modelcontextprotocol/skills"
 FRONTMATTER = "---\nname: {name}\ndescription: How to {name}.\n---\nDo it.\n"
@@ -44,18 +45,18 @@ def test_clients_find_skills_and_can_check_each_file(way: Way, tmp_path: Path) -
     (skill / "a b" / "apple.png").write_bytes(b"\x89PNG\xff")
     with live(way, tmp_path, settings=SETTINGS) as server:
         if way.stateless:
-            capabilities = server.ask("server/discover", {}).result(PATIENCE)["result"]["capabilities"]
+            capabilities = server.ask("server/discover", {}).result(TIMEOUT)["result"]["capabilities"]
             assert capabilities["extensions"] == {EXTENSION: {"directoryRead": True}}
-        listed = server.ask("skills/list", {}).result(PATIENCE)["result"]["skills"]
+        listed = server.ask("skills/list", {}).result(TIMEOUT)["result"]["skills"]
         assert [each["uri"] for each in listed] == ["skill://take-fruit/SKILL.md", "skill://wash-fruit/SKILL.md"]
-        found = server.ask("skills/get", {"uri": listed[0]["uri"]}).result(PATIENCE)["result"]["skill"]
+        found = server.ask("skills/get", {"uri": listed[0]["uri"]}).result(TIMEOUT)["result"]["skill"]
         assert found == listed[0]
         assert found["frontmatter"] == {"name": "take-fruit", "description": "How to take-fruit."}
         assert [each["uri"] for each in found["resources"]] == [
             "skill://take-fruit/SKILL.md", "skill://take-fruit/a%20b/apple.png",
         ]  # fmt: skip
         for each in found["resources"]:
-            read = server.ask("resources/read", {"uri": each["uri"]}).result(PATIENCE)["result"]["contents"][0]
+            read = server.ask("resources/read", {"uri": each["uri"]}).result(TIMEOUT)["result"]["contents"][0]
             content = base64.b64decode(read["blob"]) if "blob" in read else read["text"].encode()
             assert len(content) == each["size"]
             assert f"sha256:{hashlib.sha256(content).hexdigest()}" == each["digest"]
@@ -69,7 +70,7 @@ def test_directories_of_skills_can_be_browsed(way: Way, tmp_path: Path) -> None:
     with live(way, tmp_path, settings=SETTINGS) as server:
 
         def read(uri: str) -> Any:
-            return server.ask("resources/directory/read", {"uri": uri}).result(PATIENCE)
+            return server.ask("resources/directory/read", {"uri": uri}).result(TIMEOUT)
 
         root = read("skill://take-fruit")["result"]["resources"]
         assert [(each["uri"], each["mimeType"]) for each in root] == [
@@ -93,14 +94,14 @@ def test_wrong_requests_are_errors_that_say_what_is_wrong(way: Way, tmp_path: Pa
             ("skills/list", {"cursor": "wrong"}, "Invalid cursor. Start again without a cursor."),
             ("resources/directory/read", {}, "params.uri: required field missing"),
         ):
-            error = server.ask(method, params).result(PATIENCE)["error"]
+            error = server.ask(method, params).result(TIMEOUT)["error"]
             assert (error["code"], error["message"]) == (INVALID_PARAMS, message)
 
 
 def test_a_server_without_skills_has_no_such_methods(tmp_path: Path) -> None:
     with live(Way("stdio", True), tmp_path) as server:
-        assert server.ask("skills/list", {}).result(PATIENCE)["error"]["code"] == METHOD_NOT_FOUND
-        discovered = server.ask("server/discover", {}).result(PATIENCE)["result"]
+        assert server.ask("skills/list", {}).result(TIMEOUT)["error"]["code"] == METHOD_NOT_FOUND
+        discovered = server.ask("server/discover", {}).result(TIMEOUT)["result"]
         assert "extensions" not in discovered["capabilities"]
 
 

@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tests.kits.constants import META_PREFIX, STATELESS
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_questions import NAME
 from tests.kits.protocol.protocol_server import NAME as SERVER
 from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import PREFIX, STATELESS, Json
+from tests.kits.protocol.protocol_wire import Json
 
 LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 META_KEY = re.compile(rf"(?P<prefix>{LABEL}(?:\.{LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
-OURS = {f"{PREFIX}{name}" for name in ("serverInfo", "subscriptionId")}
+OURS = {f"{META_PREFIX}{name}" for name in ("serverInfo", "subscriptionId")}
 DEFINED = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
 WRONG: list[tuple[str, Json]] = [
     ("tools/eat", {}),
@@ -101,7 +102,7 @@ async def test_every_stateless_result_says_that_it_is_complete_and_whose_it_is(c
     async with connected.wire() as wire:
         for result in [result async for result in everything(wire)]:
             assert result["resultType"] == "complete"
-            assert result["_meta"][f"{PREFIX}serverInfo"]["name"] == SERVER
+            assert result["_meta"][f"{META_PREFIX}serverInfo"]["name"] == SERVER
 
 
 @proves("base/meta-key-names")
@@ -149,7 +150,7 @@ async def test_a_stateless_request_without_a_required_field_is_refused(connected
     async with connected.wire() as wire:
         await wire.result("tools/list")  # which era it is, is settled
         for missing in ("protocolVersion", "clientCapabilities"):
-            request = wire.request("tools/list", meta={f"{PREFIX}{missing}": None})
+            request = wire.request("tools/list", meta={f"{META_PREFIX}{missing}": None})
             headers = {"MCP-Protocol-Version": STATELESS} if wire.transport == "http" else {}
             await wire.send(request, **headers)
             assert (await wire.answer(request["id"]))["error"]["code"] == -32602
@@ -161,7 +162,7 @@ async def test_a_stateless_request_without_a_required_field_is_refused(connected
 @STATELESS_ONLY
 async def test_a_stateless_request_need_not_say_who_asks(connected: Connected) -> None:
     async with connected.wire() as wire:
-        assert (await wire.result("tools/list", meta={f"{PREFIX}clientInfo": None}))["tools"]
+        assert (await wire.result("tools/list", meta={f"{META_PREFIX}clientInfo": None}))["tools"]
 
 
 @proves("base/missing-capability", "questions/only-declared")
@@ -191,14 +192,14 @@ async def test_a_client_that_cannot_be_asked_is_not_asked(connected: Connected) 
 @STATELESS_ONLY
 async def test_nothing_is_known_from_earlier_requests(connected: Connected) -> None:
     async with connected.wire() as wire:
-        can = {f"{PREFIX}clientCapabilities": {"elicitation": {}}}
+        can = {f"{META_PREFIX}clientCapabilities": {"elicitation": {}}}
         assert (await wire.call("ask_name", meta=can))["resultType"] == "input_required"
         assert (await wire.error("tools/call", {"name": "ask_name", "arguments": {}}))["code"] == -32021
-        await wire.call("say", {"levels": ["error"]}, meta={f"{PREFIX}logLevel": "debug"})
+        await wire.call("say", {"levels": ["error"]}, meta={f"{META_PREFIX}logLevel": "debug"})
         before = len(wire.notifications())
         await wire.call("say", {"levels": ["error"]})
         assert len(wire.notifications()) == before == 1
-        strange = await wire.error("tools/list", meta={f"{PREFIX}protocolVersion": "2099-01-01"})
+        strange = await wire.error("tools/list", meta={f"{META_PREFIX}protocolVersion": "2099-01-01"})
         assert strange["code"] == -32022
         assert (await wire.result("tools/list"))["tools"]
 

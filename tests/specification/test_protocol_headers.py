@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import pytest
 
 from mcp_bridge import Header, tool
+from tests.kits.constants import HANDSHAKE, META_PREFIX, STATELESS
 from tests.kits.protocol.protocol_http import HttpWire, Reply, encoded
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected, over
-from tests.kits.protocol.protocol_wire import HANDSHAKE, PREFIX, STATELESS, Json
+from tests.kits.protocol.protocol_wire import Json
 
 STATELESS_HTTP = over("http", stateless=True)
 MISMATCH = (400, -32020)
@@ -40,7 +41,7 @@ async def answered(wire: HttpWire, method: str, params: Json, *, meta: Any = Non
 async def test_the_version_header_and_the_body_agree(connected: Connected) -> None:
     async with connected.wire() as wire:
         assert await answered(wire, "tools/list", {}) == (200, None)
-        other = {f"{PREFIX}protocolVersion": HANDSHAKE}
+        other = {f"{META_PREFIX}protocolVersion": HANDSHAKE}
         assert await answered(wire, "tools/list", {}, meta=other, MCP_Protocol_Version=STATELESS) == MISMATCH
         status, code = await answered(wire, "tools/list", {}, MCP_Protocol_Version="2099-01-01")
         assert (status, code) in {(400, -32020), (400, -32022)}
@@ -52,7 +53,7 @@ async def test_the_version_header_and_the_body_agree(connected: Connected) -> No
 @STATELESS_HTTP
 async def test_a_version_that_is_not_supported_is_refused(connected: Connected) -> None:
     async with connected.wire() as wire:
-        new = {f"{PREFIX}protocolVersion": "2099-01-01"}
+        new = {f"{META_PREFIX}protocolVersion": "2099-01-01"}
         assert await answered(wire, "tools/list", {}, meta=new) == (400, -32022)
 
 

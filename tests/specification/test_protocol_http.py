@@ -11,10 +11,11 @@ import anyio
 import httpx2
 import pytest
 
-from tests.kits.protocol.protocol_http import ACCEPT, HttpWire
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.protocol.protocol_http import HttpWire
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected, over
-from tests.kits.protocol.protocol_wire import PATIENCE, Json
+from tests.kits.protocol.protocol_wire import Json
 
 HTTP = over("http")
 
@@ -41,7 +42,7 @@ async def test_one_endpoint_answers_each_request_with_json_or_a_stream(connected
 @proves("http/origin")
 @over("http", "sse")
 async def test_a_strange_origin_is_refused_everywhere(connected: Connected) -> None:
-    async with connected.wire() as wire, httpx2.AsyncClient(base_url=connected.base, timeout=PATIENCE) as http:
+    async with connected.wire() as wire, httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
         request = wire.request("tools/list")
         for method, path in (
             ("POST", "/mcp"),
@@ -52,9 +53,9 @@ async def test_a_strange_origin_is_refused_everywhere(connected: Connected) -> N
         ):
             json = request if method == "POST" else None
             for origin in ("https://evil.example", "null", "http://127.0.0.1.evil.example"):
-                answer = await http.request(method, path, json=json, headers={**ACCEPT, "Origin": origin})
+                answer = await http.request(method, path, json=json, headers={**HTTP_HEADERS, "Origin": origin})
                 assert answer.status_code == 403, (method, path, origin)
-            answer = await http.request(method, path, json=json, headers={**ACCEPT, "Host": "evil.example"})
+            answer = await http.request(method, path, json=json, headers={**HTTP_HEADERS, "Host": "evil.example"})
             assert 400 <= answer.status_code < 500
         if isinstance(wire, HttpWire):
             assert (await sent(wire, request, Origin="http://localhost:3000")).status_code == 200
@@ -72,7 +73,7 @@ def test_it_listens_on_loopback_and_elsewhere_only_with_a_token(tmp_path: Path) 
         process.terminate()
         process.stderr.read()
     assert "http://127.0.0.1:" in announced
-    refused = subprocess.run([*command, "0.0.0.0:0"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    refused = subprocess.run([*command, "0.0.0.0:0"], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert refused.returncode == 2
     assert "token" in refused.stderr
 
@@ -81,7 +82,7 @@ def test_it_listens_on_loopback_and_elsewhere_only_with_a_token(tmp_path: Path) 
 @over("http", "sse")
 @pytest.mark.parametrize("http", [{"token": "secret"}], ids=["token"])
 async def test_with_a_token_nobody_else_is_let_in(connected: Connected) -> None:
-    async with httpx2.AsyncClient(base_url=connected.base, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
         for given in ("", "Bearer guess", "Basic secret", "Bearer", "bearer secrets"):
             for method, path in (
                 ("POST", "/mcp"),
@@ -89,7 +90,7 @@ async def test_with_a_token_nobody_else_is_let_in(connected: Connected) -> None:
                 ("GET", "/sse"),
                 ("POST", "/messages?session_id=0"),
             ):
-                answer = await http.request(method, path, headers={**ACCEPT, "Authorization": given})
+                answer = await http.request(method, path, headers={**HTTP_HEADERS, "Authorization": given})
                 assert answer.status_code == 401
                 assert answer.headers["www-authenticate"].startswith("Bearer")
 
@@ -130,7 +131,7 @@ async def test_a_stream_ends_with_its_answer_and_is_not_buffered(connected: Conn
         number = await wire.begin("steps", {"values": [1, 2]}, meta={"progressToken": "t"})
         await wire.answer(number)
         reply = wire.replies[number]
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await reply.ended.wait()
         assert reply.headers["content-type"].startswith("text/event-stream")
         assert reply.headers["x-accel-buffering"] == "no"
@@ -143,7 +144,7 @@ async def test_the_legacy_endpoints_are_beside_the_mcp_endpoint(connected: Conne
     async with connected.wire() as wire:
         assert wire.address.startswith("/messages?session_id=")
         assert (await wire.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
-        answer = await wire.http.post(f"{connected.base}/mcp", content=b"{", headers=ACCEPT)
+        answer = await wire.http.post(f"{connected.base}/mcp", content=b"{", headers=HTTP_HEADERS)
         assert answer.json()["error"]["code"] == -32700
 
 

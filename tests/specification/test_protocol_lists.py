@@ -10,12 +10,13 @@ import mcp_types as types
 import pytest
 
 from mcp_bridge import ToolRegistry, asgi_app
+from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_hosting import Hosting
 from tests.kits.protocol.protocol_http import http_wire
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import OFFERED
 from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import PATIENCE, Json, Wire
+from tests.kits.protocol.protocol_wire import Json, Wire
 
 LISTS = {
     "tools/list": "tools",
@@ -146,7 +147,7 @@ async def test_the_official_client_hears_of_changes(connected: Connected) -> Non
                 async for _ in changes:
                     break
         else:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 number = 0
                 while not heard.is_set():  # over HTTP its stream opens in the background, and it says nothing then
                     number += 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from mcp_types import LoggingMessageNotificationParams
 
+from tests.kits.constants import META_PREFIX
 from tests.kits.protocol.protocol_http import HttpWire
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import SECRET
@@ -18,7 +19,7 @@ from tests.kits.protocol.protocol_ways import (
     Connected,
     over,
 )
-from tests.kits.protocol.protocol_wire import PREFIX, Json, Wire, beside
+from tests.kits.protocol.protocol_wire import Json, Wire, beside
 
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LOG = "notifications/message"
@@ -28,7 +29,7 @@ PROGRESS = "notifications/progress"
 async def opted_in(wire: Wire, level: str) -> Json:
     """Ask for log messages from this level on, in this era's way; what to put into `_meta`."""
     if wire.stateless:
-        return {f"{PREFIX}logLevel": level}
+        return {f"{META_PREFIX}logLevel": level}
     await wire.result("logging/setLevel", {"level": level})
     return {}
 
@@ -97,7 +98,7 @@ async def test_log_messages_come_before_their_result_and_nowhere_else(connected:
         listening = await wire.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         await wire.heard_from("notifications/subscriptions/acknowledged")
         waiting = await wire.begin("hold", {"name": "quiet"})
-        number = await wire.begin("say", {"levels": ["error"]}, meta={f"{PREFIX}logLevel": "debug"})
+        number = await wire.begin("say", {"levels": ["error"]}, meta={f"{META_PREFIX}logLevel": "debug"})
         await wire.answer(number)
         places = {each.get("method", each.get("id")): place for place, each in enumerate(wire.heard)}
         assert places[LOG] < places[number]
@@ -115,7 +116,7 @@ async def test_a_level_that_is_none_is_an_invalid_parameter(connected: Connected
     async with connected.wire() as wire:
         for level in ("loud", "ERROR", ""):
             if connected.stateless:
-                error = await wire.error("tools/list", meta={f"{PREFIX}logLevel": level})
+                error = await wire.error("tools/list", meta={f"{META_PREFIX}logLevel": level})
             else:
                 error = await wire.error("logging/setLevel", {"level": level})
             assert error["code"] == -32602, level

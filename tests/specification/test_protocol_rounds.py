@@ -11,9 +11,10 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
+from tests.kits.constants import META_PREFIX
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import PREFIX, Json
+from tests.kits.protocol.protocol_wire import Json
 from tests.specification.test_protocol_questions import EVERYTHING, MESSAGE, ROOTS, again, named
 
 REFUSED = "Invalid or expired requestState"
@@ -188,7 +189,7 @@ async def test_a_call_may_bring_its_answers_at_once(connected: Connected) -> Non
 async def test_a_retry_must_declare_what_the_next_question_needs(connected: Connected) -> None:
     async with connected.wire(elicitation={}) as wire:
         asked = await wire.call("ask_twice")
-        none: dict[str, Any] = {f"{PREFIX}clientCapabilities": {}}
+        none: dict[str, Any] = {f"{META_PREFIX}clientCapabilities": {}}
         answer = await wire.get("tools/call", again(asked, "ask_twice", {"first": named("Ann")}), meta=none)
         assert "inputRequests" not in answer.get("result", {})
 
@@ -196,7 +197,7 @@ async def test_a_retry_must_declare_what_the_next_question_needs(connected: Conn
 @proves("utilities/progress-token", "utilities/log-on-own-stream")
 @STATELESS_ONLY
 async def test_messages_of_a_call_belong_to_the_request_that_is_open(connected: Connected) -> None:
-    level = {f"{PREFIX}logLevel": "debug"}
+    level = {f"{META_PREFIX}logLevel": "debug"}
     async with connected.wire(elicitation={}) as wire:
         await wire.call("let_go", {"name": "1"})
         asked = await wire.call("ask_between", {"name": "1"}, meta={"progressToken": "a", **level})

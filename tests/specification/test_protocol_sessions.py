@@ -5,10 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from tests.kits.constants import HANDSHAKE, TIMEOUT
 from tests.kits.protocol.protocol_http import HttpWire, Reply
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected, over
-from tests.kits.protocol.protocol_wire import HANDSHAKE, PATIENCE
 
 HANDSHAKE_HTTP = over("http", stateless=False)
 CHANGED = "notifications/tools/list_changed"
@@ -115,7 +115,7 @@ async def test_a_stream_can_be_resumed_from_its_very_start(connected: Connected)
     async with connected.wire() as wire:
         waiting = await wire.begin("hold", {"name": "1"})
         await wire.call("wait_for", {"kind": "begun", "name": "1"})
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while waiting not in wire.replies or not wire.replies[waiting].events:  # noqa: ASYNC110 - an event without data
                 await anyio.sleep(0.01)
         first = wire.replies[waiting].events[0].id
@@ -142,5 +142,5 @@ async def test_nobody_gets_the_messages_of_another_stream(connected: Connected, 
 
 async def ended(reply: Reply) -> None:
     """Wait until a stream has ended."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         await reply.ended.wait()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected, over, stdio_wire
-from tests.kits.protocol.protocol_wire import PATIENCE
 
 STDIO = over("stdio")
 TOOLS = """
@@ -66,7 +66,7 @@ async def test_it_exits_at_the_end_of_its_input(connected: Connected) -> None:
 
 @proves("stdio/shutdown")
 @over("stdio", stateless=False)
-@pytest.mark.parametrize("options", [{"drain": 10 * PATIENCE}], ids=["long drain"])
+@pytest.mark.parametrize("options", [{"drain": 10 * TIMEOUT}], ids=["long drain"])
 async def test_it_exits_also_with_a_question_that_can_be_answered_no_more(connected: Connected) -> None:
     async with connected.wire(elicitation={}) as wire:
         await wire.begin("ask_name")

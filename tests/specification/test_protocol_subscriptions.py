@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tests.kits.constants import META_PREFIX
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, TRANSPORTS, Connected, over
-from tests.kits.protocol.protocol_wire import PREFIX, Json, Wire
+from tests.kits.protocol.protocol_wire import Json, Wire
 
-ID = f"{PREFIX}subscriptionId"
+ID = f"{META_PREFIX}subscriptionId"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 TOOLS = "notifications/tools/list_changed"
 

@@ -19,10 +19,11 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports import memory
 from mcp_bridge.sources import PromptArgument, PromptEntry
+from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import PNG, SECRET, WAV
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import PATIENCE, Json, Wire
+from tests.kits.protocol.protocol_wire import Json, Wire
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
@@ -223,14 +224,14 @@ class Crowd:
             self.running += 1
             self.most = max(self.most, self.running)
         self.here.release()
-        self.go.wait(PATIENCE)
+        self.go.wait(TIMEOUT)
         with self._lock:
             self.running -= 1
         return ["done"]
 
     async def full(self, count: int) -> None:
         """Wait until so many run."""
-        await to_thread.run_sync(lambda: [self.here.acquire(timeout=PATIENCE) for _ in range(count)])
+        await to_thread.run_sync(lambda: [self.here.acquire(timeout=TIMEOUT) for _ in range(count)])
         await anyio.wait_all_tasks_blocked()
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from mcp_bridge import ToolEntry
 from mcp_bridge._server.tools.methods import ToolIndex
+from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_tools import META, SECRET
 from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import PATIENCE, Wire
+from tests.kits.protocol.protocol_wire import Wire
 
 COMPLETION = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "broken", "value": ""}}
 CHANGED = "notifications/tools/list_changed"
@@ -116,7 +117,7 @@ def test_a_pipe_that_ends_with_its_last_request_loses_no_answer(tmp_path: Path, 
     greeting = [wire.request("initialize", hello), {"jsonrpc": "2.0", "method": "notifications/initialized"}]
     lines = [json.dumps(message) for message in (*([] if stateless else greeting), *calls)]
     command = [sys.executable, "-m", "mcp_bridge", "serve", str(tmp_path / "tools.py")]
-    ran = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=PATIENCE, check=True)
+    ran = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=TIMEOUT, check=True)
     answers = {message["id"]: message["result"] for message in map(json.loads, ran.stdout.splitlines())}
     texts = [answers[call["id"]]["content"][0]["text"] for call in calls]
     assert texts == [str(n) for n in range(10)]
@@ -136,7 +137,7 @@ async def test_a_line_that_is_no_message_is_answered_with_an_error(connected: Co
 
 def test_the_sdk_is_not_imported_before_something_is_served() -> None:
     code = "import sys; from mcp_bridge import ToolRegistry, tool; tool(lambda a: a); print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT, check=True)
     assert {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}.isdisjoint(ran.stdout.split())
 
 

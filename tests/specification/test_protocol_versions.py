@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import CLIENT_INFO, HANDSHAKE, META_PREFIX, STATELESS
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_server import NAME
 from tests.kits.protocol.protocol_ways import (
@@ -16,7 +17,7 @@ from tests.kits.protocol.protocol_ways import (
     Connected,
     over,
 )
-from tests.kits.protocol.protocol_wire import CLIENT, HANDSHAKE, PREFIX, STATELESS, Json
+from tests.kits.protocol.protocol_wire import Json
 
 OLDER = ("2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE)
 PROMISES: dict[str, tuple[str, Json]] = {
@@ -39,7 +40,7 @@ async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Con
         assert STATELESS in found["supportedVersions"]
         assert isinstance(found["capabilities"], dict)
         assert found["instructions"] == "Be kind."
-        server = found["_meta"][f"{PREFIX}serverInfo"]
+        server = found["_meta"][f"{META_PREFIX}serverInfo"]
         assert (server["name"], server["version"], server["title"]) == (NAME, "1", "Tests")
 
 
@@ -49,7 +50,7 @@ async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(co
     async with connected.wire() as wire:
         await wire.result("tools/list")  # the connection's era is settled
         for version in ("2099-01-01", "1900-01-01", "soon"):
-            error = await wire.error("tools/list", meta={f"{PREFIX}protocolVersion": version})
+            error = await wire.error("tools/list", meta={f"{META_PREFIX}protocolVersion": version})
             assert error["code"] == -32022
             assert error["data"]["requested"] == version
             assert STATELESS in error["data"]["supported"]
@@ -60,7 +61,7 @@ async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(co
 @over(*TRANSPORTS, stateless=True)
 async def test_it_is_refused_as_the_first_request_too(connected: Connected) -> None:
     async with connected.wire() as wire:
-        error = await wire.error("server/discover", meta={f"{PREFIX}protocolVersion": "2099-01-01"})
+        error = await wire.error("server/discover", meta={f"{META_PREFIX}protocolVersion": "2099-01-01"})
         assert error["code"] == -32022
         assert STATELESS in error["data"]["supported"]
         assert (await wire.result("server/discover"))["supportedVersions"]
@@ -98,7 +99,7 @@ async def test_initialize_answers_with_the_latest_version_when_it_does_not_know_
 
 async def greeted(connected: Connected, version: str) -> Json:
     """What a new client of this version is welcomed with."""
-    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT_INFO}
     async with connected.wire(hello=False) as wire:
         welcome: Json = await wire.result("initialize", params)
         return welcome

@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import RedisServer, redis_process  # noqa: F401
 from tests.kits.scale.cluster import Cluster
 
-PATIENCE = 60
 TOOLS = """
 from mcp_bridge import tool
 
@@ -55,6 +55,6 @@ async def test_a_server_that_ends_closes_its_connections(tmp_path: Path, redis_p
         async with connect(build_from_settings(load(file, {}))) as client:
             await client.call_tool("write")
             assert len(await redis.client_list()) > 1
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while len(await redis.client_list()) > 1:  # noqa: ASYNC110 - Redis notices later
                 await anyio.sleep(0.01)

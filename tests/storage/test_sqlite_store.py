@@ -14,9 +14,9 @@ import pytest
 
 from mcp_bridge._contracts.store import ListableStore
 from mcp_bridge._storage.stores.sqlite import SqliteStore, StoreFileError
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
-PATIENCE = 60
 WRITER = """
 import sys, anyio
 from pathlib import Path
@@ -162,7 +162,7 @@ def test_many_processes_make_the_file_and_write_it_together(file: Path) -> None:
     processes = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
-    said = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+    said = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert sum(map(int, said)) == 20
 
@@ -222,7 +222,7 @@ async def test_a_file_that_another_holds_costs_only_whoever_waits_for_it(
         with pytest.raises(OSError, match="database is locked"):
             await store.set("a", b"2", 100)
         # The write cannot fail before it is cancelled.
-        monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", PATIENCE)
+        monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", TIMEOUT)
         with anyio.move_on_after(0.01) as gone:
             await store.set("a", b"3", 100)
         assert gone.cancelled_caught

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from mcp_bridge._transports.shutdown import ShutdownSignals
+from tests.kits.constants import TIMEOUT
 
-PATIENCE = 30
 IMPORTS = """
 import os, signal
 os.kill(os.getpid(), signal.SIGTERM)
@@ -60,10 +60,10 @@ def test_a_signal_wakes_an_event_loop_that_waits() -> None:
         while "epoll" not in main_thread.read_text():
             os.sched_yield()
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-        return handled.wait(PATIENCE)
+        return handled.wait(TIMEOUT)
 
     async def main() -> None:
-        with ending.handle_while_serving(handled.set, handled.set, 2 * PATIENCE):
+        with ending.handle_while_serving(handled.set, handled.set, 2 * TIMEOUT):
             assert await anyio.to_thread.run_sync(take_signal)
         assert signal.set_wakeup_fd(-1) == -1
 

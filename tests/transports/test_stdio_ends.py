@@ -16,8 +16,9 @@ from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._runtime.supervisor import SharedNumbers, Supervisor
 from mcp_bridge._transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.transports.stdio_talk import PATIENCE, Talk, served
+from tests.kits.transports.stdio_talk import Talk, served
 
 pytestmark = BOTH_LOOPS
 NOTHING: dict[str, Any] = {"type": "object"}
@@ -68,7 +69,7 @@ def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
 
 
 async def wait(event: anyio.Event) -> None:
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         await event.wait()
 
 
@@ -115,7 +116,7 @@ async def test_a_listener_gets_its_final_result_at_the_end(bridge: Bridge) -> No
 
 
 async def test_a_listener_that_opens_with_its_last_line_gets_its_final_result_too(bridge: Bridge) -> None:
-    async with served(bridge, stateless=True, drain=PATIENCE / 2) as talk:
+    async with served(bridge, stateless=True, drain=TIMEOUT / 2) as talk:
         opened = await talk.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         talk.hang_up()
         acknowledged, final = await talk.rest()
@@ -172,10 +173,10 @@ async def test_a_signal_is_heard_whatever_the_loop_is_doing_when_it_comes() -> N
 
     with ShutdownSignals() as ending:
         async with anyio.create_task_group() as tasks:
-            with ending.handle_while_serving(lambda: tasks.start_soon(drain), lambda: None, PATIENCE):
+            with ending.handle_while_serving(lambda: tasks.start_soon(drain), lambda: None, TIMEOUT):
                 # as in a callback that a thread of no loop has asked for, which Python may interrupt
                 Context().run(lambda: (signal.raise_signal(signal.SIGTERM), None))
-                with anyio.fail_after(PATIENCE):
+                with anyio.fail_after(TIMEOUT):
                     await heard.wait()
 
 
@@ -195,7 +196,7 @@ async def test_one_signal_that_arrives_in_both_ways_drains_although_one_handler_
     called: list[str] = []
     shared = SharedNumbers()
     ending = ShutdownSignals(guard=Relaying(shared))
-    with ending, ending.handle_while_serving(lambda: called.append("drain"), lambda: called.append("now"), PATIENCE):
+    with ending, ending.handle_while_serving(lambda: called.append("drain"), lambda: called.append("now"), TIMEOUT):
         signal.raise_signal(signal.SIGTERM)
         await anyio.wait_all_tasks_blocked()
     assert called == ["drain"]
@@ -226,7 +227,7 @@ def test_where_signals_cannot_be_had_serving_goes_on_without(anyio_backend: str)
 
     thread = threading.Thread(target=_run(main, anyio_backend))
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert (done, called) == ([True], [])
 
 

@@ -15,8 +15,9 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._runtime.line_splitter import MAX_LINE
 from mcp_bridge._runtime.stdio_descriptors import StdioPipes
 from mcp_bridge._transports import stdio
+from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.transports.stdio_talk import META, PATIENCE, Talk, line, served
+from tests.kits.transports.stdio_talk import Talk, line, served
 
 
 @tool
@@ -260,7 +261,7 @@ async def test_a_reader_that_has_gone_ends_serving_though_input_stays_open(regis
     try:
         os.write(to_server, b"{\n")
         os.close(from_server)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await stdio.serve(Bridge(registry).endpoint, StdioPipes(from_client, to_client), signals=False)
     finally:
         for descriptor in (from_client, to_server, to_client):
@@ -277,10 +278,10 @@ async def test_senders_who_wait_for_a_reader_are_freed_when_it_goes(registry: To
         for n in range(8)
     ]
     for call in calls:
-        call["params"]["_meta"] = META  # type: ignore[index]
+        call["params"]["_meta"] = ENVELOPE  # type: ignore[index]
     bridge = Bridge(registry)
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with bridge.run_sources(), anyio.create_task_group() as tasks:
                 os.write(to_server, b"".join(map(line, calls)))
 
@@ -302,7 +303,7 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
     folder = os.open(tmp_path, os.O_RDONLY)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await stdio.serve(Bridge(registry).endpoint, StdioPipes(folder, nowhere), signals=False)
     finally:
         os.close(folder)
@@ -327,7 +328,7 @@ async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> Non
     async with served(registry) as talk:
         await talk.hello()
         number = await talk.call("chatter", meta={"progressToken": 1})
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await begun.wait()
         await anyio.wait_all_tasks_blocked()
         assert 0 < len(told) < 50

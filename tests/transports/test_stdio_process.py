@@ -19,8 +19,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
 
+from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.paths import KITS
-from tests.kits.transports.stdio_talk import META, PATIENCE, Server, command, line, spawned
+from tests.kits.transports.stdio_talk import Server, command, line, spawned
 
 TOOLS = KITS / "transports" / "stdio_tools.py"
 CHANGED = "notifications/tools/list_changed"
@@ -43,7 +44,7 @@ def fifo(tmp_path: Path) -> Path:
 async def held(server: Server, fifo: Path) -> Any:
     """A call of `gate` that is certainly running; it ends with the block."""
     number = await server.call("gate", fifo=str(fifo))
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         opened = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
     try:
         yield number
@@ -160,7 +161,7 @@ async def test_a_reader_that_goes_away_ends_the_process_cleanly(input_open: bool
 
 def requests() -> Iterator[dict[str, Any]]:
     for number in range(50):
-        params = {"name": "add", "arguments": {"a": number, "b": 1}, "_meta": META}
+        params = {"name": "add", "arguments": {"a": number, "b": 1}, "_meta": ENVELOPE}
         yield {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
@@ -169,7 +170,7 @@ async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
     source.write_bytes(b"".join(map(line, requests())).rstrip(b"\n"))
     with source.open("rb") as stdin, sink.open("wb") as stdout:
         done = await to_thread.run_sync(
-            lambda: subprocess.run(command(TOOLS), stdin=stdin, stdout=stdout, check=True, timeout=PATIENCE)
+            lambda: subprocess.run(command(TOOLS), stdin=stdin, stdout=stdout, check=True, timeout=TIMEOUT)
         )
     answers = [json.loads(each) for each in sink.read_bytes().splitlines()]
     assert sorted((each["id"], text_of(each)) for each in answers) == [(n, str(n + 1)) for n in range(50)]
@@ -179,7 +180,7 @@ async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
 async def test_no_input_at_all_is_an_end_without_a_word() -> None:
     done = await to_thread.run_sync(
         lambda: subprocess.run(
-            command(TOOLS), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE
+            command(TOOLS), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT
         )
     )
     assert (done.returncode, done.stdout) == (0, b"")
@@ -196,7 +197,7 @@ async def test_the_official_client_calls_hears_progress_and_cancels(tmp_path: Pa
             last.set()
 
     argv = command(TOOLS)
-    with anyio.fail_after(2 * PATIENCE), (tmp_path / "stderr").open("w") as stderr:
+    with anyio.fail_after(2 * TIMEOUT), (tmp_path / "stderr").open("w") as stderr:
         parameters = StdioServerParameters(command=argv[0], args=argv[1:])
         async with Client(stdio_client(parameters, stderr)) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
@@ -222,7 +223,7 @@ async def written(path: Path, text: str) -> None:
     def found() -> bool:
         return path.exists() and path.read_text() == text
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while not found():  # noqa: ASYNC110 - another process's file has no event
             await anyio.sleep(0.01)
 
@@ -277,7 +278,7 @@ async def listed(server: Server) -> list[str]:
 
 async def edited(server: Server, path: Path, text: str) -> None:
     """Edit until it is noticed: the first edits may come before the process watches."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while True:
             edit(path, text)
             with anyio.move_on_after(1):
@@ -289,7 +290,7 @@ async def test_the_official_client_listens_for_an_edit(tmp_path: Path) -> None:
     path = tmp_path / "edited_by_client.py"
     path.write_text(BEFORE)
     argv = command(path, "--reload")
-    with anyio.fail_after(2 * PATIENCE):
+    with anyio.fail_after(2 * TIMEOUT):
         parameters = StdioServerParameters(command=argv[0], args=argv[1:])
         async with (
             Client(stdio_client(parameters), mode="auto") as client,

@@ -18,7 +18,8 @@ from mcp.client import Client
 from mcp_bridge._sources.upstream import client_sessions
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
-from tests.kits.http.http_hosting import STATELESS, Road, hosted
+from tests.kits.constants import STATELESS
+from tests.kits.http.http_hosting import Road, hosted
 from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_structured
 from tests.kits.upstream.upstream_kit import Json, call_text, run_http_server, wait_for_tool
 from tests.upstream.test_several_clients import NAMES

@@ -30,10 +30,10 @@ from mcp_bridge._web.client import OperatorClient, OperatorError
 from mcp_bridge._web.operator_socket import OperatorSocket
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, house_with, lines, short_folder
+from tests.kits.constants import EVERY_ERA, TIMEOUT
 
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
 
-PATIENCE = 60.0
 Heard = TerminalQuestion | QuestionUpdate
 
 
@@ -84,7 +84,7 @@ class Approving:
 
     async def until(self, fits: Any) -> Any:
         """Wait until this holds of what was heard."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not (found := fits()):
                 self._news = anyio.Event()
                 await self._news.wait()
@@ -118,7 +118,7 @@ async def open_desk(desk: QuestionDesk, folder: Path) -> AsyncIterator[None]:
     """A desk whose bridge has a socket for as long as the block."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(socket_of(desk, folder).run)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not there(folder):  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)
         yield
@@ -216,10 +216,10 @@ async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: 
 
 
 async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(folder: Path) -> None:
-    desk, results = QuestionDesk(wait=PATIENCE), []
+    desk, results = QuestionDesk(wait=TIMEOUT), []
     async with open_desk(desk, folder), anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not desk._waiting:  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)
         async with approving(folder) as person:
@@ -318,7 +318,7 @@ async def test_a_connection_with_something_else_is_closed_and_harms_no_other(dat
             with contextlib.suppress(anyio.BrokenResourceError):
                 await stream.send(data) if data else None
                 await stream.send_eof()
-            with anyio.fail_after(PATIENCE), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            with anyio.fail_after(TIMEOUT), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
                 while True:
                     await stream.receive()
         async with anyio.create_task_group() as tasks:
@@ -442,7 +442,7 @@ async def test_sockets_of_bridges_that_crashed_are_cleared_away(folder: Path) ->
         dead.bind(str(folder / "1-dead.sock"))
     async with open_desk(QuestionDesk(), folder), anyio.create_task_group() as tasks:
         tasks.start_soon(socket_of(QuestionDesk(), folder).run)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while len(there(folder)) != 2 or folder / "1-dead.sock" in there(folder):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         async with approving(folder) as person:

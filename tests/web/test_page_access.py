@@ -10,7 +10,8 @@ import pytest
 
 from mcp_bridge._web import feed
 from mcp_bridge._web.static_files import FILES, StaticFiles
-from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import entry, hosted, registry_of
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 from tests.kits.web.web_kit import TOKEN, served_page
 
@@ -216,6 +217,6 @@ async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
     ):
         assert stream.status_code == 200
         served.tokens.replace_named({})
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async for _ in stream.aiter_raw():
                 pass

@@ -10,7 +10,8 @@ import pytest
 
 from mcp_bridge import CallContext
 from mcp_bridge._web import feed
-from tests.kits.http.http_hosting import PATIENCE, Gate, entry, registry_of
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import Gate, entry, registry_of
 from tests.kits.web.web_kit import TOKEN, served_page
 
 
@@ -98,7 +99,7 @@ async def test_a_page_that_does_not_read_is_cut_off_and_delays_no_call(monkeypat
             await slow.send(head.encode())
             assert b"200 OK" in await slow.receive()
             (connected,) = served.page.feed.pages
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 while not connected.events.is_ended:
                     await page.call_tool("big")
             assert (await page.read_state())["server"]["pid"]
@@ -127,7 +128,7 @@ async def test_nothing_is_rendered_once_no_page_is_open(monkeypatch: Any) -> Non
     async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
         async with page.follow():
             assert served.page.history.listener is not None
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while served.page.history.listener is not None:  # noqa: ASYNC110 - it has no event
                 await anyio.sleep(0.01)
         await page.call_tool("echo")

@@ -21,8 +21,9 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._web import inbox
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.approvals.approvals_kit import DENY, ONCE, house_with, lines
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of
-from tests.kits.http.http_hosting import PATIENCE, Road, registry_of, stateless_request
+from tests.kits.constants import EVERY_ERA, TIMEOUT
+from tests.kits.hooks.hooks_kit import Someone, code_of
+from tests.kits.http.http_hosting import Road, registry_of, stateless_request
 from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, served_page
 
 
@@ -170,7 +171,7 @@ async def test_the_default_applies_once_the_last_page_has_left(monkeypatch: Any)
         async with served.read() as page, page.follow():
             tasks.start_soon(call_add, client, results)
             await page.wait_for("question")
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not results:  # noqa: ASYNC110 - the page is gone, and the client only waits
                 await anyio.sleep(0.01)
     assert code_of(results[0]) == "approval_declined"
@@ -293,7 +294,7 @@ async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page(
         task = (await request("tools/call", name="greet", arguments={}))["taskId"]
         question = await page.wait_for("question")
         await page.post(f"questions/{question['id']}", action="accept", content={"name": "Ada"})
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while (found := await request("tasks/get", taskId=task))["status"] != "completed":  # noqa: ASYNC110 - polled
                 await anyio.sleep(0.01)
         (client,) = (await page.read_state())["clients"]

@@ -20,16 +20,15 @@ from hypothesis import example, given
 from pydantic import TypeAdapter
 
 from mcp_bridge._protocol.peer.json_lines import BYTE_ORDER_MARK, MAX_REPAIRED
+from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.fuzz_messages import ID, messages, sequences, written
 from tests.kits.survival.survival_kit import (
     BOTH,
-    META,
     ONE,
     OTHER,
-    PATIENCE,
     WAYS,
     HttpLive,
     Json,
@@ -97,7 +96,7 @@ class Fuzzed:
             self.server.write(line + b"\n")
             data = _read(line) or _read_repaired(line)
             if isinstance(data, dict) and data.get("id") == f"said{self.sent}" and "method" in data:
-                self.server.expect(data["id"]).result(PATIENCE)
+                self.server.expect(data["id"]).result(TIMEOUT)
             self.good()
             answers = [one for one in self.server.heard[heard:] if one.get("id") in (f"said{self.sent}", 1, None)]
         if not answers:
@@ -110,7 +109,7 @@ class Fuzzed:
     def good(self) -> None:
         """A good call is answered rightly, and the process is as it was."""
         token = f"token {self.sent}"
-        answer = self.server.call("echo", text=token).result(PATIENCE)
+        answer = self.server.call("echo", text=token).result(TIMEOUT)
         assert "result" in answer, answer
         assert answer["result"]["content"][0]["text"] == token
         assert self.server.alive
@@ -122,7 +121,7 @@ class Fuzzed:
         server.write(b"".join(line + b"\n" for line in lines))
         for line, number in zip(lines, numbers, strict=True):
             if number is not None:
-                _right(line, server.expect(number).result(PATIENCE))
+                _right(line, server.expect(number).result(TIMEOUT))
         self.good()
         responses = [message for message in server.heard[heard:] if "method" not in message]
         others = [message for message in responses if message["id"] is None or message["id"] not in numbers]
@@ -254,7 +253,7 @@ def replayed(finding: Json, way: Way) -> bytes:
     if "hex" in finding:
         return bytes.fromhex(finding["hex"])
     text = built(finding["text"])
-    return text.replace("META", json.dumps(META if way.stateless else {})).encode()
+    return text.replace("META", json.dumps(ENVELOPE if way.stateless else {})).encode()
 
 
 FINDINGS = corpus("message")

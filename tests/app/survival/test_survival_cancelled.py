@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.kits.survival.survival_kit import META, ONE, PATIENCE, WAYS, HttpLive, Json, Live, StdioLive, Way, live
+from tests.kits.constants import ENVELOPE, TIMEOUT
+from tests.kits.survival.survival_kit import ONE, WAYS, HttpLive, Json, Live, StdioLive, Way, live
 
 TOOLS = """
 import asyncio
@@ -90,7 +91,7 @@ def give_up_over_http(server: HttpLive, many: int) -> None:
             numbers = [f"{os.urandom(4).hex()}-{first + number}" for number in range(20)]
             connections = []
             for number in numbers:
-                connection = opened.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
+                connection = opened.enter_context(socket.create_connection((host, int(port)), timeout=TIMEOUT))
                 connection.sendall(posted(server, {**request(server), "id": number}))
                 connections.append(connection)
             for connection in connections if not server.way.stateless else []:
@@ -101,13 +102,13 @@ def give_up_over_http(server: HttpLive, many: int) -> None:
 
 def request(server: Live) -> Json:
     """A call of the tool that waits."""
-    meta = {"_meta": META} if server.way.stateless else {}
+    meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     return {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "waits", "arguments": {}, **meta}}
 
 
 def cancelled(server: Live, number: str) -> Json:
     """The notification that a call is given up."""
-    meta = {"_meta": META} if server.way.stateless else {}
+    meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number, **meta}}
 
 
@@ -121,7 +122,7 @@ def posted(server: HttpLive, message: Json) -> bytes:
 
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that is to become true."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)

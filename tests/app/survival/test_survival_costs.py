@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import ENVELOPE, HANDSHAKE, STATELESS, TIMEOUT
 from tests.kits.paths import KITS, ROOT
-from tests.kits.survival.survival_kit import HANDSHAKE, META, PATIENCE, STATELESS, StdioLive, Way, live
+from tests.kits.survival.survival_kit import StdioLive, Way, live
 
 TOOLS = KITS / "survival" / "limits_tools.py"
 SCHEMAS = ROOT / "mcp_bridge" / "_server" / "schemas"
@@ -60,10 +61,10 @@ FILLERS = {
 @pytest.mark.timeout(900)
 def test_no_parameter_of_any_method_makes_a_request_expensive(way: Way, era: str, tmp_path: Path) -> None:
     expensive = []
-    with live(way, tmp_path, TOOLS) as server, server.neighbour(within=10 * PATIENCE):
+    with live(way, tmp_path, TOOLS) as server, server.neighbour(within=10 * TIMEOUT):
         for method, path in iter_parameters(era):
             for filler in FILLERS:
-                valid = {**VALID.get(method, {}), **({"_meta": META} if era == STATELESS else {})}
+                valid = {**VALID.get(method, {}), **({"_meta": ENVELOPE} if era == STATELESS else {})}
                 cpu, memory = measure(server, method, fill(valid, path, filler), filler)
                 if cpu > FACTOR or memory > FACTOR:
                     expensive.append((method, ".".join(path), filler, round(cpu), round(memory)))
@@ -119,9 +120,9 @@ def measure(server: StdioLive, method: str, params: dict[str, Any], filler: str)
     rss, cpu = server.rss, read_cpu(server)
     server.write(line)
     if "id" in request and method != "subscriptions/listen":
-        server.expect(request["id"]).result(PATIENCE)
+        server.expect(request["id"]).result(TIMEOUT)
     else:
-        server.ask("tools/list", {}).result(PATIENCE)  # its response comes after what came before it
+        server.ask("tools/list", {}).result(TIMEOUT)  # its response comes after what came before it
     if method == "subscriptions/listen":
         server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
     status = Path(f"/proc/{server.pid}/status").read_text()

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.survival.ending_kit import (
     CLOSED,
     EOF,
@@ -30,7 +31,7 @@ from tests.kits.survival.ending_kit import (
     standing,
     text_of,
 )
-from tests.kits.survival.survival_kit import BOTH, ONE, PATIENCE, Guest, Way, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ONE, Guest, Way, on_one_way
 
 HANDSHAKE = Way("stdio", stateless=False)
 HANDSHAKE_HTTP = Way("http", stateless=False)
@@ -66,7 +67,7 @@ def test_while_it_drains_nothing_new_is_taken_and_whoever_asks_is_told(way: Way,
         server.signal(SIGTERM)
         drains(server)
         assert code_of(server.call("waits", name="late")) == CLOSED
-        assert server.ask("ping").result(PATIENCE).get("error", {}).get("code") != CLOSED  # the connection is kept
+        assert server.ask("ping").result(TIMEOUT).get("error", {}).get("code") != CLOSED  # the connection is kept
         assert "begun late" not in server.err
         go(server)
         assert text_of(answer) == "done first"
@@ -122,7 +123,7 @@ def test_a_call_that_will_not_be_cancelled_does_not_hold_the_end(way: Way, tool:
         server.signal(SIGTERM)
         assert server.ends() == 0
         if way.transport == "http":
-            assert answer.exception(PATIENCE) is not None or "error" in answer.result()
+            assert answer.exception(TIMEOUT) is not None or "error" in answer.result()
 
 
 def test_a_loop_that_is_held_for_ever_does_not_outlive_a_signal_after_the_end_of_input(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_i
             drains(server)
             content = {"action": "accept", "content": {"well": "yes"}}
             server.send({"jsonrpc": "2.0", "id": question["id"], "result": content})
-        result = answer.result(PATIENCE)["result"]
+        result = answer.result(TIMEOUT)["result"]
         assert result.get("isError", False) is (how == EOF)
         ends_well(server)
 
@@ -253,7 +254,7 @@ def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Pat
 def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
     with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
         call = {"name": "asks", "arguments": {"name": "asks"}}
-        suspended = server.ask("tools/call", call).result(PATIENCE)["result"]
+        suspended = server.ask("tools/call", call).result(TIMEOUT)["result"]
         other = begin(server, "waits", "other")
         server.signal(SIGTERM)
         drains(server)
@@ -268,7 +269,7 @@ def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, t
 
 def test_a_suspended_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(tmp_path: Path) -> None:
     with serving(STATELESS_HTTP, tmp_path, guest=PERSON) as server:
-        suspended = server.call("asks", name="suspended").result(PATIENCE)["result"]
+        suspended = server.call("asks", name="suspended").result(TIMEOUT)["result"]
         assert suspended["resultType"] == "input_required"
         server.signal(SIGTERM)
         ends_well(server)

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tests.kits.survival.survival_kit import ACCEPT, HANDSHAKE, ONE, OTHER, PATIENCE, HttpLive, Way, live
+from tests.kits.constants import HANDSHAKE, HTTP_HEADERS, TIMEOUT
+from tests.kits.survival.survival_kit import ONE, OTHER, HttpLive, Way, live
 
 TOOLS = """
 import threading
@@ -46,10 +47,10 @@ def serve(way: Way, folder: Path, **limits: Any) -> Iterator[Any]:
 def leave_call(server: HttpLive, number: int, session: str, tool: str = "hangs") -> None:
     """Call a tool in a session, and disconnect when the stream of the response begins."""
     body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool}})
-    headers = {**ACCEPT, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session, "Host": server.base[7:]}
+    headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session, "Host": server.base[7:]}
     head = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "Content-Length": len(body)}.items())
     address = urlsplit(server.base)
-    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=TIMEOUT) as connection:
         connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
 
@@ -93,7 +94,7 @@ def test_slots_of_disconnected_clients_are_free_after_ten_seconds(tmp_path: Path
 def test_calls_that_hang_leave_no_more_than_a_bounded_queue(tmp_path: Path) -> None:
     with serve(ONE, tmp_path, concurrency=4) as server:
         calls = [server.call("hangs") for _ in range(1040)]
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while sum(call.done() for call in calls) < 13:  # 3 run and 1,024 wait
             assert time.monotonic() < until
             time.sleep(0.01)

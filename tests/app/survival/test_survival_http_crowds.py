@@ -16,20 +16,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.kits.survival.survival_kit import (
-    ACCEPT,
-    CLIENT,
-    HANDSHAKE,
-    META,
-    OTHER,
-    PATIENCE,
-    HttpLive,
-    Json,
-    live,
-    message_of,
-)
+from tests.kits.constants import CLIENT_INFO, ENVELOPE, HANDSHAKE, HTTP_HEADERS, TIMEOUT
+from tests.kits.survival.survival_kit import OTHER, HttpLive, Json, live, message_of
 
-HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
 SHAKE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
 TOOLS = """
 from mcp_bridge import tool
@@ -59,7 +49,7 @@ def client(server: HttpLive, number: int, every: threading.Barrier, context: ssl
     headers = dict(server.headers)
     with httpx2.Client(base_url=server.base, timeout=300, verify=context, trust_env=False) as http:
         every.wait(300)
-        answer = http.post("/mcp", json=SHAKE, headers=ACCEPT)
+        answer = http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS)
         assert answer.status_code == 200
         headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -74,7 +64,7 @@ def client(server: HttpLive, number: int, every: threading.Barrier, context: ssl
 
 def call(server: HttpLive, number: int, name: str, **arguments: str) -> Json:
     """A request for a call."""
-    meta = {"_meta": META} if server.way.stateless else {}
+    meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     params = {"name": name, "arguments": arguments, **meta}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
@@ -82,14 +72,14 @@ def call(server: HttpLive, number: int, name: str, **arguments: str) -> Json:
 def shaken(server: HttpLive) -> str:
     """Open a session and leave it; its id. Whose answer has just come may not rest yet."""
     answers = []
-    until(lambda: answers.append(server.http.post("/mcp", json=SHAKE, headers=ACCEPT)) or answers[-1].is_success)
+    until(lambda: answers.append(server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS)) or answers[-1].is_success)
     return str(answers[-1].headers["mcp-session-id"])
 
 
 def pinged(server: HttpLive, session: str) -> int:
     """The status of a ping in a session."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    headers = {**ACCEPT, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
+    headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
     return server.http.post("/mcp", json=ping, headers=headers).status_code
 
 
@@ -114,15 +104,15 @@ def test_sessions_with_a_call_or_a_stream_are_left_alone_and_the_newcomer_is_ref
         with server.http.stream("GET", "/mcp", headers=headers) as stream:
             assert stream.status_code == 200
             for _ in range(3):
-                assert server.http.post("/mcp", json=SHAKE, headers=ACCEPT).status_code == 503
-        until(lambda: server.http.post("/mcp", json=SHAKE, headers=ACCEPT).status_code == 200)
+                assert server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS).status_code == 503
+        until(lambda: server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS).status_code == 200)
         assert pinged(server, listener) == 404
 
 
 def test_a_session_whose_client_may_come_back_for_an_answer_is_left_alone(tmp_path: Path) -> None:
     with live(OTHER, tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
         session = server.session()
-        headers = {**ACCEPT, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
+        headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
         request = call(server, 1, "neighbour", token="its own")
         with server.http.stream("POST", "/mcp", json=request, headers=headers) as stream:
             event = next(line for line in stream.iter_lines() if line.startswith("id: ")).removeprefix("id: ")
@@ -162,7 +152,7 @@ def tasks(server: HttpLive) -> int:
     return int(server.text("tasks"))
 
 
-def until(true: Callable[[], bool], within: float = PATIENCE) -> None:
+def until(true: Callable[[], bool], within: float = TIMEOUT) -> None:
     """Wait for something that is to become true."""
     deadline = time.monotonic() + within
     while not true():
@@ -177,8 +167,8 @@ def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
         with contextlib.ExitStack() as opened:
             for _ in range(300):
                 with contextlib.suppress(OSError):
-                    opened.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
-        with httpx2.Client(base_url=server.base, timeout=PATIENCE) as http:
+                    opened.enter_context(socket.create_connection((host, int(port)), timeout=TIMEOUT))
+        with httpx2.Client(base_url=server.base, timeout=TIMEOUT) as http:
             until(lambda: healthy(http))
         assert server.text("echo", text="still here") == "still here"
     assert len(server.err) < 100_000

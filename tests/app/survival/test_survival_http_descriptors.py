@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.kits.survival.survival_kit import OTHER, PATIENCE, HttpLive, live
+from tests.kits.constants import TIMEOUT
+from tests.kits.survival.survival_kit import OTHER, HttpLive, live
 
 LIMIT = 256
 """A soft and hard limit that stands for the usual 1,024: fewer connections show the same."""
@@ -17,11 +18,11 @@ LIMIT = 256
 
 def connect(server: HttpLive) -> socket.socket:
     host, _, port = server.base.removeprefix("http://").rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=PATIENCE)
+    return socket.create_connection((host, int(port)), timeout=TIMEOUT)
 
 
 def wait_until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.05)

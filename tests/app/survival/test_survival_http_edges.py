@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import ENVELOPE, HANDSHAKE, TIMEOUT
 from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import HANDSHAKE, META, OTHER, PATIENCE, HttpLive, Way, live
+from tests.kits.survival.survival_kit import OTHER, HttpLive, Way, live
 
-LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": META}}).encode()
+LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": ENVELOPE}}).encode()
 STATELESS_HTTP = Way("http", stateless=True)
 ERAS = [STATELESS_HTTP, OTHER]
 TE = "Transfer-Encoding: chunked\r\n"
@@ -58,7 +59,7 @@ def in_one_era(table: dict[str, tuple[Any, ...]], names: str, smoke: Iterable[st
 def connected(server: HttpLive) -> Iterator[socket.socket]:
     """A plain connection."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as made:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as made:
         yield made
 
 

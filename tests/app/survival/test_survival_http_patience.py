@@ -18,7 +18,8 @@ import pytest
 from mcp_bridge._cli import serve as serve_command
 from mcp_bridge._cli.target import load_target
 from mcp_bridge._transports.http.app import HttpOptions
-from tests.kits.survival.survival_kit import META, OTHER, PATIENCE, HttpLive, live
+from tests.kits.constants import ENVELOPE, TIMEOUT
+from tests.kits.survival.survival_kit import OTHER, HttpLive, live
 
 QUICK = 1.0
 """The time-outs of these tests in seconds; they wait for what must come, and measure only that it was not early."""
@@ -27,7 +28,7 @@ LARGE = 30_000_000
 ROUNDS = 8
 """How often clients leave until the memory of the server stops growing: allocators take a while."""
 SHORT = {"http": {"client_timeout": QUICK}}
-LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": META}}).encode()
+LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": ENVELOPE}}).encode()
 TOOLS = """
 import anyio
 from mcp_bridge import tool
@@ -65,7 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpLive]:
 def connected(server: HttpLive) -> Iterator[socket.socket]:
     """A plain connection."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as made:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as made:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield made
 
@@ -81,7 +82,7 @@ def call(server: HttpLive, number: int, name: str, **arguments: Any) -> bytes:
     """A whole request for a call."""
     params: dict[str, Any] = {"name": name, "arguments": arguments}
     if server.way.stateless:
-        params["_meta"] = META
+        params["_meta"] = ENVELOPE
     request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     body = json.dumps(request).encode()
     return head(server, f"Content-Length: {len(body)}", routing=server.routing(request)) + body
@@ -91,7 +92,7 @@ def dripped(made: socket.socket, data: Iterator[bytes]) -> bytes:
     """Send pieces, one in a while, until the server closes; what it said."""
     said = b""
     made.settimeout(QUICK / 20)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     with contextlib.suppress(ConnectionError):
         while time.monotonic() < deadline:
             made.sendall(next(data, b""))
@@ -161,7 +162,7 @@ def test_a_connection_that_is_refused_early_is_closed_as_well(server: HttpLive) 
 def test_a_call_may_take_longer_than_its_client_may(server: HttpLive) -> None:
     with connected(server) as made:
         made.sendall(call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + head(server, BODY)[:50])
-        made.settimeout(PATIENCE)
+        made.settimeout(TIMEOUT)
         said = b""
         while b"at last" not in said and (got := made.recv(65536)):
             said += got
@@ -179,7 +180,7 @@ def test_a_request_that_the_loop_kept_waiting_is_not_late(server: HttpLive) -> N
         while b"in time" not in said and (got := made.recv(65536)):
             said += got
         assert b"in time" in said
-        assert "result" in held.result(PATIENCE)
+        assert "result" in held.result(TIMEOUT)
 
 
 def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_memory_freed(server: HttpLive) -> None:
@@ -201,7 +202,7 @@ def wait_for_reset(made: socket.socket) -> None:
     """Wait until the server resets a connection of which nothing is read."""
     poll = select.poll()
     poll.register(made, 0)
-    assert poll.poll(PATIENCE * 1000)
+    assert poll.poll(TIMEOUT * 1000)
 
 
 def test_an_sse_stream_that_is_not_read_is_closed(server: HttpLive) -> None:

@@ -15,22 +15,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.malformed import GROUPS, rows
 from tests.kits.survival.malformed_rows import FAILED, NO_REQUEST, NOT_JSON, RESULT, SILENCE, Era, Row
-from tests.kits.survival.survival_kit import (
-    BOTH,
-    CLIENT,
-    HANDSHAKE,
-    ONE,
-    OTHER,
-    OURS,
-    PATIENCE,
-    Way,
-    header_of,
-    live,
-    message_of,
-)
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, OURS, Way, header_of, live, message_of
 
 STATELESS_HTTP, HANDSHAKE_STDIO = Way("http", stateless=True), Way("stdio", stateless=False)
 TABLE = [
@@ -67,9 +56,9 @@ def over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
     server.write(row.data + b"\n")
     if row.number is not None and row.wanted != SILENCE:
         with contextlib.suppress(TimeoutError):
-            server.expect(row.number).result(PATIENCE)
+            server.expect(row.number).result(TIMEOUT)
     good = server.call("whoami")
-    assert good.result(PATIENCE)["result"]["content"], row.name
+    assert good.result(TIMEOUT)["result"]["content"], row.name
     answers = [message for message in server.heard[before:] if message is not good.result()]
     assert server.garbage == []
     return [(judged(answer), answer.get("id")) for answer in answers]
@@ -140,7 +129,7 @@ def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, 
             server.says("begun reused")
             found = message_of(server.post(second, routing(server, second)))
             assert server.result("release", token="reused")["content"]
-            assert message_of(waiting.result(PATIENCE))["result"]["content"][0]["text"] == "neighbour reused"
+            assert message_of(waiting.result(TIMEOUT))["result"]["content"][0]["text"] == "neighbour reused"
             assert judged(message_of(server.post(second, routing(server, second)))) == RESULT  # the id is free again
         assert (judged(found), found["id"]) == (RESULT if free else NO_REQUEST, "mine")
 
@@ -186,13 +175,13 @@ def test_lines_may_be_blank_end_in_the_windows_way_or_lack_their_end(tmp_path: P
     with live(ONE, tmp_path) as server:
         before = len(server.heard)
         server.write(b"\n\r\n \t \n" * 10_000 + era.text("windows").encode() + b"\r\n\r\n")
-        assert judged(server.expect("windows").result(PATIENCE)) == RESULT
+        assert judged(server.expect("windows").result(TIMEOUT)) == RESULT
         server.write(era.text("split")[:20].encode())
         server.write(
             era.text("split")[20:].encode() + b"\n" + era.text("one").encode() + b"\n" + era.text("two").encode()
         )
         server.hang_up()
-        assert {judged(server.expect(name).result(PATIENCE)) for name in ("split", "one", "two")} == {RESULT}
+        assert {judged(server.expect(name).result(TIMEOUT)) for name in ("split", "one", "two")} == {RESULT}
         assert server.ends() == 0
         assert len(server.heard) == before + 4
 
@@ -202,7 +191,7 @@ def test_a_broken_last_line_without_an_end_is_answered(tmp_path: Path, data: byt
     with live(ONE, tmp_path) as server:
         server.write(data)
         server.hang_up()
-        answer = server.expect(None).result(PATIENCE)
+        answer = server.expect(None).result(TIMEOUT)
         assert judged(answer) == (NO_REQUEST if len(data) > 4_194_304 else NOT_JSON)
         assert server.ends() == 0
 
@@ -211,7 +200,7 @@ def test_a_broken_last_line_without_an_end_is_answered(tmp_path: Path, data: byt
 def test_a_request_before_initialize_is_told_to_wait(tmp_path: Path, method: str) -> None:
     with raw(tmp_path) as process:
         params = {"tools/call": {"name": "echo", "arguments": {}}, "logging/setLevel": {"level": "info"}}[method]
-        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
         for number, asked, given in [("first", method, params), ("ping", "ping", {}), ("hello", "initialize", hello)]:
             message = {"jsonrpc": "2.0", "id": number, "method": asked, "params": given}
             process.stdin.write(json.dumps(message).encode() + b"\n")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.isolation_live import (
     SMALL,
@@ -25,7 +26,7 @@ from tests.kits.survival.isolation_live import (
     served_by,
     workers_of,
 )
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, PATIENCE, Way
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
@@ -217,5 +218,5 @@ def test_a_call_in_a_worker_is_answered_while_the_bridge_drains(way: Way, tmp_pa
         pids_of(server, "drained")
         server.signal(signal.SIGTERM)
         (tmp_path / "drained").touch()
-        assert waiting.result(PATIENCE)["result"]["content"][0]["text"] == "stayed drained"
+        assert waiting.result(TIMEOUT)["result"]["content"][0]["text"] == "stayed drained"
         assert server.ends() == 0

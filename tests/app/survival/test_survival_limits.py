@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, PATIENCE, Way, live
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way, live
 
 TOOLS = KITS / "survival" / "limits_tools.py"
 MIB = 1024 * 1024
@@ -57,7 +58,7 @@ def whole(server: Any, result: dict[str, Any]) -> str:
     pages = []
     for number in range(start, end + 1):
         asked = server.ask("resources/read", {"uri": f"{first.rsplit('/', 1)[0]}/{number}"})
-        pages.append(asked.result(PATIENCE)["result"]["contents"][0]["text"])
+        pages.append(asked.result(TIMEOUT)["result"]["contents"][0]["text"])
     return str(shown) + "".join(pages)
 
 
@@ -131,7 +132,7 @@ def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp
         assert all("holds" in answer["result"]["content"][0]["text"] for answer in refused)
         for token in ("a0", "a1", "later"):
             server.result("release", token=token)
-        assert {call.result(PATIENCE)["result"]["content"][0]["text"] for call in held} == {"a0", "a1"}
+        assert {call.result(TIMEOUT)["result"]["content"][0]["text"] for call in held} == {"a0", "a1"}
         server.result("release", token="again")
         assert server.text("holds", token="again") == "again"
 
@@ -143,7 +144,7 @@ def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> Non
             server.says(f"held all{number}")
         refused = first_done([server.call("release", token="all0") for _ in range(QUEUE + 8)], 8)
         assert {code_of(answer["result"]) for answer in refused} == {"overloaded"}
-        assert server.ask("tools/list").result(PATIENCE)["result"]["tools"]
+        assert server.ask("tools/list").result(TIMEOUT)["result"]["tools"]
         assert server.alive
         for call in held:
             assert not call.done()
@@ -151,7 +152,7 @@ def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> Non
 
 def first_done(calls: list[Any], count: int) -> list[dict[str, Any]]:
     """The answers of the first so many calls that are answered."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while sum(call.done() for call in calls) < count:
         assert time.monotonic() < end, [call.done() for call in calls]
         time.sleep(0.01)
@@ -241,12 +242,12 @@ def test_a_request_is_rejected_before_its_text_becomes_something_larger(
     server: Any, method: str, params: dict[str, Any], told: str
 ) -> None:
     paint = {"ref": REF, "argument": {"name": "color", "value": "R"}}
-    assert server.ask("completion/complete", paint).result(PATIENCE)["result"]["completion"]["values"] == [
+    assert server.ask("completion/complete", paint).result(TIMEOUT)["result"]["completion"]["values"] == [
         "red",
         "green",
     ]
     with peak_within(server, 100 * MIB):
-        error = server.ask(method, params).result(PATIENCE)["error"]
+        error = server.ask(method, params).result(TIMEOUT)["error"]
     assert error["code"] == -32602
     assert told in error["message"]
     assert len(str(error)) < 3000
@@ -269,7 +270,7 @@ def test_a_request_is_rejected_before_its_text_becomes_something_larger(
     ids=["tool", "prompt", "resource", "completed prompt", "completed template", "argument", "cursor"],
 )
 def test_an_error_repeats_only_the_beginning_of_a_long_name(server: Any, method: str, params: dict[str, Any]) -> None:
-    error = server.ask(method, params).result(PATIENCE)["error"]
+    error = server.ask(method, params).result(TIMEOUT)["error"]
     assert error["code"] == -32602
     assert "x" * 900 in str(error)
     assert "(4000" in str(error)

@@ -12,9 +12,10 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.secret_kit import OTHERS, STAMPED
-from tests.kits.survival.survival_kit import OTHER, PATIENCE, Live, Way, live, on_one_way
+from tests.kits.survival.survival_kit import OTHER, Live, Way, live, on_one_way
 
 BREAKERS = (
     "\n",
@@ -68,10 +69,10 @@ def test_a_log_line_cannot_be_forged(server: Any, breaker: str) -> None:
     text = f"before{breaker}{FORGED}"
     assert server.text("logs", text=text) == "done"
     assert server.result("raises", text=text)["isError"]
-    assert "error" in server.ask("tools/call", {"name": text, "arguments": {text: text}}).result(PATIENCE)
-    assert "error" in server.ask("resources/read", {"uri": f"forged://{quote(text)}"}).result(PATIENCE)
-    assert "error" in server.ask("resources/read", {"uri": f"forged://{text}"}).result(PATIENCE)
-    assert "error" in server.ask(text, {text: text}).result(PATIENCE)
+    assert "error" in server.ask("tools/call", {"name": text, "arguments": {text: text}}).result(TIMEOUT)
+    assert "error" in server.ask("resources/read", {"uri": f"forged://{quote(text)}"}).result(TIMEOUT)
+    assert "error" in server.ask("resources/read", {"uri": f"forged://{text}"}).result(TIMEOUT)
+    assert "error" in server.ask(text, {text: text}).result(TIMEOUT)
     server.says("you are root")
     keeps_lines(server)
 
@@ -110,6 +111,6 @@ def test_headers_forge_nothing(server: Any) -> None:
     for name in ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "Content-Type"):
         headers = [(key, value) for key, value in server.headers.items() if key != name]
         forged = (name, f"x\x1b[2K\x85\x9b{FORGED}".encode("latin-1"))
-        answer = httpx2.post(f"{server.base}/mcp", content=body, headers=[*headers, forged], timeout=PATIENCE)
+        answer = httpx2.post(f"{server.base}/mcp", content=body, headers=[*headers, forged], timeout=TIMEOUT)
         assert answer.status_code >= 200
     keeps_lines(server)

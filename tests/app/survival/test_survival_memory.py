@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.kits.survival.survival_kit import ACCEPT, META, OTHER, STATELESS, HttpLive, live
+from tests.kits.constants import HTTP_HEADERS, STATELESS, make_envelope
+from tests.kits.survival.survival_kit import OTHER, HttpLive, live
 
 TOOLS = """
 from mcp_bridge import CallContext, tool
@@ -22,13 +23,13 @@ async def asks(ctx: CallContext) -> str:
 """
 MIB = 1024 * 1024
 SIZES = (MIB // 4, MIB - 1, 3 * MIB, 6 * MIB)
-ASKING = {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+ASKING = make_envelope({"elicitation": {"form": {}}})
 
 
 def ask(server: HttpLive) -> None:
     """Call a tool that asks, and never send the answer."""
     params = {"name": "asks", "arguments": {}, "_meta": ASKING}
-    headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "asks"}
+    headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "asks"}
     message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     assert server.http.post("/mcp", json=message, headers=headers).status_code == 200
 

@@ -19,7 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.kits.survival.survival_kit import ONE, PATIENCE, live
+from tests.kits.constants import TIMEOUT
+from tests.kits.survival.survival_kit import ONE, live
 
 TOOLS = """
 import os, socket, subprocess, sys, time
@@ -70,7 +71,7 @@ def why_not() -> str:
     if shutil.which("bwrap") is None:
         return "there is no bubblewrap"
     command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
     return f"bubblewrap cannot create a sandbox: {done.stderr.strip()}" if done.returncode else ""
 
 
@@ -146,7 +147,7 @@ def test_the_folder_that_the_bridge_was_started_in_is_not_seen(tmp_path: Path) -
         cwd=started,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode != 0
@@ -222,7 +223,7 @@ def test_everything_in_a_sandbox_ends_with_the_bridge(how: signal.Signals, tmp_p
         assert marked(mark)
         server.signal(how)
         server.ends()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while marked(mark) or any(map(psutil.pid_exists, below)):
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -247,7 +248,7 @@ def refused(folder: Path, path: str) -> tuple[int, str]:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         try:
-            code = process.wait(PATIENCE)  # the end of its input would end it as well
+            code = process.wait(TIMEOUT)  # the end of its input would end it as well
         finally:
             process.kill()
         assert process.stderr is not None

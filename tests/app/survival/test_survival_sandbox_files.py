@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.app.survival.test_survival_sandbox import TOOLS, fails, needs_bubblewrap, seen
-from tests.kits.survival.survival_kit import ONE, PATIENCE, live
+from tests.kits.constants import TIMEOUT
+from tests.kits.survival.survival_kit import ONE, live
 
 KEY = ".ssh/id_rsa"
 OWN = (
@@ -129,7 +130,7 @@ def test_a_source_that_lists_no_files_is_rejected_in_the_home_folder(tmp_path: P
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode != 0

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.secret_kit import ENV, PLANTED, SETTINGS, Sse, keeps_secrets, leaking, leaks
-from tests.kits.survival.survival_kit import BOTH, CLIENT, HANDSHAKE, ONE, OTHER, PATIENCE, Way, live, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way, live, on_one_way
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> 
     first, last = re.findall(r"mcp-bridge://results/[\w/-]+", note)
     whole = shown
     for number in range(2, int(last.rpartition("/")[2]) + 1):
-        page = server.ask("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(PATIENCE)
+        page = server.ask("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(TIMEOUT)
         whole += page["result"]["contents"][0]["text"]
     assert whole.count("[secret]") == 6
     assert not leaks(whole)
@@ -114,7 +115,7 @@ def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> 
 def test_progress_and_log_messages_contain_no_secrets(server: Any, name: str) -> None:
     meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
     before = bytes(server.raw).count(b"[secret]")
-    assert "result" in server.ask("tools/call", {"name": name, "arguments": {}}, meta).result(PATIENCE)
+    assert "result" in server.ask("tools/call", {"name": name, "arguments": {}}, meta).result(TIMEOUT)
     assert bytes(server.raw).count(b"[secret]") > before
     keeps_secrets(server)
 
@@ -131,7 +132,7 @@ def test_questions_go_without_the_secrets_and_their_answers_come_back(server: An
         question = result["inputRequests"]
         again = {"name": name, "arguments": {}, "requestState": result["requestState"]}
         answers = {key: {"action": "decline"} for key in question}
-        answer = server.ask("tools/call", {**again, "inputResponses": answers}).result(PATIENCE)["result"]
+        answer = server.ask("tools/call", {**again, "inputResponses": answers}).result(TIMEOUT)["result"]
     else:
         question, answer = (asked_over_stdio if server.way.transport == "stdio" else asked_over_http)(server, name)
     assert says_secret(question)
@@ -144,10 +145,10 @@ def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
     known, waiting = len(server.heard), server.call(name)
     questions: list[Any] = []
     while not questions:
-        server.ask("ping").result(PATIENCE)
+        server.ask("ping").result(TIMEOUT)
         questions = [message for message in server.heard[known:] if message.get("method") == "elicitation/create"]
     server.send({"jsonrpc": "2.0", "id": questions[0]["id"], "result": {"action": "decline"}})
-    return questions[0]["params"], waiting.result(PATIENCE)["result"]
+    return questions[0]["params"], waiting.result(TIMEOUT)["result"]
 
 
 def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
@@ -187,7 +188,7 @@ def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
     ],
 )
 def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any, method: str, params: Any) -> None:
-    answer = server.ask(method, params).result(PATIENCE)
+    answer = server.ask(method, params).result(TIMEOUT)
     assert says_secret(answer)
     keeps_secrets(server)
 
@@ -205,7 +206,7 @@ def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any,
     ],
 )
 def test_what_they_raise_is_a_reference(server: Any, method: str, params: Any) -> None:
-    error = server.ask(method, params).result(PATIENCE)["error"]
+    error = server.ask(method, params).result(TIMEOUT)["error"]
     reference = re.search(r"reference (\w{12})", error["message"])
     assert reference is not None
     assert "wrong" not in error["message"]
@@ -217,7 +218,7 @@ def test_a_value_whose_own_text_cannot_be_had_is_told_by_its_type_alone(server: 
     told = server.text("returns_spiteful")
     assert told.endswith("the value cannot be read: ValueError in a value of type Spiteful")
     completing = {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "odd"}}
-    error = server.ask("completion/complete", completing).result(PATIENCE)["error"]
+    error = server.ask("completion/complete", completing).result(TIMEOUT)["error"]
     assert error["message"].endswith("the value cannot be read: ValueError in a value of type list")
     keeps_secrets(server)
 
@@ -225,7 +226,7 @@ def test_a_value_whose_own_text_cannot_be_had_is_told_by_its_type_alone(server: 
 @BOTH
 def test_the_servers_own_words_go_without_the_secrets(server: Any) -> None:
     method = "server/discover" if server.way.stateless else "initialize"
-    answer = server.ask(method).result(PATIENCE) if server.way.stateless else None
+    answer = server.ask(method).result(TIMEOUT) if server.way.stateless else None
     told = json.dumps(answer) if answer else bytes(server.raw).decode()
     assert "The key is [secret]." in told
     assert "Leaky [secret]" in told
@@ -237,7 +238,7 @@ def test_every_page_of_the_tools_is_listed_and_every_tool_can_be_called_by_its_n
     pages: list[Any] = []
     cursor: dict[str, Any] = {}
     while True:
-        page = server.ask("tools/list", cursor).result(PATIENCE)["result"]
+        page = server.ask("tools/list", cursor).result(TIMEOUT)["result"]
         pages.append(page)
         names += [tool["name"] for tool in page["tools"]]
         if "nextCursor" not in page:
@@ -252,7 +253,7 @@ def test_every_page_of_the_tools_is_listed_and_every_tool_can_be_called_by_its_n
 def test_legacy_sse_keeps_the_secrets_too(tmp_path: Path) -> None:
     with leaking(Way("http", stateless=False), tmp_path) as server:
         events = Sse(server)
-        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
         events.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
         assert "The key is [secret]." in events.until('"id":1')
         events.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -272,7 +273,7 @@ def test_words_of_the_protocol_and_of_every_day_are_no_secrets(way: Way, tmp_pat
     given = {"type": "planted:Planted", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
     settings = {"title": "${F}", "sources": [given]}
     with live(way, tmp_path, settings=settings, env=env) as server:
-        tools = server.ask("tools/list").result(PATIENCE)["result"]["tools"]
+        tools = server.ask("tools/list").result(TIMEOUT)["result"]["tools"]
         assert {"inputSchema", "description"} <= set(tools[0])
         said = "A Title of Mine has resources at 8080 for every user, with an inputSchema and a description"
         assert server.text("echo", text=said) == said

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.survival.ending_kit import (
     CLOSED,
     LONG,
@@ -30,7 +31,7 @@ from tests.kits.survival.ending_kit import (
     serving,
     text_of,
 )
-from tests.kits.survival.survival_kit import BOTH, META, ONE, OTHER, PATIENCE, Way, live, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way, live, on_one_way
 
 COMMAND = [sys.executable, "-m", "mcp_bridge", "serve"]
 SLOW_IMPORT = """
@@ -102,7 +103,7 @@ def test_a_signal_after_the_end_of_input_is_the_second_word(how: str, tmp_path: 
 def test_signals_without_end_are_still_a_good_end(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         begin(server, "thread_for_ever", "call")
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while server.alive and time.monotonic() < until:
             end(server, how)
         assert server.ends() == 0
@@ -270,7 +271,7 @@ def alive(number: int) -> bool:
 
 def request(number: int, tool: str, name: str) -> str:
     """A call of the stateless era."""
-    params = {"name": tool, "arguments": {"name": name}, "_meta": META}
+    params = {"name": tool, "arguments": {"name": name}, "_meta": ENVELOPE}
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
 
 
@@ -322,7 +323,7 @@ class Bare:
         """Hear it no more."""
         self.close("stderr")
 
-    def ends(self, within: float = PATIENCE) -> int:
+    def ends(self, within: float = TIMEOUT) -> int:
         """Wait for its end; the exit code."""
         return self.process.wait(within)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.kits.survival.survival_kit import META, PATIENCE
+from tests.kits.constants import ENVELOPE, TIMEOUT
 
 TOOLS = '''
 import os
@@ -34,7 +34,7 @@ def fail() -> None:
 
 def request(number: int, name: str) -> bytes:
     """A line of a stateless client."""
-    params = {"name": name, "arguments": {}, "_meta": META}
+    params = {"name": name, "arguments": {}, "_meta": ENVELOPE}
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode() + b"\n"
 
 
@@ -55,4 +55,4 @@ def test_a_client_that_never_reads_stderr_is_answered(tmp_path: Path) -> None:
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["id"] == number
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0

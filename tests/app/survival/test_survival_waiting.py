@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import REFERENCE, Shared, refused, still_serves, unharmed
-from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, PATIENCE, Way, live, on_one_way
+from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, Way, live, on_one_way
 
 TOOLS_FILE = KITS / "survival" / "waiting_tools.py"
 BRIEF = {"timeout": 0.2}
@@ -82,7 +83,7 @@ def test_calls_are_rejected_when_threads_never_end_while_async_tools_continue(tm
             assert server.text("swallows", times=0) == "went on"
         for token in ("first", "second"):
             assert server.text("free", token=token) == "freed"
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while server.result("echo", text="x").get("isError"):
             assert time.monotonic() < until
         still_serves(server)
@@ -121,7 +122,7 @@ def test_a_tool_that_ignores_cancellation_affects_only_its_own_call(server: Any,
         assert server.text("echo", text="meanwhile") == "meanwhile"
         assert not stubborn.done()
         server.text("free", token=tool)
-        assert stubborn.result(PATIENCE)["result"]["content"][0]["text"] == "went on"
+        assert stubborn.result(TIMEOUT)["result"]["content"][0]["text"] == "went on"
 
 
 @on_one_way("tool", STUBBORN, smoke=["shields"])

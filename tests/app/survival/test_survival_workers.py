@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.survival.isolation_live import (
     SMALL,
     changes,
@@ -19,7 +20,7 @@ from tests.kits.survival.isolation_live import (
     pids_of,
     workers_of,
 )
-from tests.kits.survival.survival_kit import ONE, OTHER, PATIENCE, WAYS
+from tests.kits.survival.survival_kit import ONE, OTHER, WAYS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
@@ -32,8 +33,8 @@ def test_with_one_worker_calls_wait_in_turn(tmp_path: Path) -> None:
         with server.neighbour():
             assert not any(other.done() for other in others)
         (tmp_path / "first").touch()
-        assert first.result(PATIENCE)
-        assert {other.result(PATIENCE)["result"]["content"][0]["text"] for other in others} == {str(worker)}
+        assert first.result(TIMEOUT)
+        assert {other.result(TIMEOUT)["result"]["content"][0]["text"] for other in others} == {str(worker)}
 
 
 def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_an_edit_reaches_clients_and_calls(tmp_path: Path) -> None:
         (tmp_path / "own_tools.py").write_text(edited)
         eventually(lambda: "pid_again" in names_of(server))
         calls = [server.call("pid_again") for _ in range(8)]
-        assert {code_of(call.result(PATIENCE)["result"]) for call in calls} == {None}
+        assert {code_of(call.result(TIMEOUT)["result"]) for call in calls} == {None}
         (tmp_path / "own_tools.py").write_text(edited.replace("return os.getpid()", "return -1"))
         assert eventually(lambda: server.text("pid") == "-1")
         assert first != "-1"
@@ -153,7 +154,7 @@ def test_forty_crashes_leave_nothing_behind(tmp_path: Path) -> None:
         before, memory = len(list(descriptors.iterdir())), server.rss
         for _ in range(10):
             together = [server.call("wreck", kind="os._exit") for _ in range(4)]
-            assert {code_of(one.result(2 * PATIENCE)["result"]) for one in together} == {"tool_crashed"}
+            assert {code_of(one.result(2 * TIMEOUT)["result"]) for one in together} == {"tool_crashed"}
         server.text("pid")
         eventually(lambda: len(list(descriptors.iterdir())) <= before + 3 * 4)
         assert server.rss < memory + 16 * 1024 * 1024

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.node.toolchain import (
     RegistryUnreachable,
     ToolchainUnavailable,
@@ -16,7 +17,7 @@ from tests.kits.node.toolchain import (
     node_environment,
     run,
 )
-from tests.kits.packaging.packaging_kit import KEY, PATIENCE, Done, Official, built_wheel, offline, pip, shelf, without
+from tests.kits.packaging.packaging_kit import KEY, Done, Official, built_wheel, offline, pip, shelf, without
 from tests.kits.packaging.packaging_kit import run as command
 from tests.kits.paths import KITS
 
@@ -84,7 +85,7 @@ def official(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
     env = {**node_environment(node), "HOME": str(home), "USERPROFILE": str(home)}
 
     def tool(words: Sequence[str | Path], folder: Path) -> str:
-        done = run([node, script, *words], env, PATIENCE, folder)
+        done = run([node, script, *words], env, TIMEOUT, folder)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 

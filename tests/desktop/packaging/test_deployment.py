@@ -15,10 +15,10 @@ import httpx2
 import pytest
 import yaml
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.haproxy import CONFIG, proxying
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 from tests.kits.scale.cluster import Cluster, Node, Server
-from tests.kits.survival.survival_kit import PATIENCE
 
 EXAMPLE = Path(__file__).parents[3] / "config" / "deploy"
 VARIABLES = {"MCP_BRIDGE_TOKEN": "token-" + "t" * 32, "MCP_BRIDGE_KEY": "key-" + "k" * 32}
@@ -45,7 +45,7 @@ async def wait() -> str:
 
 def run(*words: str) -> str:
     """Run a Python module with these words; its output."""
-    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -118,8 +118,8 @@ def test_a_server_that_is_stopped_is_not_ready_while_its_calls_end(tmp_path: Pat
             pass
         assert not calling.done()
         (tmp_path / "release").touch()
-        assert calling.result(PATIENCE)["content"][0]["text"] == "released"
-        assert server.process.wait(PATIENCE) == 0
+        assert calling.result(TIMEOUT)["content"][0]["text"] == "released"
+        assert server.process.wait(TIMEOUT) == 0
 
 
 def test_servers_behind_the_proxy_end_one_after_the_other_without_a_lost_call(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_servers_behind_the_proxy_end_one_after_the_other_without_a_lost_call(tm
         servers = [cluster.start_server() for _ in range(3)]
         with proxying([server.url for server in servers], tmp_path) as url:
             client = servers[-1]
-            client.http = httpx2.Client(base_url=url, timeout=PATIENCE)
+            client.http = httpx2.Client(base_url=url, timeout=TIMEOUT)
             counts = [0] * 6
             is_over = threading.Event()
 
@@ -146,10 +146,10 @@ def test_servers_behind_the_proxy_end_one_after_the_other_without_a_lost_call(tm
             assert not any(each.done() for each in calling)
             is_over.set()
             for each in calling:
-                each.result(PATIENCE)
+                each.result(TIMEOUT)
 
 
 def test_the_proxy_accepts_its_file() -> None:
     if not shutil.which("haproxy"):
         pytest.skip("haproxy is not installed (Debian: apt-get install haproxy)")
-    subprocess.run(["haproxy", "-c", "-f", str(CONFIG)], check=True, timeout=PATIENCE)
+    subprocess.run(["haproxy", "-c", "-f", str(CONFIG)], check=True, timeout=TIMEOUT)

@@ -15,10 +15,10 @@ from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import ResultStatus
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import ERAS, call, entry_of, listed, registry_of, words
 
-PATIENCE = 20
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]}
 
 
@@ -60,7 +60,7 @@ def word_count(registry: ToolRegistry) -> ToolChain:
 async def run(entry: ToolEntry, arguments: dict[str, Any] | None = None, **options: Any) -> ToolResult:
     registry = ToolRegistry(pipeline=Pipeline(**options))
     registry.register(entry)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         return await registry.dispatch(ToolCall(id="1", name=entry.name, arguments=arguments or {}), RunningCall())
 
 
@@ -305,7 +305,7 @@ def test_the_wait_before_each_further_attempt_doubles_up_to_a_minute() -> None:
 
 async def test_invalid_arguments_and_unknown_tools_are_not_attempted_again(registry: ToolRegistry) -> None:
     step = ChainStep("add", {"a": "x", "b": "y"}, attempts=5, backoff=1000)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         result = await run(chain_of(registry, step).as_tool("chain", input_schema={}))
         assert result.code == "invalid_arguments"
         assert not chain_of(registry, step).execute().success
@@ -335,7 +335,7 @@ async def test_the_error_of_a_step_in_a_thread_says_that_it_may_still_finish() -
     release = threading.Event()
 
     def wait(data: Any) -> None:
-        release.wait(PATIENCE)
+        release.wait(TIMEOUT)
 
     try:
         chain = chain_of(registry_of(entry_of(wait, "wait")), ChainStep("wait", timeout=0.05))
@@ -375,7 +375,7 @@ def test_execute_abandons_a_step_that_takes_too_long(*, is_async: bool) -> None:
     release = threading.Event()
 
     def wait(data: Any) -> None:
-        release.wait(PATIENCE)
+        release.wait(TIMEOUT)
 
     async def wait_async(data: Any) -> None:
         await anyio.to_thread.run_sync(wait, data)
@@ -389,7 +389,7 @@ def test_execute_abandons_a_step_that_takes_too_long(*, is_async: bool) -> None:
 
 
 def test_execute_returns_what_a_step_with_a_time_limit_returns(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "x"}, "y", timeout=PATIENCE))
+    chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "x"}, "y", timeout=TIMEOUT))
     assert chain.execute({"x": 2}).context == {"x": 2, "y": 4}
 
     def leave(data: Any) -> None:
@@ -397,7 +397,7 @@ def test_execute_returns_what_a_step_with_a_time_limit_returns(registry: ToolReg
 
     registry.register(entry_of(leave, "leave"))
     with pytest.raises(SystemExit):
-        chain_of(registry, ChainStep("leave", timeout=PATIENCE)).execute()
+        chain_of(registry, ChainStep("leave", timeout=TIMEOUT)).execute()
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"backoff": -1}, {"timeout": 0}, {"timeout": -1}])
@@ -416,7 +416,7 @@ def test_a_policy_is_in_the_dictionary_of_a_step_if_it_is_set() -> None:
 # Chains in the tool_use API
 
 
-@pytest.mark.parametrize("policy", [{}, {"timeout": PATIENCE}])
+@pytest.mark.parametrize("policy", [{}, {"timeout": TIMEOUT}])
 def test_a_chain_that_is_a_tool_can_be_invoked_and_be_a_step_of_another(
     registry: ToolRegistry, policy: dict[str, Any]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kits.amplifier.amplifier_plans import Served
-from tests.kits.hooks.hooks_kit import STATELESS
+from tests.kits.constants import STATELESS
 
 
 @pytest.fixture

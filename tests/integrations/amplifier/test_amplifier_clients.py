@@ -18,7 +18,8 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -109,7 +110,7 @@ async def wait_until(so: Callable[[], bool]) -> None:
 @contextlib.asynccontextmanager
 async def two(served: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]:
     """Two clients of one bridge."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with (
             served.running(),
             connect(served.bridge.registry, mode=mode) as one,
@@ -166,7 +167,7 @@ async def test_all_share_one_where_the_settings_say_so(tmp_path: Path, mode: str
 @BOTH_HOSTS
 @BOTH_LOOPS
 async def test_a_session_ends_when_its_client_has_left(noting: Noting) -> None:
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with noting.running():
             async with connect(noting.bridge.registry, mode="legacy") as first:
                 await noted(first, "a")
@@ -275,7 +276,7 @@ async def test_many_first_calls_of_one_client_begin_one_session(noting: Noting) 
 
 
 async def test_calls_in_process_have_a_session_too(noting: Noting) -> None:
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with noting.running():
             registry = noting.bridge.registry
             for tool in ("note", "note_in_thread"):
@@ -343,7 +344,7 @@ async def test_a_call_that_waits_for_its_session_ends_with_the_source(tmp_path: 
         call, ctx = ToolCall(id="1", name="mine", arguments={}), RunningCall(session=session)
         codes.append((await served.bridge.registry.dispatch(call, ctx)).code)
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks, served.running():
             await call("first")
             tasks.start_soon(call, "second")

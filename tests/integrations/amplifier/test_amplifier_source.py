@@ -18,7 +18,8 @@ from mcp_bridge.amplifier import FileSource, ModuleNotFoundError
 from mcp_bridge.amplifier.testing import MockTool
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import MODULE, written
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.constants import TIMEOUT
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
 
@@ -138,7 +139,7 @@ async def test_clients_hear_of_tools_that_come_and_go(mode: str, tmp_path: Path)
         await heard.receive()
         return sorted(await listed(client))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with Served(tmp_path, {"comes": COMES}).client(mode=mode, message_handler=hear) as client, send, heard:
             if mode == "legacy":
                 assert await changed(client, "grow") == ["grow", "grown", "shrink"]

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.kits.amplifier.observe_kit import lines
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
+from tests.kits.constants import TIMEOUT
+from tests.kits.survival.survival_kit import WAYS, Way, live
 
 MODULE = """
 from mcp_bridge.amplifier import ToolResult
@@ -42,7 +43,7 @@ def test_the_last_event_is_written_when_a_server_ends(way: Way, tmp_path: Path) 
     env = {"SAYING_TOKEN": SECRET}
     with live(way, tmp_path, settings=settings(tmp_path, sessions="shared"), env=env) as server:
         assert server.text("say", text="hi") == '{"text":"hi"}'
-        status = server.ask("resources/read", {"uri": "amplifier://amplifier/status"}).result(PATIENCE)
+        status = server.ask("resources/read", {"uri": "amplifier://amplifier/status"}).result(TIMEOUT)
         session = json.loads(status["result"]["contents"][0]["text"])["session"]["id"]
         server.signal(signal.SIGTERM)
         server.ends()
@@ -73,7 +74,7 @@ def test_two_servers_write_one_file(tmp_path: Path) -> None:
         live(WAYS[1], tmp_path, settings=given, env=env) as other,
     ):
         waiting = [server.call("say", text=f"{number}") for number in range(5) for server in (one, other)]
-        assert all("result" in call.result(PATIENCE) for call in waiting)
+        assert all("result" in call.result(TIMEOUT) for call in waiting)
         for server in (one, other):
             server.hang_up()
             server.ends()

@@ -22,8 +22,9 @@ from mcp_bridge._settings import load
 from mcp_bridge.amplifier import HookRegistry, ModuleCoordinator
 from mcp_bridge.amplifier.testing import create_test_coordinator
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
 from tests.kits.amplifier.observe_kit import ERAS, LEGACY, Observed, lines, named, read
+from tests.kits.constants import TIMEOUT
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
 EVERY_ERA = pytest.mark.parametrize("mode", ERAS)
@@ -257,7 +258,7 @@ async def test_a_disk_that_fails_costs_no_call(tmp_path: Path, caplog: pytest.Lo
 
 async def test_a_plan_of_nothing_is_no_plan_because_its_events_are_written(tmp_path: Path) -> None:
     served = Observed(tmp_path, {"bad": "1 / 0"}, events=tmp_path / "events.jsonl")
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with served.bridge.run_sources():
             with pytest.raises(Exception, match="bad: module 'bad' cannot be imported"):
                 await served.bridge.wait_until_started()

@@ -16,8 +16,9 @@ from mcp_bridge._contracts.source import SourceServices
 from mcp_bridge._runtime.third_party import copy_value
 from mcp_bridge._settings import load
 from mcp_bridge._sources.python import PythonSource
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.observe_kit import LEGACY, STATUS, Observed, lines, read
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -54,7 +55,7 @@ def plain_tool(folder: Path) -> PythonSource:
 @BOTH_LOOPS
 async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_path: Path) -> None:
     served = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, start_timeout=1)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with served.client() as client:
             assert not (await client.call_tool("good", {})).is_error
             [state, _] = (await read(client, STATUS))["session"]["modules"]
@@ -68,7 +69,7 @@ async def test_a_hook_module_that_is_never_in_place_has_everything_denied(mode: 
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
     served = Observed(tmp_path, modules, plan=plan, start_timeout=1, others=[plain_tool(tmp_path)])
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with served.client(mode=mode) as client:
             for name in ("own", "good"):
                 result = await client.call_tool(name, {})
@@ -92,7 +93,7 @@ async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> Non
             await anyio.sleep_forever()
 
     served = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), start_timeout=1)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         with pytest.raises(Exception, match="its resolver timed out after"):
             async with served.running():
                 pass
@@ -167,7 +168,7 @@ async def test_where_nobody_says_what_is_secret_nothing_is_told_of_the_plan(tmp_
     served = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(heard)}}])
     source = served.source
     source.attach(SourceServices())  # those of a worker, which cannot report updates
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             published = anyio.Event()
             tasks.start_soon(source.run, lambda offer: published.set())

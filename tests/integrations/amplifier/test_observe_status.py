@@ -12,8 +12,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._integrations.amplifier.source import status
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
 from tests.kits.amplifier.observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -152,7 +153,7 @@ async def mount(c, d):
     c.register_contributor("x", "after", lambda: 1)
     return MockTool("t")
 """
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with Observed(tmp_path, {"hangs": text}).client() as client:
             found = await read(client, CONTRIBUTIONS)
     assert found["channels"]["x"] == [{"name": "hangs", "error": "TimeoutError"}, {"name": "after", "value": 1}]
@@ -251,7 +252,7 @@ async def test_who_subscribes_hears_that_the_status_has_changed(mode: str, tmp_p
         if "resources/updated" in str(getattr(message, "method", "")):
             await send.send(str(message.params.uri))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         served = Observed(tmp_path, {"comes": COMES})
         async with served.client(mode=mode, message_handler=hear) as client, send, heard:
             if mode == STATELESS:

@@ -17,8 +17,7 @@ import pytest
 
 from mcp_bridge._integrations.amplifier.source import events_log
 from mcp_bridge._integrations.amplifier.source.events_log import LineWriter, SharedFileHandler
-
-PATIENCE = 60.0
+from tests.kits.constants import TIMEOUT
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def writer() -> Iterator[LineWriter]:
     """A writer of files of 100 bytes, which keeps two older ones."""
     made = LineWriter(100, backups=2)
     yield made
-    made.close(PATIENCE)
+    made.close(TIMEOUT)
 
 
 def of(path: Path) -> list[str]:
@@ -40,10 +39,10 @@ def test_lines_come_in_order_and_are_there_once_it_is_closed(writer: LineWriter,
     for number in range(3):
         writer.write(one, b"%d\n" % number)
         writer.write(other, b"x%d\n" % number)
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert (of(one), of(other)) == (["0", "1", "2"], ["x0", "x1", "x2"])
     writer.write(one, b"again\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert of(one) == ["0", "1", "2", "again"]
 
 
@@ -56,7 +55,7 @@ def test_what_it_makes_is_for_its_owner_alone_and_what_is_there_keeps_its_mode(
     old.chmod(0o640)
     for path in (new, old):
         writer.write(path, b"x\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert [path.stat().st_mode & 0o777 for path in (new.parent, new, old)] == [0o700, 0o600, 0o640]
 
 
@@ -64,7 +63,7 @@ def test_a_file_that_would_grow_too_large_is_rotated_and_old_ones_go(writer: Lin
     path = tmp_path / "log"
     for number in range(30):
         writer.write(path, b"%029d\n" % number)
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["log", "log.1", "log.2"]
     assert all(one.stat().st_size <= 100 for one in tmp_path.iterdir())
     assert of(path) == [f"{number:029d}" for number in range(21, 30)]
@@ -74,7 +73,7 @@ def test_a_line_that_is_larger_than_a_file_has_one_of_its_own(writer: LineWriter
     path = tmp_path / "log"
     for line in (b"a\n", b"b" * 500 + b"\n", b"c\n"):
         writer.write(path, line)
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert [len(line) for line in of(path)] == [1, 500, 1]
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -97,7 +96,7 @@ def test_several_processes_write_one_file_and_no_line_is_lost_or_torn(tmp_path: 
     path = tmp_path / "log"
     command = [sys.executable, "-c", WRITES, str(path)]
     running = [subprocess.Popen([*command, name]) for name in ("one", "two", "six")]
-    assert [process.wait(PATIENCE) for process in running] == [0, 0, 0]
+    assert [process.wait(TIMEOUT) for process in running] == [0, 0, 0]
     found = [line.split(" ") for line in of(path)]
     assert len(found) == 900
     for name in ("one", "two", "six"):
@@ -113,17 +112,17 @@ def test_what_cannot_be_written_is_told_once_and_again_when_it_fails_anew(
     path.mkdir()
     for _ in range(3):
         writer.write(path, b"lost\n")
-        writer.close(PATIENCE)
+        writer.close(TIMEOUT)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert f"{path} cannot be written, and events are dropped: " in caplog.text
     path.rmdir()
     writer.write(path, b"there\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert of(path) == ["there"]
     path.unlink()
     path.mkdir()
     writer.write(path, b"lost\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert len(caplog.records) == 2
 
 
@@ -132,7 +131,7 @@ def test_a_full_disk_leaves_no_half_line_behind(
 ) -> None:
     path, write = tmp_path / "log", os.write
     writer.write(path, b"first\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
 
     def full(file: int, data: bytes) -> int:
         if len(data) > 3:
@@ -143,9 +142,9 @@ def test_a_full_disk_leaves_no_half_line_behind(
         patched.setattr(events_log.os, "write", full)
         for _ in range(2):
             writer.write(path, b"second\n")
-            writer.close(PATIENCE)
+            writer.close(TIMEOUT)
     writer.write(path, b"third\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert of(path) == ["first", "third"]
     assert [record.getMessage() for record in caplog.records] == [
         f"{path} cannot be written, and events are dropped: No space left on device"
@@ -158,14 +157,14 @@ def test_a_pipe_without_a_reader_holds_nobody_up(
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     writer.write(tmp_path / "pipe", b"lost\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert "cannot be written" in caplog.text
 
 
 def test_what_is_no_file_is_written_and_never_rotated(writer: LineWriter) -> None:
     for _ in range(50):
         writer.write(Path(os.devnull), b"x" * 90 + b"\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert not Path(f"{os.devnull}.1").exists()
 
 
@@ -178,7 +177,7 @@ class SlowDisk:
 
         def wait_and_emit(handler: SharedFileHandler, record: logging.LogRecord) -> None:
             self.is_writing.set()
-            assert self.released.wait(PATIENCE)
+            assert self.released.wait(TIMEOUT)
             emit(handler, record)
 
         monkeypatch.setattr(SharedFileHandler, "emit", wait_and_emit)
@@ -189,11 +188,11 @@ def test_a_disk_that_is_too_slow_costs_lines_and_no_memory(
 ) -> None:
     disk, writer, path = SlowDisk(monkeypatch), LineWriter(max_pending=1000), tmp_path / "log"
     writer.write(path, b"first\n")
-    assert disk.is_writing.wait(PATIENCE)
+    assert disk.is_writing.wait(TIMEOUT)
     for _ in range(100):
         writer.write(path, b"x" * 99 + b"\n")
     disk.released.set()
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert len(of(path)) == 11
     assert "90 events were dropped: they come faster than they can be written" in caplog.text
 
@@ -208,8 +207,8 @@ def test_closing_does_not_wait_for_a_disk_for_ever_and_the_lines_are_written_lat
     assert "the last lines were not written within 0.01 seconds" in caplog.text
     writer.write(path, b"three\n")
     disk.released.set()
-    writer.close(PATIENCE)
-    end = time.monotonic() + PATIENCE
+    writer.close(TIMEOUT)
+    end = time.monotonic() + TIMEOUT
     while len(of(path)) < 3:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -219,7 +218,7 @@ def test_closing_does_not_wait_for_a_disk_for_ever_and_the_lines_are_written_lat
 def test_a_single_line_beyond_what_may_be_pending_is_written_all_the_same(tmp_path: Path) -> None:
     writer = LineWriter(max_pending=10)
     writer.write(tmp_path / "log", json.dumps("x" * 100).encode() + b"\n")
-    writer.close(PATIENCE)
+    writer.close(TIMEOUT)
     assert of(tmp_path / "log") == [json.dumps("x" * 100)]
 
 

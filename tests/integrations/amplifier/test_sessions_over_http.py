@@ -14,7 +14,8 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._settings import Document, parse
 from tests.integrations.amplifier.test_amplifier_clients import COUNTS, NOTES, Noting, noted
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import ROADS, hosted
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -94,7 +95,7 @@ async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_
         assert events.read_text() == "begun\n"
         for tool in ("note", "note_in_thread"):
             assert await noted(client, "a", tool) == ["a"]
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while events.read_text().count("ended") < 2:  # noqa: ASYNC110 - the modules write a file
                 await anyio.sleep(0.01)
 
@@ -105,7 +106,7 @@ async def test_workers_keep_nothing_for_the_next_call_either(tmp_path: Path) -> 
     (tmp_path / "notes.py").write_text(NOTES)
     document = Document(path=str(tmp_path / "settings.json"), data={"sources": [source]})
     bridge = build_from_settings(parse(document, {}))
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
             async with hosted(bridge.registry) as (base, _), STATELESS.to(base) as client:

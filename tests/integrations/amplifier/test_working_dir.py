@@ -20,11 +20,11 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
+from tests.kits.constants import STATELESS, TIMEOUT
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
-STATELESS = "2026-07-28"
 FILES = """
 from pathlib import Path
 
@@ -86,7 +86,7 @@ def bridge_of(folder: Path, working_dir: str | None = None, **source: Any) -> Br
 def call(path: Path, cwd: Path, *given: str) -> subprocess.CompletedProcess[str]:
     """Call a tool by the command, started in a folder."""
     command = [sys.executable, "-m", "mcp_bridge", "call", *given, "--file", str(path)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT)
 
 
 async def where(client: Client, **options: Any) -> str:
@@ -164,7 +164,7 @@ async def test_each_client_works_in_its_first_root_and_is_asked_once(tmp_path: P
     mine.mkdir()
     yours.mkdir()
     bridge = bridge_of(folder, "roots", host=host)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with (
             connect(bridge, mode="legacy", list_roots_callback=listing(mine, yours, asked=asked)) as one,
             connect(bridge.registry, mode="legacy", list_roots_callback=listing(yours)) as other,

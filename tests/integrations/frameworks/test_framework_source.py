@@ -21,8 +21,9 @@ from mcp_bridge._integrations.frameworks import discovery
 from mcp_bridge._integrations.frameworks.source import FrameworkOptions, FrameworkSource
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.frameworks.shapes_boxes import Box, convert_box, entry
-from tests.kits.frameworks.shapes_kit import PATIENCE, said
+from tests.kits.frameworks.shapes_kit import said
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 CREW = """
@@ -67,7 +68,7 @@ def module(folder: Path, **names: Any) -> Path:
 async def offer_of(folder: Path, *objects: str, **options: Any) -> Offer:
     """What a source without sets of tools publishes."""
     found: list[Offer] = []
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         await FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder)).run(
             found.append
         )
@@ -80,7 +81,7 @@ async def running(folder: Path, *objects: str, **options: Any) -> AsyncIterator[
     """A source while it runs; what it has published last can be waited for."""
     send, receive = anyio.create_memory_object_stream[Offer](100)
     source = FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder))
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(source.run, send.send_nowait)
             yield receive.receive
@@ -318,7 +319,7 @@ async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
         FrameworkOptions(objects=["held:box", "theirs:one"]),
         SourceContext(directory=module(written(tmp_path, ""), box=box)),
     )
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
             assert await said(client, "turn", word="ab") == "ba"
             assert await said(client, "a") == "a"

@@ -11,10 +11,10 @@ import pytest
 from anyio import to_thread
 
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS
-PATIENCE = 60.0
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("WORD")
 
 
@@ -46,9 +46,9 @@ async def test_cancelling_the_call_cancels_it_there() -> None:
         finally:
             ended.set()
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_on_asyncio, call)
-            assert await to_thread.run_sync(begun.wait, PATIENCE)
+            assert await to_thread.run_sync(begun.wait, TIMEOUT)
             tasks.cancel_scope.cancel()
-        assert await to_thread.run_sync(ended.wait, PATIENCE)
+        assert await to_thread.run_sync(ended.wait, TIMEOUT)

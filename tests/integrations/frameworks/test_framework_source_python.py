@@ -19,8 +19,9 @@ from mcp_bridge._contracts.source import Offer
 from mcp_bridge._integrations.frameworks import discovery
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.frameworks.shapes_boxes import Box, convert_box
-from tests.kits.frameworks.shapes_kit import PATIENCE, said
+from tests.kits.frameworks.shapes_kit import said
 from tests.kits.paths import ROOT
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -87,7 +88,7 @@ def test_a_tool_that_has_the_name_of_a_function_is_the_second(tmp_path: Path) ->
 
 
 async def test_a_set_of_tools_is_served_where_it_is_named(tmp_path: Path) -> None:
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(Bridge(sources=[AttachedSource(source=source(tmp_path, tools=["words"]))])) as client:
             assert await said(client, "up") == "UP"
             assert await said(client, "own") == "own"
@@ -98,7 +99,7 @@ async def test_a_set_of_tools_is_served_where_it_is_named(tmp_path: Path) -> Non
 async def test_a_named_set_is_kept_open_and_its_changes_are_published(tmp_path: Path) -> None:
     made = source(tmp_path, f"{BOX}\nbox, other = Box('a'), Box('b')", ["box"])
     send, receive = anyio.create_memory_object_stream[Offer](10)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(made.run, send.send_nowait)
             assert names(await receive.receive()) == ["a"]
@@ -116,7 +117,7 @@ async def test_a_named_set_is_kept_open_and_its_changes_are_published(tmp_path: 
 async def test_where_the_only_set_cannot_be_opened_that_is_told(tmp_path: Path) -> None:
     made = source(tmp_path, f"{BOX}\nbox = Box('a', fails='open')", ["box"])
     found: list[Offer] = []
-    with anyio.fail_after(PATIENCE), pytest.raises(SourceError, match="'theirs:box': RuntimeError: cannot open"):
+    with anyio.fail_after(TIMEOUT), pytest.raises(SourceError, match="'theirs:box': RuntimeError: cannot open"):
         await made.run(found.append)
     assert found == []
 
@@ -128,7 +129,7 @@ async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
     text = BOX + "\nbox = Box('{}')"
     made = source(tmp_path, text.format("a"), ["box"], watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
-    with caplog.at_level(logging.INFO, "mcp_bridge"), anyio.fail_after(PATIENCE):
+    with caplog.at_level(logging.INFO, "mcp_bridge"), anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(made.run, send.send_nowait)
             assert names(await receive.receive()) == ["a"]
@@ -147,7 +148,7 @@ async def test_a_tool_that_cannot_be_published_does_not_keep_an_edit_out(tmp_pat
     text += "def turn(): ...\none = FunctionTool(turn, {})\n"
     made = source(tmp_path, text + "one.requires_context = True", watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(made.run, send.send_nowait)
             assert "needs the context of a workflow" in (await receive.receive()).problems[0]

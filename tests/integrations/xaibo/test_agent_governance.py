@@ -21,7 +21,8 @@ from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import Someone
 from tests.kits.xaibo.xaibo_kit import told, written
 
 pytestmark = pytest.mark.usefixtures("forgotten")

@@ -18,7 +18,8 @@ from mcp_bridge._settings import load
 from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.testing import connect
 from tests.integrations.xaibo.test_agent_governance import ADD, AGENT, DENIED, DOUBLED, MYTOOLS, PARTS
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import Someone
 from tests.kits.xaibo.xaibo_kit import told, written
 
 OWN = """

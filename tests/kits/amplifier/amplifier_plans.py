@@ -20,8 +20,8 @@ from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionL
 from mcp_bridge._integrations.amplifier.source import AmplifierSource
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.constants import TIMEOUT
 
-PATIENCE = 60.0
 BOTH_HOSTS = pytest.mark.parametrize("host", ["native", "core"], indirect=True)
 """For tests whose subject differs by what modules are mounted on; they use the fixture `host`."""
 HEADS = {
@@ -74,7 +74,7 @@ class Served:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """The bridge without a client."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with self.bridge.run_sources():
                 await self.bridge.wait_until_started()
                 yield

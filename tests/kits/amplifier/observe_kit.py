@@ -18,7 +18,8 @@ from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._integrations.amplifier.source import AmplifierSource
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import PATIENCE, Served
+from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.constants import TIMEOUT
 
 LEGACY, STATELESS = "legacy", "2026-07-28"
 ERAS = (LEGACY, STATELESS)
@@ -54,7 +55,7 @@ class Observed(Served):
     @contextlib.asynccontextmanager
     async def clients(self, mode: str, count: int = 2) -> AsyncIterator[list[Client]]:
         """Several clients of one bridge, for as long as the block."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with self.running(), contextlib.AsyncExitStack() as stack:
                 registry = self.bridge.registry
                 yield [await stack.enter_async_context(connect(registry, mode=mode)) for _ in range(count)]

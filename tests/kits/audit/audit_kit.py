@@ -19,7 +19,7 @@ from typing import Any
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
-from tests.kits.cli.cli_running import META
+from tests.kits.constants import ENVELOPE
 
 TOOLS = Path(__file__).with_name("audited_tools.py")
 
@@ -77,7 +77,7 @@ class AuditedServer:
     def send_calls(self, ids: Sequence[str], tool: str = "add", **arguments: Any) -> None:
         """Send calls; they are dropped once the server is dead."""
         given = {"a": 1, "b": 2} if tool == "add" else arguments
-        params = {"name": tool, "arguments": given, "_meta": META}
+        params = {"name": tool, "arguments": given, "_meta": ENVELOPE}
         with contextlib.suppress(BrokenPipeError):
             for each in ids:
                 message = {"jsonrpc": "2.0", "id": each, "method": "tools/call", "params": params}

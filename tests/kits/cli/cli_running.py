@@ -14,17 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.forked_commands import forked_command
 
-PATIENCE = 100.0
 TOOLS = Path(__file__).with_name("cli_tools.py")
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
-STATELESS = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": STATELESS,
-    "io.modelcontextprotocol/clientInfo": {"name": "a test", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ def _run(
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -74,7 +68,7 @@ def _run(
 def requests(*asked: tuple[str, dict[str, Any]]) -> str:
     """Lines of a client that then hangs up."""
     return "".join(
-        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": META}}) + "\n"
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": ENVELOPE}}) + "\n"
         for number, (method, params) in enumerate(asked)
     )
 
@@ -119,7 +113,7 @@ class Started:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._watchdog = threading.Timer(PATIENCE, self.process.kill)
+        self._watchdog = threading.Timer(TIMEOUT, self.process.kill)
         self._watchdog.start()
         self.said = ""
 
@@ -148,7 +142,7 @@ class Started:
 
     def end(self) -> Done:
         """Wait until it has ended by itself, its input still open."""
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(TIMEOUT)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         return Done(code, self.process.stdout.read(), self.said + self.process.stderr.read())

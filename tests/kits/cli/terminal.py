@@ -9,7 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kits.cli.cli_running import COMMAND, PATIENCE
+from tests.kits.cli.cli_running import COMMAND
+from tests.kits.constants import TIMEOUT
 
 INTERRUPT = "\x03"
 
@@ -54,4 +55,4 @@ def call_at_terminal(
                     os.write(controller, answer.encode())
         os.close(controller)
         assert process.stdout is not None
-        return Ended(process.wait(PATIENCE), process.stdout.read().decode(), shown.decode())
+        return Ended(process.wait(TIMEOUT), process.stdout.read().decode(), shown.decode())

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.kits.forked_commands import forked_command
 
-PATIENCE = 240.0
+INSTALL_TIMEOUT = 240.0
 ERAS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 TOOLS = '''
 import os
@@ -118,14 +118,14 @@ class Person:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=PATIENCE,
+            timeout=INSTALL_TIMEOUT,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def doctor(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
         """`mcp-bridge doctor`, as JSON."""
-        patience = () if "--timeout" in words else ("--timeout", str(PATIENCE))
-        return self.run("doctor", *words, *patience, "--json", env=env)
+        timeout = () if "--timeout" in words else ("--timeout", str(INSTALL_TIMEOUT))
+        return self.run("doctor", *words, *timeout, "--json", env=env)
 
     def has(self, *argv: str | Path, name: str = "shelf", **more: Any) -> None:
         """An entry in Gemini CLI's file of the user, in place of any other: it waits for ten minutes."""

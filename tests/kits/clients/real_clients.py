@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.kits.clients.real_trials import TRIALS, USE, Trial
+from tests.kits.constants import TIMEOUT
 from tests.kits.node.toolchain import RegistryUnreachable, ToolchainUnavailable, find_node, install
 
 HERE = Path(__file__).resolve().parent
 BRIDGE = Path(sys.executable).with_name("mcp-bridge")
-PATIENCE = 120.0
 """Seconds for one process."""
 DOWNLOAD = 1800.0
 """Seconds for the packages of all clients: 1.2 GB, which a fast network brings in one minute."""
@@ -103,10 +103,10 @@ class House:
                 stderr=subprocess.STDOUT,
                 encoding="utf-8",
                 errors="replace",
-                timeout=PATIENCE,
+                timeout=TIMEOUT,
             )
         except subprocess.TimeoutExpired as late:
-            raise Failed(f"{words[0]} has not ended within {PATIENCE:.0f} s") from late
+            raise Failed(f"{words[0]} has not ended within {TIMEOUT:.0f} s") from late
         return done.returncode, ANSI.sub("", done.stdout)
 
     def bridge(self, *words: str | Path) -> str:
@@ -206,7 +206,7 @@ def runs(program: Path) -> bool:
     if program.suffix == ".js":
         return True
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+        done = subprocess.run([program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT)
     except OSError:
         return False
     return done.returncode == 0

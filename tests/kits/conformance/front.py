@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
+from tests.kits.constants import TIMEOUT
+
 LENGTH = re.compile(rb"^content-length:\s*(\d+)", re.IGNORECASE | re.MULTILINE)
 CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
-PATIENCE = 60.0
 """Seconds that a front has to come up, and to go."""
 
 
@@ -38,13 +39,13 @@ class Front:
         thread = threading.Thread(target=asyncio.run, args=(self._listen(),), name="front")
         thread.start()
         try:
-            if not self._up.wait(PATIENCE):
-                raise RuntimeError(f"the front did not listen within {PATIENCE:.0f} s")
+            if not self._up.wait(TIMEOUT):
+                raise RuntimeError(f"the front did not listen within {TIMEOUT:.0f} s")
             yield self
         finally:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._over.set)
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
 
     async def _listen(self) -> None:
         server = await asyncio.start_server(self._carry, "127.0.0.1", 0)

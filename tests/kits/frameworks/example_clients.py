@@ -10,7 +10,8 @@ from typing import Any
 from mcp.client import Client
 from mcp_types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
-PATIENCE = 20
+from tests.kits.constants import TIMEOUT
+
 ROOT = "file:///work"
 VARYING = re.compile(
     r"connection/|0x[0-9a-f]+|server(_[0-9a-f]{8})?\b|\d{4}-\d\d-\d\d[T ][\d:.+Z]+|\d{2}:\d{2}:\d{2}[\d.]*"
@@ -102,7 +103,7 @@ async def observe(client: Any) -> dict[str, Any]:
 async def describe(call: Any) -> str:
     """Return what a call returned, without what varies and what only one of both sends."""
     try:
-        model = await asyncio.wait_for(call, PATIENCE)
+        model = await asyncio.wait_for(call, TIMEOUT)
     except Exception:
         return "an error"
     result = model.model_dump(mode="json", by_alias=True, exclude_none=True)

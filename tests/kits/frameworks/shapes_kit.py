@@ -12,8 +12,8 @@ from mcp.client import Client
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 
-PATIENCE = 60.0
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -25,7 +25,7 @@ async def served(*entries: ToolEntry) -> AsyncIterator[Client]:
     registry = ToolRegistry()
     for entry in entries:
         registry.register(entry)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with connect(registry) as client:
             yield client
 

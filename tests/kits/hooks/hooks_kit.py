@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import mcp_types as types
-import pytest
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge._engine.authoring import tool
@@ -17,8 +16,6 @@ from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 
-STATELESS = "2026-07-28"
-EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", STATELESS])
 Json = dict[str, Any]
 LOGS = {"io.modelcontextprotocol/logLevel": "debug"}
 

@@ -25,16 +25,9 @@ from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import MAX_BODY, BridgeApp, HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge._transports.http.sessions import SessionOptions
+from tests.kits.constants import ENVELOPE, HTTP_HEADERS, STATELESS, TIMEOUT
 
-PATIENCE = 60.0
-STATELESS = "2026-07-28"
 NOTHING: dict[str, Any] = {"type": "object"}
-ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-ENVELOPE = {
-    "io.modelcontextprotocol/protocolVersion": STATELESS,
-    "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class Road:
     @contextlib.asynccontextmanager
     async def _over_http(self, url: str, headers: dict[str, str] | None, **options: Any) -> AsyncIterator[Client]:
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http,
+            httpx2.AsyncClient(headers=headers, timeout=TIMEOUT) as http,
             Client(streamable_http_client(url, http_client=http), mode=self.mode, **options) as client,
         ):
             yield client
@@ -129,7 +122,7 @@ def stateless_request(method: str, params: dict[str, Any] | None = None, **heade
     named = {"Mcp-Name": params["name"]} if "name" in params else {}
     return {
         "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": ENVELOPE}},
-        "headers": {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, **named, **headers},
+        "headers": {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, **named, **headers},
     }
 
 
@@ -157,5 +150,5 @@ class Gate:
 
 async def soon(event: anyio.Event) -> None:
     """Wait for what must happen, but not for ever."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         await event.wait()

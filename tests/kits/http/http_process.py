@@ -15,7 +15,8 @@ import httpx2
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
-PATIENCE = 60.0
+from tests.kits.constants import TIMEOUT
+
 URL = re.compile(r"(http://\S+?)/mcp")
 TOOLS = '''
 import sys
@@ -64,7 +65,7 @@ def refused(folder: Path, *arguments: str, **env: str) -> tuple[int, str]:
     """The exit code and stderr of a start that must fail."""
     (folder / "tools.py").write_text(TOOLS)
     ended = subprocess.run(
-        command(*arguments), cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=PATIENCE
+        command(*arguments), cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=TIMEOUT
     )
     assert ended.stdout == ""
     return ended.returncode, ended.stderr
@@ -89,7 +90,7 @@ class Running:
 
     async def says(self, word: str, times: int = 1) -> None:
         """Wait until it has said a word so many times."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while self.said.count(word) < times:
                 self._news = anyio.Event()
                 await self._news.wait()
@@ -104,14 +105,14 @@ class Running:
 
     async def drains(self) -> None:
         """Wait until it takes no new requests."""
-        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
-            with anyio.fail_after(PATIENCE):
+        async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
+            with anyio.fail_after(TIMEOUT):
                 while (await http.get(f"{self.base}/health")).status_code != 503:  # noqa: ASYNC110 - a process
                     await anyio.sleep(0.01)
 
     async def ends(self) -> int:
         """Its exit code."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             return await self._process.wait()
 
 

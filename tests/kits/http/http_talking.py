@@ -14,7 +14,8 @@ import httpx2
 
 from mcp_bridge import CallContext
 from mcp_bridge._storage.stores.memory import MemoryStore
-from tests.kits.http.http_hosting import ACCEPT, PATIENCE, initialize
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.http.http_hosting import initialize
 
 PRIMED = "2025-11-25"
 UNPRIMED = "2025-06-18"
@@ -56,7 +57,7 @@ async def events(answer: httpx2.Response) -> AsyncIterator[Event]:
 
 async def heard(answer: httpx2.Response) -> list[Any]:
     """All that the rest of a stream says."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         return [event.says async for event in events(answer) if event.data is not None]
 
 
@@ -99,10 +100,10 @@ async def opened(http: httpx2.AsyncClient, version: str = PRIMED, **capabilities
     """A session that has shaken hands."""
     hello = initialize(version)
     hello["params"]["capabilities"] |= capabilities
-    answer = await http.post("/mcp", json=hello, headers=ACCEPT)
+    answer = await http.post("/mcp", json=hello, headers=HTTP_HEADERS)
     assert answer.status_code == 200
     session = {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": version}
-    talk = Talk(http, {**ACCEPT, **session})
+    talk = Talk(http, {**HTTP_HEADERS, **session})
     ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert (await http.post("/mcp", json=ready, headers=talk.headers)).status_code == 202
     return talk
@@ -111,7 +112,7 @@ async def opened(http: httpx2.AsyncClient, version: str = PRIMED, **capabilities
 @contextlib.asynccontextmanager
 async def client_of(base: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A plain client that waits, but not for ever."""
-    async with httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         yield http
 
 
@@ -184,7 +185,7 @@ class Watched(MemoryStore):
 
     async def has_kept(self, count: int) -> None:
         """Wait until it has been given so many values, the handshake's answer among them."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while self._count < count:
                 self._more = anyio.Event()
                 await self._more.wait()

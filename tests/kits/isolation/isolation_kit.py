@@ -14,8 +14,8 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 
-PATIENCE = 60.0
 OFFERS = tuple(Path(__file__).with_name(name) for name in ("isolated_offers.py", "isolated_asking.py"))
 VARIES = re.compile(r'(?<=reference )[0-9a-f]{12}|(?<=at 0x)[0-9a-f]+|(?<="elicitationId": ")[0-9a-f]+')
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ async def both(
     """What `do` comes to with a client of the source in this process, and with one of the source in a worker."""
     seen = []
     for isolation in (None, {"mode": "process", "workers": 4}):
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with connect(bridge_of(folder, isolation, **more), **options()) as client:
                 seen.append(await do(client))
     return seen[0], seen[1]
@@ -52,6 +52,6 @@ async def both(
 
 async def until(holds: Callable[[], Any]) -> None:
     """Wait until it is true."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while not holds():  # noqa: ASYNC110 - nobody says when
             await anyio.sleep(0.01)

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from tests.kits.constants import CLIENT_INFO, META_PREFIX
 from tests.kits.survival.fuzz_messages import changed, places
 
 Json = dict[str, Any]
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
-CLIENT = {"name": "a test", "version": "1"}
-PREFIX = "io.modelcontextprotocol/"
 HANDSHAKE_VERSIONS = ["2025-11-25", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"]
 URIS = [
     "test://nothing", "TEST://text", "test://text#a", "test://text?a=b", "test://notes/", "test://notes/a%2Fb",
@@ -50,7 +49,7 @@ COMMON: list[tuple[str, Json]] = [
 ]  # fmt: skip
 HANDSHAKE: list[tuple[str, Json]] = [
     ("ping", {}),
-    ("initialize", {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": CLIENT}),
+    ("initialize", {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": CLIENT_INFO}),
     ("logging/setLevel", {"level": "debug"}),
     ("resources/subscribe", {"uri": "test://text"}),
     ("resources/unsubscribe", {"uri": "test://text"}),
@@ -80,8 +79,8 @@ ANSWERS: list[Json] = [
 NAMES = [
     "id", "jsonrpc", "method", "params", "_meta", "name", "arguments", "uri", "cursor", "result", "error", "extra",
     "progressToken", "inputResponses", "requestState", "requestId", "level", "ID", "Name", "URI",
-    f"{PREFIX}protocolVersion", f"{PREFIX}clientCapabilities", f"{PREFIX}clientInfo", f"{PREFIX}logLevel",
-    "", "é", "x" * 200,
+    f"{META_PREFIX}protocolVersion", f"{META_PREFIX}clientCapabilities", f"{META_PREFIX}clientInfo",
+    f"{META_PREFIX}logLevel", "", "é", "x" * 200,
 ]  # fmt: skip
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2**53, 2**63, 2**64, 1.5, 1.0, -0.0, 1e308, "", "1", "x", "é😀", "\u0000", "true",
@@ -111,7 +110,7 @@ class Conversation:
         if self.is_stateless:
             return [_write(self._make_request("server/discover", {}))]
         version = self._random.choice(HANDSHAKE_VERSIONS)
-        params = {"protocolVersion": version, "capabilities": CAPABILITIES, "clientInfo": CLIENT}
+        params = {"protocolVersion": version, "capabilities": CAPABILITIES, "clientInfo": CLIENT_INFO}
         initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         return [_write(self._make_request("initialize", params)), _write(initialized)]
 
@@ -154,10 +153,10 @@ class Conversation:
         self._ids.append(number)
         meta: Json = {"progressToken": f"token {number}"} if self._random.random() < 0.5 else {}
         if self.is_stateless:
-            meta |= {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientInfo": CLIENT}
-            meta |= {f"{PREFIX}clientCapabilities": CAPABILITIES if self._random.random() < 0.7 else {}}
+            meta |= {f"{META_PREFIX}protocolVersion": "2026-07-28", f"{META_PREFIX}clientInfo": CLIENT_INFO}
+            meta |= {f"{META_PREFIX}clientCapabilities": CAPABILITIES if self._random.random() < 0.7 else {}}
             if self._random.random() < 0.5:
-                meta[f"{PREFIX}logLevel"] = self._random.choice(["debug", "warning"])
+                meta[f"{META_PREFIX}logLevel"] = self._random.choice(["debug", "warning"])
         params = {**params, "_meta": meta} if meta else params
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 

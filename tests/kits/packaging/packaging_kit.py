@@ -24,6 +24,7 @@ from typer.main import get_command
 
 from mcp_bridge._cli.app import app
 from mcp_bridge._cli.exits import report_errors
+from tests.kits.constants import TIMEOUT
 from tests.kits.node.needed import say
 from tests.kits.node.toolchain import exclusive
 from tests.kits.paths import ROOT
@@ -42,7 +43,6 @@ FOR_UV = {
 """What pip's options are called for uv, which reads nothing of pip's."""
 BUILD = 300.0
 """Seconds for what installs packages."""
-PATIENCE = 120.0
 
 Official = Callable[[Sequence[str | Path], Path], str]
 """Runs the official tool for bundles with words in a folder: what it printed. It fails where the tool fails."""
@@ -107,7 +107,7 @@ def run(folder: Path, *args: str | Path, env: Mapping[str, str] | None = None) -
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -24,8 +24,9 @@ from mcp_bridge.testing import connect
 from mcp_bridge.xaibo import RegistryToolProvider
 from tests.integrations.amplifier.agent.test_delegation import DELEGATE
 from tests.kits.amplifier.amplifier_plans import HEADS
+from tests.kits.constants import TIMEOUT
 from tests.kits.policies.policies_kit import build_bridge
-from tests.kits.questions.asking_kit import PATIENCE, talking
+from tests.kits.questions.asking_kit import talking
 from tests.kits.web.web_kit import served_page
 
 Json = dict[str, Any]
@@ -348,7 +349,7 @@ async def call_by_task(folder: Path, bridge: Any) -> None:
         for name, arguments in list_calls():
             response = await talk.get("tools/call", {"name": publish_name(name), "arguments": arguments})
             task = response.get("result", {}).get("taskId")
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 while task and (await talk.get("tasks/get", {"taskId": task}))["result"]["status"] == "working":
                     pass
 

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 
 from tests.kits.survival.isolation_live import eventually
-from tests.kits.survival.survival_kit import HANDSHAKE, PATIENCE, WAYS, HttpLive, Live, StdioLive, Way, bridge_of, live
+from tests.kits.survival.survival_kit import WAYS, HttpLive, Live, StdioLive, Way, bridge_of, live
 
-__all__ = ["HANDSHAKE", "PATIENCE", "WAYS", "HttpLive", "Live", "StdioLive", "Way", "bridge_of", "eventually"]
+__all__ = ["WAYS", "HttpLive", "Live", "StdioLive", "Way", "bridge_of", "eventually"]
 TOOLS = Path(__file__).with_name("spawning_tools.py")
 SHORT = {"timeout": "10m", "drain": "2s"}
 

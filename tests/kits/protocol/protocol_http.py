@@ -13,9 +13,8 @@ import anyio
 import anyio.abc
 import httpx2
 
-from tests.kits.protocol.protocol_wire import HANDSHAKE, PATIENCE, PREFIX, Wire, beside
-
-ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+from tests.kits.constants import HANDSHAKE, HTTP_HEADERS, META_PREFIX, TIMEOUT
+from tests.kits.protocol.protocol_wire import Wire, beside
 
 
 @dataclass
@@ -65,7 +64,7 @@ async def _lines(answer: httpx2.Response) -> AsyncIterator[str]:
 def standard_headers(message: Any) -> dict[str, str]:
     """The headers that mirror a stateless message, as far as it has what they mirror."""
     params = message.get("params", {}) if isinstance(message, dict) else {}
-    version = params.get("_meta", {}).get(f"{PREFIX}protocolVersion")
+    version = params.get("_meta", {}).get(f"{META_PREFIX}protocolVersion")
     name = params.get("name", params.get("uri"))
     made = {"MCP-Protocol-Version": version, "Mcp-Method": message.get("method"), "Mcp-Name": name}
     return {key: encoded(value) for key, value in made.items() if isinstance(value, str)}
@@ -121,7 +120,7 @@ class HttpWire(Wire):
 
     def headers(self, message: Any) -> dict[str, str]:
         """The headers of a message."""
-        return {**ACCEPT, **(standard_headers(message) if self.stateless else {}), **self.always}
+        return {**HTTP_HEADERS, **(standard_headers(message) if self.stateless else {}), **self.always}
 
     async def _post(self, message: Any, headers: dict[str, str]) -> None:
         key = message.get("id") if isinstance(message, dict) else None
@@ -149,7 +148,7 @@ class HttpWire(Wire):
         return self.replies[key]
 
     async def _listen(self, key: str, headers: dict[str, str], *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        given = {**ACCEPT, **self.always, **headers}
+        given = {**HTTP_HEADERS, **self.always, **headers}
         with anyio.CancelScope() as self._scopes[key]:
             async with self.http.stream("GET", self.url, headers=given) as answer:
                 self.replies[key] = Reply(answer.status_code, answer.headers)
@@ -170,12 +169,12 @@ class SseWire(Wire):
 
     async def send(self, message: Any) -> None:
         """POST one message; the answer comes on the stream."""
-        answer = await self.http.post(f"{self.base}{self.address}", json=message, headers=ACCEPT)
+        answer = await self.http.post(f"{self.base}{self.address}", json=message, headers=HTTP_HEADERS)
         assert answer.status_code == 202, answer
 
     async def listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Open the stream and read it."""
-        async with self.http.stream("GET", f"{self.base}/sse", headers=ACCEPT) as answer:
+        async with self.http.stream("GET", f"{self.base}/sse", headers=HTTP_HEADERS) as answer:
             async for event in events(answer):
                 if event.name == "endpoint":
                     self.address = event.data
@@ -188,7 +187,7 @@ class SseWire(Wire):
 @contextlib.asynccontextmanager
 async def http_wire(base: str, *, hello: bool = True, **options: Any) -> AsyncIterator[HttpWire]:
     """A raw connection over Streamable HTTP, begun."""
-    async with httpx2.AsyncClient(timeout=PATIENCE) as http, beside() as tasks:
+    async with httpx2.AsyncClient(timeout=TIMEOUT) as http, beside() as tasks:
         wire = HttpWire(base, http, tasks, **options)
         if hello:
             await wire.hello()
@@ -198,7 +197,7 @@ async def http_wire(base: str, *, hello: bool = True, **options: Any) -> AsyncIt
 @contextlib.asynccontextmanager
 async def sse_wire(base: str, *, hello: bool = True, **options: Any) -> AsyncIterator[SseWire]:
     """A raw connection over the legacy transport, begun."""
-    async with httpx2.AsyncClient(timeout=PATIENCE) as http, beside() as tasks:
+    async with httpx2.AsyncClient(timeout=TIMEOUT) as http, beside() as tasks:
         wire = SseWire(base, http, **options)
         await tasks.start(wire.listen)
         if hello:

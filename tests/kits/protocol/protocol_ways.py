@@ -21,10 +21,11 @@ from mcp.shared.message import SessionMessage
 
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports import memory
+from tests.kits.constants import STATELESS, TIMEOUT
 from tests.kits.protocol import protocol_launch, protocol_server
 from tests.kits.protocol.protocol_hosting import Hosting
 from tests.kits.protocol.protocol_http import http_wire, sse_wire
-from tests.kits.protocol.protocol_wire import PATIENCE, STATELESS, Json, Wire, beside
+from tests.kits.protocol.protocol_wire import Json, Wire, beside
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ async def serving(
 @contextlib.asynccontextmanager
 async def _http_client(url: str, **options: Any) -> AsyncIterator[Client]:
     async with (
-        httpx2.AsyncClient(timeout=PATIENCE) as http,
+        httpx2.AsyncClient(timeout=TIMEOUT) as http,
         Client(streamable_http_client(url, http_client=http), **options) as client,
     ):
         yield client
@@ -180,7 +181,7 @@ class StdioWire(Wire):
         """End the server's input, hear the rest; the exit code."""
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await self.left()
             return await self.process.wait()
 

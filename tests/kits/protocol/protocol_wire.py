@@ -10,21 +10,9 @@ from typing import Any
 import anyio
 import anyio.abc
 
-PATIENCE = 60.0
-STATELESS = "2026-07-28"
-HANDSHAKE = "2025-11-25"
-CLIENT = {"name": "a test", "version": "1"}
-PREFIX = "io.modelcontextprotocol/"
+from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT, make_envelope
+
 Json = dict[str, Any]
-
-
-def envelope(capabilities: Mapping[str, Any] | None = None) -> Json:
-    """The `_meta` that every stateless request carries."""
-    return {
-        f"{PREFIX}protocolVersion": STATELESS,
-        f"{PREFIX}clientInfo": CLIENT,
-        f"{PREFIX}clientCapabilities": dict(capabilities or {}),
-    }
 
 
 @contextlib.asynccontextmanager
@@ -83,13 +71,13 @@ class Wire:
         """Begin: the handshake, where this era has one. Its result is in `welcome`."""
         if self.stateless:
             return
-        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": CLIENT}
+        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": CLIENT_INFO}
         self.welcome = await self.result("initialize", params)
         await self.tell("notifications/initialized")
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, meta: Any = None, **keys: Any) -> Json:
         """A request with an id of its own. `meta` is added to its `_meta`; a key whose value is None is left out."""
-        given = {**(envelope(self.capabilities) if self.stateless else {}), **(meta or {})}
+        given = {**(make_envelope(self.capabilities) if self.stateless else {}), **(meta or {})}
         given = {key: value for key, value in given.items() if value is not None}
         body = {**(params or {}), **({"_meta": given} if given else {})}
         message: Json = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, **keys}
@@ -145,7 +133,7 @@ class Wire:
 
     async def until(self, fits: Callable[[Json], bool]) -> Json:
         """The first message not yet taken that fits; others stay for whoever wants them."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while True:
                 for index, message in enumerate(self._unread):
                     if fits(message):
@@ -156,7 +144,7 @@ class Wire:
 
     async def left(self) -> None:
         """Wait until the server has nothing more to say."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not self._ended:
                 await self._news.wait()
 

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
-import pytest
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
@@ -19,13 +18,8 @@ from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge._transports import stdio
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.serving import State
+from tests.kits.constants import CLIENT_INFO, META_PREFIX, STATELESS, TIMEOUT
 
-PATIENCE = 60.0
-STATELESS = "2026-07-28"
-HANDSHAKE = "2025-11-25"
-EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", STATELESS])
-PREFIX = "io.modelcontextprotocol/"
-CLIENT = {"name": "a test", "version": "1"}
 EVERYTHING: Any = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}}
 REFUSED = {
     "code": -32602,
@@ -96,22 +90,22 @@ class Talk:
     async def hello(self) -> None:
         """Begin, where this era has a beginning."""
         if not self.stateless:
-            params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT}
+            params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT_INFO}
             assert "result" in await self.get("initialize", params)
             await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def send(self, message: Any) -> None:
         """Write a message as it is; DEEP in it stands for what nests as deep as can be read."""
         text = json.dumps(message).replace(json.dumps(DEEP), "[" * 1000 + "]" * 1000)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await self._sink.write(text.encode() + b"\n")
 
     async def ask(self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any] | None = None) -> int:
         """Send a request of this era; its id."""
         envelope = {
-            f"{PREFIX}protocolVersion": STATELESS,
-            f"{PREFIX}clientInfo": CLIENT,
-            f"{PREFIX}clientCapabilities": self.capabilities,
+            f"{META_PREFIX}protocolVersion": STATELESS,
+            f"{META_PREFIX}clientInfo": CLIENT_INFO,
+            f"{META_PREFIX}clientCapabilities": self.capabilities,
         }
         given = {**(envelope if self.stateless else {}), **(meta or {})}
         number = next(self._ids)
@@ -129,7 +123,7 @@ class Talk:
 
     async def until(self, fits: Callable[[Json], bool]) -> Json:
         """The first message heard that fits."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while True:
                 for message in self.heard:
                     if fits(message):
@@ -223,7 +217,7 @@ class Rounds:
 
 @contextlib.asynccontextmanager
 async def talking(
-    tools: ToolRegistry | Bridge, *, version: str = STATELESS, capabilities: Json = EVERYTHING, drain: float = PATIENCE
+    tools: ToolRegistry | Bridge, *, version: str = STATELESS, capabilities: Json = EVERYTHING, drain: float = TIMEOUT
 ) -> AsyncIterator[Talk]:
     """A raw connection to a server in this process. At the end of the block input ends, and serving with it."""
     bridge = tools if isinstance(tools, Bridge) else bridge_of(tools)
@@ -249,7 +243,7 @@ async def talking(
                 failed.append(error)
             finally:
                 talk.hang_up()
-                tasks.cancel_scope.deadline = anyio.current_time() + PATIENCE
+                tasks.cancel_scope.deadline = anyio.current_time() + TIMEOUT
     finally:
         talk.hang_up()
         os.close(from_server)
@@ -260,7 +254,7 @@ async def talking(
 
 async def soon(event: anyio.Event) -> None:
     """Wait for what must happen, but not for ever."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         await event.wait()
 
 

@@ -12,7 +12,8 @@ from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.tasks import MEMORY, TASKS
 from mcp_bridge.tasks import TaskOptions, ToolTasks
-from tests.kits.questions.asking_kit import EVERYTHING, PATIENCE, Json, Talk, bridge_of
+from tests.kits.constants import TIMEOUT
+from tests.kits.questions.asking_kit import EVERYTHING, Json, Talk, bridge_of
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 
 EVERY_ENGINE = pytest.mark.parametrize(
@@ -47,7 +48,7 @@ async def create(talk: Talk, name: str, **arguments: Any) -> str:
 
 async def fetch(talk: Talk, task: str, *statuses: str) -> Json:
     """The task, once it has one of these statuses."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while True:
             result: Json = (await talk.get("tasks/get", {"taskId": task}))["result"]
             if result["status"] in (statuses or ("completed", "failed", "cancelled")):

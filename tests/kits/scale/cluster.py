@@ -14,8 +14,9 @@ from typing import Any, Self
 import httpx2
 
 from mcp_bridge._contracts.tasks import TASKS
+from tests.kits.constants import HTTP_HEADERS, STATELESS, TIMEOUT, make_envelope
 from tests.kits.survival.isolation_live import eventually
-from tests.kits.survival.survival_kit import ACCEPT, META, PATIENCE, STATELESS, URL, bridge_of, message_of
+from tests.kits.survival.survival_kit import URL, bridge_of, message_of
 
 Json = dict[str, Any]
 ABLE: Json = {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
@@ -38,18 +39,18 @@ class Node:
     def wait_for(self, text: str) -> None:
         """Wait until stderr has this text."""
         with self._has_news:
-            found = self._has_news.wait_for(lambda: text in self.err, PATIENCE)
+            found = self._has_news.wait_for(lambda: text in self.err, TIMEOUT)
         assert found, f"it never wrote {text!r}, but: {self.err[-2000:]}"
 
     def kill(self) -> None:
         """End all its processes as `kill -9` does."""
         os.kill(bridge_of(self.process.pid), signal.SIGKILL)
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
     def stop(self) -> int:
         """Ask it to end with SIGTERM, and return its exit code."""
         self.process.terminate()
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
     def close(self) -> None:
         self.process.kill()
@@ -71,13 +72,13 @@ class Server(Node):
         super().__init__(folder, *(words or ("serve", "--http", "127.0.0.1:0", "--reload")))
         self.wait_for("/mcp (")
         self.url = URL.findall(self.err)[0]
-        self.http = httpx2.Client(base_url=self.url, timeout=PATIENCE, limits=httpx2.Limits(max_connections=None))
+        self.http = httpx2.Client(base_url=self.url, timeout=TIMEOUT, limits=httpx2.Limits(max_connections=None))
 
     def ask(self, method: str, name: str, /, **params: Any) -> Json:
         """Send a request; the whole response."""
-        meta = {**META, "io.modelcontextprotocol/clientCapabilities": ABLE}
+        meta = make_envelope(ABLE)
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-        headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, "Mcp-Name": name}
+        headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, "Mcp-Name": name}
         return message_of(self.http.post("/mcp", content=json.dumps(message).encode(), headers=headers))
 
     def call(self, name: str, /, **arguments: Any) -> Json:

@@ -23,9 +23,9 @@ from typing import Any
 
 import httpx2
 
+from tests.kits.constants import ENVELOPE, HTTP_HEADERS, STATELESS, TIMEOUT
 from tests.kits.redis_server import RedisServer
 from tests.kits.scale.cluster import FINAL, Cluster, Json, Node, Server
-from tests.kits.survival.survival_kit import ACCEPT, META, PATIENCE, STATELESS
 
 TOOLS = """
 import asyncio
@@ -64,7 +64,7 @@ class Fleet:
 
     def ask(self, method: str, name: str, /, **params: Any) -> Json:
         """Send a request to any server, again to another one when the server ends or cannot reach Redis."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while True:
             with suppress(httpx2.TransportError, RuntimeError):  # RuntimeError: its client was just closed
                 answer = random.choice(self.servers).ask(method, name, **params)
@@ -120,7 +120,7 @@ def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
 
     def follow(number: int) -> None:
         created = fleet.ask("tools/call", "work", name="work", arguments={"number": number})["result"]
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while True:
             task = fleet.ask("tasks/get", created["taskId"], taskId=created["taskId"])["result"]
             if task["status"] in FINAL:
@@ -172,23 +172,23 @@ def check_changes(cluster: Cluster, servers: list[Server]) -> str:
     with ThreadPoolExecutor() as pool:
         ready = threading.Barrier(len(servers) + 1)
         heard = [pool.submit(wait_for_change, server, ready) for server in servers]
-        ready.wait(PATIENCE)
+        ready.wait(TIMEOUT)
         file = cluster.folder / "tools.py"
         file.write_text(file.read_text() + '\n@tool\ndef other() -> int:\n    "Return one."\n    return 1\n')
         for each in heard:
-            each.result(PATIENCE)
+            each.result(TIMEOUT)
     return "a changed file of tools: clients of both servers get list_changed"
 
 
 def wait_for_change(server: Server, ready: threading.Barrier) -> None:
     """Listen at a server until it reports changed tools."""
-    params = {"notifications": {"toolsListChanged": True}, "_meta": META}
+    params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
     message = {"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen", "params": params}
-    headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "subscriptions/listen"}
+    headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "subscriptions/listen"}
     with server.http.stream("POST", "/mcp", json=message, headers=headers) as response:
         for line in response.iter_lines():
             if "notifications/subscriptions/acknowledged" in line:
-                ready.wait(PATIENCE)
+                ready.wait(TIMEOUT)
             if "notifications/tools/list_changed" in line:
                 return
     raise AssertionError("the stream ended without a notification")

@@ -18,15 +18,9 @@ from typing import Any
 
 import psutil
 
-PATIENCE = 60.0
+from tests.kits.constants import ENVELOPE, HANDSHAKE, TIMEOUT
+
 TOOLS = Path(__file__).with_name("shared_tools.py")
-HANDSHAKE = "2025-11-25"
-STATELESS = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": STATELESS,
-    "io.modelcontextprotocol/clientInfo": {"name": "a test", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 
 class SharedClient:
@@ -64,14 +58,14 @@ class SharedClient:
     def send(self, method: str, params: Any = None) -> int:
         """Send a request; its id."""
         number = next(self._numbers)
-        meta = {"_meta": META} if self._stateless else {}
+        meta = {"_meta": ENVELOPE} if self._stateless else {}
         self.write({"jsonrpc": "2.0", "id": number, "method": method, "params": {**(params or {}), **meta}})
         return number
 
     def read(self) -> Any:
         """Return the next message, None at the end."""
         assert self.process.stdout is not None
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while b"\n" not in self._lines:
             assert select.select([self.process.stdout], [], [], end - time.monotonic())[0], "no message came"
             data = os.read(self.process.stdout.fileno(), 65536)
@@ -113,7 +107,7 @@ class SharedClient:
         """Disconnect; the exit code."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 @contextlib.contextmanager

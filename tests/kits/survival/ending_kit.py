@@ -16,7 +16,8 @@ from typing import Any
 
 import httpx2
 
-from tests.kits.survival.survival_kit import ACCEPT, CLIENT, PATIENCE, Json, Live, Way, live
+from tests.kits.constants import CLIENT_INFO, HTTP_HEADERS, TIMEOUT
+from tests.kits.survival.survival_kit import Json, Live, Way, live
 
 TOOLS = Path(__file__).with_name("ending_tools.py")
 EOF = "EOF"
@@ -56,11 +57,11 @@ def drains(server: Any) -> None:
 
 def refused(server: Any) -> bool:
     """Whether a new request is."""
-    error = server.ask("tools/list").result(PATIENCE).get("error", {})
+    error = server.ask("tools/list").result(TIMEOUT).get("error", {})
     return bool(error.get("code") == CLOSED and "shutting down" in error["message"])
 
 
-def eventually(true: Callable[[], bool], within: float = PATIENCE) -> None:
+def eventually(true: Callable[[], bool], within: float = TIMEOUT) -> None:
     """Wait for something that is not told."""
     until = time.monotonic() + within
     while not true():
@@ -75,14 +76,14 @@ def go(server: Live) -> None:
 
 def text_of(answer: Future[Json]) -> str:
     """The text of a result, waited for."""
-    message = answer.result(PATIENCE)
+    message = answer.result(TIMEOUT)
     assert "result" in message, message
     return str(message["result"]["content"][0]["text"])
 
 
 def code_of(answer: Future[Json]) -> int:
     """The code of an error, waited for."""
-    message = answer.result(PATIENCE)
+    message = answer.result(TIMEOUT)
     assert "error" in message, message
     return int(message["error"]["code"])
 
@@ -102,9 +103,9 @@ class Streamed:
         self.whole = False
         self.over = threading.Event()
         self._opened = threading.Event()
-        self._http = httpx2.Client(base_url=server.base, timeout=httpx2.Timeout(PATIENCE, read=2 * PATIENCE))
+        self._http = httpx2.Client(base_url=server.base, timeout=httpx2.Timeout(TIMEOUT, read=2 * TIMEOUT))
         threading.Thread(target=self._read, args=(method, path, options), daemon=True).start()
-        assert self._opened.wait(PATIENCE)
+        assert self._opened.wait(TIMEOUT)
 
     def _read(self, method: str, path: str, options: dict[str, Any]) -> None:
         with (
@@ -127,13 +128,13 @@ class Streamed:
 
     def ends(self) -> bool:
         """Wait for its end; whether it was a proper one, and not a broken connection."""
-        assert self.over.wait(PATIENCE)
+        assert self.over.wait(TIMEOUT)
         return self.whole
 
     def leave(self) -> None:
         """Break the connection off."""
         self._socket.shutdown(socket.SHUT_RDWR)
-        assert self.over.wait(PATIENCE)
+        assert self.over.wait(TIMEOUT)
 
     @property
     def messages(self) -> list[Json]:
@@ -150,7 +151,7 @@ class Sse:
         self.stream = Streamed(server, "GET", "/sse")
         self.stream.has("session_id=")
         self._path = re.findall(r"/messages\S+", self.stream.text)[0]
-        hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": CLIENT}
+        hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": CLIENT_INFO}
         self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
         self.stream.has('"id":0')
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -179,7 +180,7 @@ def listening(server: Any) -> Streamed:
 
 def standing(server: Any) -> Streamed:
     """The standalone stream of a session."""
-    return Streamed(server, "GET", "/mcp", headers={**ACCEPT, "Mcp-Session-Id": server.headers["Mcp-Session-Id"]})
+    return Streamed(server, "GET", "/mcp", headers={**HTTP_HEADERS, "Mcp-Session-Id": server.headers["Mcp-Session-Id"]})
 
 
 def children(number: int) -> Iterator[int]:

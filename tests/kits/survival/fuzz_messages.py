@@ -10,7 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.kits.survival.survival_kit import META, Json
+from tests.kits.constants import ENVELOPE
+from tests.kits.survival.survival_kit import Json
 
 ID = "the id"
 """Stands for an id that no other message has, wherever it is in a message's bytes."""
@@ -43,7 +44,7 @@ NOTIFIED: list[tuple[str, Json]] = [
 
 def messages(*, stateless: bool) -> list[Json]:
     """A right message of every kind that an era has."""
-    meta = {"_meta": META} if stateless else {}
+    meta = {"_meta": ENVELOPE} if stateless else {}
     asked = [{"jsonrpc": "2.0", "id": ID, "method": name, "params": {**params, **meta}} for name, params in CALLS]
     told = [{"jsonrpc": "2.0", "method": name, "params": {**params, **meta}} for name, params in NOTIFIED]
     answered: list[Json] = [

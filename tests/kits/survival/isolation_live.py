@@ -12,7 +12,8 @@ from typing import Any
 
 import psutil
 
-from tests.kits.survival.survival_kit import PATIENCE, Way, live
+from tests.kits.constants import TIMEOUT
+from tests.kits.survival.survival_kit import Way, live
 
 TOOLS = Path(__file__).with_name("isolated_tools.py")
 BEGUN = re.compile(r"begun (\S+) ([\d ]+)")
@@ -39,7 +40,7 @@ def code_of(result: dict[str, Any]) -> str | None:
     return code
 
 
-def eventually(holds: Callable[[], Any], within: float = PATIENCE) -> Any:
+def eventually(holds: Callable[[], Any], within: float = TIMEOUT) -> Any:
     """Wait until it is true; what it is then."""
     end = time.monotonic() + within
     while not (found := holds()):
@@ -87,7 +88,7 @@ def beside(server: Any) -> Iterator[None]:
         yield
         assert not waiting.done(), waiting.result()
         (server.folder / token).touch()
-        assert waiting.result(PATIENCE)["result"]["content"][0]["text"] == f"stayed {token}"
+        assert waiting.result(TIMEOUT)["result"]["content"][0]["text"] == f"stayed {token}"
 
 
 def served_by(server: Any) -> int:
@@ -102,4 +103,4 @@ def changes(server: Any) -> int:
 
 def names_of(server: Any) -> set[str]:
     """The names of the tools that are listed."""
-    return {tool["name"] for tool in server.ask("tools/list").result(PATIENCE)["result"]["tools"]}
+    return {tool["name"] for tool in server.ask("tools/list").result(TIMEOUT)["result"]["tools"]}

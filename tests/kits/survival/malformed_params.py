@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tests.kits.constants import ENVELOPE
 from tests.kits.survival.malformed_rows import (
     BAD_PARAMS,
     BAD_VERSION,
@@ -18,7 +19,6 @@ from tests.kits.survival.malformed_rows import (
     Row,
     row,
 )
-from tests.kits.survival.survival_kit import META
 
 
 def shapes(era: Era) -> Iterator[Row]:
@@ -131,7 +131,7 @@ def eras(era: Era) -> Iterator[Row]:
         yield row(f"subscribe {index}", era.ask(f"s {index}", "resources/subscribe", **given), BAD_PARAMS, f"s {index}")
     yield row("params null", {**era.good("p null"), "params": None}, RESULT, "p null")
     yield row("listen", era.ask("listen", "subscriptions/listen", notifications={}), NO_METHOD, "listen")
-    yield row("an envelope of the other era", era.ask("other", "tools/list", _meta=META), NO_REQUEST, "other")
+    yield row("an envelope of the other era", era.ask("other", "tools/list", _meta=ENVELOPE), NO_REQUEST, "other")
 
 
 def without_handshake(era: Era) -> Iterator[Row]:
@@ -144,10 +144,10 @@ def without_handshake(era: Era) -> Iterator[Row]:
         yield row(
             f"version {name}", era.ask(f"pv {name}", "tools/list", _meta={version: odd}), BAD_PARAMS, f"pv {name}"
         )
-    for key in META:
+    for key in ENVELOPE:
         if key.endswith("clientInfo"):
             continue  # may be left out
-        kept = {name: value for name, value in META.items() if name != key}
+        kept = {name: value for name, value in ENVELOPE.items() if name != key}
         asked = {**era.good(f"no {key[-7:]}"), "params": {"_meta": kept}}
         yield row(f"meta without {key.rsplit('/')[-1]}", asked, BAD_PARAMS, f"no {key[-7:]}")
     for key in ("clientInfo", "clientCapabilities"):

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.kits.survival.survival_kit import META
+from tests.kits.constants import ENVELOPE
 
 NOT_JSON, NO_REQUEST, NO_METHOD, BAD_PARAMS, BAD_HEADER, BAD_VERSION = -32700, -32600, -32601, -32602, -32020, -32022
 SILENCE, RESULT, FAILED = "silence", "result", "failed"
@@ -32,7 +32,7 @@ class Era:
 
     def params(self, **given: Any) -> dict[str, Any]:
         """Parameters, with the metadata that the era wants."""
-        return {**given, "_meta": {**(META if self.stateless else {}), **given.get("_meta", {})}}
+        return {**given, "_meta": {**(ENVELOPE if self.stateless else {}), **given.get("_meta", {})}}
 
     def ask(self, number: Any, method: str, **given: Any) -> dict[str, Any]:
         """A request that is right."""

@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 import httpx2
 
-from tests.kits.survival.survival_kit import ACCEPT, PATIENCE, Guest, Way, live
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.survival.survival_kit import Guest, Way, live
 
 LEAKY = Path(__file__).with_name("leaky_tools.py")
 ENV = {
@@ -96,7 +97,7 @@ class Sse:
         self.text = ""
         self._server = server
         self._more = threading.Condition()
-        self._stream = server.http.stream("GET", "/sse", headers=ACCEPT)
+        self._stream = server.http.stream("GET", "/sse", headers=HTTP_HEADERS)
         self._answer = self._stream.__enter__()
         threading.Thread(target=self._hear, daemon=True).start()
         self._post = re.search(r"data: (\S+)", self.until("session_id"))
@@ -110,7 +111,7 @@ class Sse:
         """Wait until these are heard; all that is."""
         with self._more:
             assert self._more.wait_for(
-                lambda: words in self.text.replace('": ', '":') and self.text[-1] == "\n", PATIENCE
+                lambda: words in self.text.replace('": ', '":') and self.text[-1] == "\n", TIMEOUT
             )
             return self.text
 

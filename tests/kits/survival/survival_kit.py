@@ -27,16 +27,8 @@ import httpx2
 import psutil
 import pytest
 
-PATIENCE = 90.0
-STATELESS = "2026-07-28"
-HANDSHAKE = "2025-11-25"
-CLIENT = {"name": "a test", "version": "1"}
-META = {
-    "io.modelcontextprotocol/protocolVersion": STATELESS,
-    "io.modelcontextprotocol/clientInfo": CLIENT,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+from tests.kits.constants import CLIENT_INFO, ENVELOPE, HANDSHAKE, HTTP_HEADERS, STATELESS, TIMEOUT
+
 URL = re.compile(r"(http://\S+?)/mcp")
 OURS = Path(__file__).with_name("survival_tools.py")
 Json = dict[str, Any]
@@ -78,7 +70,7 @@ class Guest:
     @property
     def hello(self) -> Json:
         """The parameters of its handshake."""
-        return {"protocolVersion": HANDSHAKE, "capabilities": dict(self.can), "clientInfo": CLIENT}
+        return {"protocolVersion": HANDSHAKE, "capabilities": dict(self.can), "clientInfo": CLIENT_INFO}
 
 
 class Live:
@@ -123,7 +115,7 @@ class Live:
 
     def result(self, name: str, /, **arguments: Any) -> Json:
         """The result of a call, waited for."""
-        answer = self.call(name, **arguments).result(PATIENCE)
+        answer = self.call(name, **arguments).result(TIMEOUT)
         assert "result" in answer, answer
         result: Json = answer["result"]
         return result
@@ -132,14 +124,14 @@ class Live:
         """The text in the result of a call."""
         return str(self.result(name, **arguments)["content"][0]["text"])
 
-    def says(self, words: str, within: float = PATIENCE) -> None:
+    def says(self, words: str, within: float = TIMEOUT) -> None:
         """Wait until stderr has these words."""
         with self._heard_more:
             found = self._heard_more.wait_for(lambda: words in self.err, within)
         assert found, f"it never said {words!r}, but: {self.err[-2000:]}"
 
     @contextlib.contextmanager
-    def neighbour(self, within: float = PATIENCE) -> Iterator[None]:
+    def neighbour(self, within: float = TIMEOUT) -> Iterator[None]:
         """A call that is in flight for the length of the block, and answered after it."""
         token = os.urandom(4).hex()
         waiting = self.call("neighbour", token=token)
@@ -154,7 +146,7 @@ class Live:
         """Send the process a signal."""
         self.process.send_signal(number)
 
-    def ends(self, within: float = PATIENCE) -> int:
+    def ends(self, within: float = TIMEOUT) -> int:
         """Wait for its end; the exit code."""
         return self.process.wait(within)
 
@@ -169,7 +161,7 @@ class Live:
 
     def _request(self, method: str, params: Json | None, meta: Json | None) -> Json:
         can = {"io.modelcontextprotocol/clientCapabilities": dict(self.guest.can)}
-        given = {**({**META, **can} if self.way.stateless else {}), **(meta or {})}
+        given = {**({**ENVELOPE, **can} if self.way.stateless else {}), **(meta or {})}
         whole = {**(params or {}), **({"_meta": given} if given else {})}
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, **({"params": whole} if whole else {})}
 
@@ -193,7 +185,7 @@ class StdioLive(Live):
         self._writing = threading.Lock()
         threading.Thread(target=self._listen, daemon=True).start()
         if not way.stateless:
-            assert "result" in self.ask("initialize", guest.hello).result(PATIENCE)
+            assert "result" in self.ask("initialize", guest.hello).result(TIMEOUT)
             self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def write(self, data: bytes) -> None:
@@ -246,22 +238,22 @@ class HttpLive(Live):
         super().__init__(way, folder, command, env, guest)
         self.says("/mcp (")
         self.base = URL.findall(self.err)[0]
-        self.http = httpx2.Client(base_url=self.base, timeout=PATIENCE, limits=httpx2.Limits(max_connections=None))
+        self.http = httpx2.Client(base_url=self.base, timeout=TIMEOUT, limits=httpx2.Limits(max_connections=None))
         if guest.token:
             self.http.headers["Authorization"] = f"Bearer {guest.token}"
-        self.headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS if way.stateless else HANDSHAKE}
+        self.headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS if way.stateless else HANDSHAKE}
         if not way.stateless:
             self.headers["Mcp-Session-Id"] = self.session()
 
     def session(self) -> str:
         """Shake hands; the id of a new session."""
         first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": self.guest.hello}
-        answer = self.http.post("/mcp", json=first, headers=ACCEPT)
+        answer = self.http.post("/mcp", json=first, headers=HTTP_HEADERS)
         assert answer.status_code == 200, answer.text
         self.raw += answer.content
         found = str(answer.headers["mcp-session-id"])
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        headers = {**ACCEPT, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": found}
+        headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": found}
         assert self.http.post("/mcp", json=ready, headers=headers).status_code == 202
         return found
 
@@ -306,7 +298,7 @@ def bridge_of(front: int) -> int:
     command = psutil.Process(front).cmdline()
     if sys.platform != "linux" or "--no-guard" in command:
         return front
-    pid, until = front, time.monotonic() + PATIENCE
+    pid, until = front, time.monotonic() + TIMEOUT
     for _ in range(2):
         while not (children := psutil.Process(pid).children()):
             assert time.monotonic() < until, "the guard has no bridge"

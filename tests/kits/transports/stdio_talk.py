@@ -21,16 +21,7 @@ from mcp_bridge._app.serve import to_bridge
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge._transports import stdio
-
-PATIENCE = 60.0
-STATELESS = "2026-07-28"
-HANDSHAKE = "2025-11-25"
-CLIENT = {"name": "a test", "version": "1"}
-META = {
-    "io.modelcontextprotocol/protocolVersion": STATELESS,
-    "io.modelcontextprotocol/clientInfo": CLIENT,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+from tests.kits.constants import CLIENT_INFO, ENVELOPE, HANDSHAKE, TIMEOUT
 
 
 class Talk:
@@ -51,7 +42,7 @@ class Talk:
         self._unread: list[dict[str, Any]] = []
 
     async def send(self, data: bytes) -> None:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await self._sink.write(data)
 
     async def tell(self, method: str, params: dict[str, Any] | None = None) -> None:
@@ -59,7 +50,7 @@ class Talk:
 
     def request(self, method: str, params: dict[str, Any] | None = None, meta: dict[str, Any] | None = None) -> Any:
         """A request of this client's era, with an id of its own."""
-        given = {**(META if self.stateless else {}), **(meta or {})}
+        given = {**(ENVELOPE if self.stateless else {}), **(meta or {})}
         params = {**(params or {}), **({"_meta": given} if given else {})}
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, **({"params": params} if params else {})}
 
@@ -81,7 +72,7 @@ class Talk:
         """Begin, in this client's era."""
         if self.stateless:
             return await self.get("server/discover")
-        params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+        params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
         answer = await self.get("initialize", params)
         await self.tell("notifications/initialized")
         await self.get("ping")
@@ -103,7 +94,7 @@ class Talk:
 
     async def until(self, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first message not yet taken that fits; others stay for whoever wants them."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while True:
                 for index, message in enumerate(self._unread):
                     if fits(message):
@@ -113,7 +104,7 @@ class Talk:
 
     async def rest(self) -> list[dict[str, Any]]:
         """Everything not yet taken, up to the server's end."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while await self._read():
                 pass
         taken, self._unread = self._unread, []
@@ -163,7 +154,7 @@ async def served(tools: ToolRegistry | Bridge, *, stateless: bool = False, drain
                 yield talk
             finally:
                 talk.hang_up()
-                tasks.cancel_scope.deadline = anyio.current_time() + PATIENCE
+                tasks.cancel_scope.deadline = anyio.current_time() + TIMEOUT
     finally:
         talk.hang_up()
         os.close(from_server)
@@ -184,7 +175,7 @@ class Server(Talk):
         self.process.send_signal(number)
 
     async def exit_code(self) -> int:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             return await to_thread.run_sync(self.process.wait, abandon_on_cancel=True)
 
 

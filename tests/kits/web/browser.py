@@ -18,7 +18,7 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-PATIENCE = 30_000
+TIMEOUT_MS = 30_000
 """How long something may take to appear, in milliseconds."""
 
 
@@ -37,7 +37,7 @@ def find_chromium(config: pytest.Config) -> str:
 def launch(config: pytest.Config) -> Iterator[Browser]:
     """Run a browser. Its driver has an event loop in this thread, so tests of the same time use other threads."""
     path = find_chromium(config)
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
         try:
@@ -54,7 +54,7 @@ def open_page(browser: Browser, server: PageServer, **options: object) -> Iterat
     """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     page = context.new_page()
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(TIMEOUT_MS)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if is_error(message) else None)

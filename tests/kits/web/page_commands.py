@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
-from tests.kits.http.http_hosting import PATIENCE
+from tests.kits.constants import TIMEOUT
 
 COMMAND = (sys.executable, "-m", "mcp_bridge")
 PAGE = re.compile(r"Page: ((http://\S+?)/#token=(\S+))\n")
@@ -51,7 +51,7 @@ class RunningCommand:
 
     async def wait_for(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
         """Wait until something that matches was written."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while (found := re.search(pattern, self.out + "\n" + self.errors)) is None:
                 self._news = anyio.Event()
                 await self._news.wait()
@@ -60,7 +60,7 @@ class RunningCommand:
     async def end(self, number: int) -> int:
         """Send a signal, and return the exit code."""
         self.process.send_signal(number)
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             return await self.process.wait()
 
 

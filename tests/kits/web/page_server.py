@@ -18,9 +18,10 @@ import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.kits.constants import TIMEOUT
+
 HERE = Path(__file__).parent
 TOKEN = "a-token-of-the-shop-0123456789"
-PATIENCE = 60.0
 LEGACY, STATELESS = "legacy", "2026-07-28"
 SETTINGS = """
 name: shop
@@ -109,7 +110,7 @@ class OtherClients:
 
         async def run() -> Any:
             headers = {"authorization": f"Bearer {TOKEN}"}
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 async with httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=300)) as http_client:
                     streams = streamable_http_client(f"{self._server.base}/mcp", http_client=http_client)
                     async with Client(streams, mode=mode) as client:

@@ -20,7 +20,8 @@ from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge._web.api import OperatorApi
-from tests.kits.http.http_hosting import PATIENCE, Road, stateless_request
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import Road, stateless_request
 
 TOKEN = "operator-token"
 MODERN, LEGACY = Road("http", "2026-07-28"), Road("http", "legacy")
@@ -70,7 +71,7 @@ class PageReader:
 
     async def wait_for(self, name: str, is_wanted: Callable[[Json], bool] = lambda data: True) -> Json:
         """Wait for an event of this name; return its data."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while True:
                 for _, event, data in self.events:
                     if event == name and is_wanted(data):
@@ -80,7 +81,7 @@ class PageReader:
 
     async def wait_for_state(self, is_wanted: Callable[[Json], bool]) -> Json:
         """Read the state until it is as wanted."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not is_wanted(state := await self.read_state()):  # noqa: ASYNC110 - the state has no events
                 await anyio.sleep(0.01)
         return state
@@ -109,7 +110,7 @@ class ServedPage:
     async def read(self, token: str | None = TOKEN, **headers: str) -> AsyncIterator[PageReader]:
         """Yield a reader with a token."""
         given = {"Authorization": f"Bearer {token}"} if token is not None else {}
-        async with httpx2.AsyncClient(base_url=self.base, headers=given | headers, timeout=PATIENCE) as http:
+        async with httpx2.AsyncClient(base_url=self.base, headers=given | headers, timeout=TIMEOUT) as http:
             yield PageReader(http)
 
 

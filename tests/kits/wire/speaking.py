@@ -21,8 +21,8 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
+from tests.kits.constants import STATELESS
 
-STATELESS = "2026-07-28"
 NEWEST_HANDSHAKE = "2025-11-25"
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST_HANDSHAKE, STATELESS)
 EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)

@@ -15,8 +15,7 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.source import Offer
 from mcp_bridge._integrations.xaibo.source import XaiboSource
 from mcp_bridge.testing import connect
-
-PATIENCE = 60.0
+from tests.kits.constants import TIMEOUT
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -47,7 +46,7 @@ class Served:
     async def offers(self) -> AsyncIterator[Any]:
         """What the source publishes, one after the other, and no client."""
         send, publishes = anyio.create_memory_object_stream[Offer](100)
-        with anyio.fail_after(PATIENCE), send, publishes:
+        with anyio.fail_after(TIMEOUT), send, publishes:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.source.run, send.send_nowait)
                 yield publishes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kits.hooks.hooks_kit import STATELESS
+from tests.kits.constants import STATELESS
 
 
 @pytest.fixture

@@ -26,9 +26,10 @@ from mcp_bridge._policies.approvals import policy
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from mcp_bridge._runtime import unix_sockets
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
+from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 
-from tests.kits.survival.survival_kit import PATIENCE, Guest, Way, live  # isort: skip - approvals_kit says where
+from tests.kits.survival.survival_kit import Guest, Way, live  # isort: skip - approvals_kit says where
 
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
 STDIO, STDIO_STATELESS, HTTP_STATELESS = Way("stdio", False), Way("stdio", True), Way("http", True)
@@ -101,7 +102,7 @@ class Person:
     def sees(self, text: str) -> None:
         """Wait until this is on the screen."""
         with self._more:
-            assert self._more.wait_for(lambda: text in self.err, PATIENCE), self.err
+            assert self._more.wait_for(lambda: text in self.err, TIMEOUT), self.err
 
     def types(self, line: str) -> None:
         """Type a line."""
@@ -116,13 +117,13 @@ class Person:
             self.process.send_signal(how)
         else:
             self.process.stdin.close()
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
     def close(self) -> None:
         """Leave nothing behind."""
         self.process.kill()
         self.process.wait()
-        self._reader.join(PATIENCE)
+        self._reader.join(TIMEOUT)
         for pipe in (self.process.stdin, self.process.stderr):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
@@ -143,7 +144,7 @@ def run(*args: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str
     """Run a command there."""
     return subprocess.run(
         [*COMMAND, "approvals", *args],
-        cwd=folder, capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, **env},
+        cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, **env},
     )  # fmt: skip
 
 
@@ -172,7 +173,7 @@ def test_a_person_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tm
                 waiting = server.call("repeat", text=text)
                 person.sees(f"  | Repeat {text}?")
                 person.types(f"{key} {number}")
-                assert code_of(waiting.result(PATIENCE)["result"]) == ("approval_declined" if key == "n" else None)
+                assert code_of(waiting.result(TIMEOUT)["result"]) == ("approval_declined" if key == "n" else None)
             assert server.text("repeat", text="c") == "c"
             assert person.leaves() == 0
         assert code_of(server.result("repeat", text="a")) == "approval_declined"
@@ -186,7 +187,7 @@ def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_pa
         top = subprocess.Popen([*COMMAND, "top", FILE], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         try:
             assert top.stdout is not None
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + TIMEOUT
             while not select.select([top.stdout], [], [], 0.1)[0]:
                 assert time.monotonic() < end
                 assert code_of(server.result("repeat", text="a")) == "approval_declined"
@@ -203,7 +204,7 @@ def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Pa
             one.sees("  | Repeat a?")
             other.sees("  | Repeat a?")
             one.types("y 1")
-            assert code_of(waiting.result(PATIENCE)["result"]) is None
+            assert code_of(waiting.result(TIMEOUT)["result"]) is None
             other.sees("[1] answered elsewhere")
             assert one.leaves(signal.SIGINT) == other.leaves(signal.SIGINT) == 0
             assert "Traceback" not in one.err + other.err
@@ -215,7 +216,7 @@ def test_where_a_person_leaves_in_between_the_default_holds(tmp_path: Path, sock
         waiting = server.call("repeat", text="a")
         person.sees("  | Repeat a?")
         person.process.kill()
-        assert code_of(waiting.result(PATIENCE)["result"]) == "approval_declined"
+        assert code_of(waiting.result(TIMEOUT)["result"]) == "approval_declined"
 
 
 def test_who_leaves_is_not_told_that_a_bridge_has_ended(tmp_path: Path, sockets: str) -> None:
@@ -224,7 +225,7 @@ def test_who_leaves_is_not_told_that_a_bridge_has_ended(tmp_path: Path, sockets:
             waiting = server.call("repeat", text="a")
             person.sees("y = once")
             assert person.leaves(signal.SIGINT) == 0
-        assert code_of(waiting.result(PATIENCE)["result"]) == "approval_declined"
+        assert code_of(waiting.result(TIMEOUT)["result"]) == "approval_declined"
     assert "has ended" not in person.err
 
 
@@ -238,7 +239,7 @@ def test_a_terminal_that_goes_away_takes_its_person_along(tmp_path: Path, socket
         assert person.stderr is not None
         assert person.stderr.readline().startswith(b"Waiting for approval requests")
         os.close(ours)
-        assert person.wait(PATIENCE) == 0
+        assert person.wait(TIMEOUT) == 0
 
 
 def test_people_see_bridges_that_come_later_and_hear_of_those_that_end(tmp_path: Path, sockets: str) -> None:
@@ -263,7 +264,7 @@ def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path
         waiting = server.call("repeat", text="a secret word")
         person.sees("  | Repeat a secret word?")
         person.types("a 1")
-        assert code_of(waiting.result(PATIENCE)["result"]) is None
+        assert code_of(waiting.result(TIMEOUT)["result"]) is None
     with live(STDIO_STATELESS, tmp_path, settings=settings) as server:
         assert server.text("repeat", text="a secret word") == "a secret word"
         assert code_of(server.result("repeat", text="another")) == "approval_declined"
@@ -287,17 +288,17 @@ def test_what_one_process_asks_and_another_hears_a_third_remembers(
     settings = {**settings_in(tmp_path, sockets), "state": KEYS}
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as one:
-        asked = one.ask("tools/call", params, session).result(PATIENCE)["result"]
+        asked = one.ask("tools/call", params, session).result(TIMEOUT)["result"]
     answered = {"q1": {"action": "accept", "content": {"value": choice}}}
     again = {**params, "inputResponses": answered, "requestState": asked["requestState"]}
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as other:
-        assert code_of(other.ask("tools/call", again, session).result(PATIENCE)["result"]) is None
+        assert code_of(other.ask("tools/call", again, session).result(TIMEOUT)["result"]) is None
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as third:
-        found = third.ask("tools/call", params, session).result(PATIENCE)["result"]
+        found = third.ask("tools/call", params, session).result(TIMEOUT)["result"]
         assert (found["resultType"], code_of(found)) == ("complete", None)
         for text, named in (("b", session), ("a", {NAMED: "other"})):
             params["arguments"] = {"text": text}
-            found = third.ask("tools/call", params, named).result(PATIENCE)["result"]
+            found = third.ask("tools/call", params, named).result(TIMEOUT)["result"]
             wanted = "complete" if choice == ALWAYS and text == "a" else "input_required"
             assert found["resultType"] == wanted
     how = [(line["decision"], line["how"]) for line in lines(tmp_path / "audit.jsonl")]
@@ -314,7 +315,7 @@ def test_without_settings_files_are_those_of_the_user_for_this_file(tmp_path: Pa
         question = next_question(server)
         answer = {"action": "accept", "content": {"value": ALWAYS}}
         server.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
-        assert code_of(waiting.result(PATIENCE)["result"]) is None
+        assert code_of(waiting.result(TIMEOUT)["result"]) is None
     assert len(list((Path(sockets).parent / "mcp-bridge").glob("*.sqlite3"))) == 1
     assert len(run("list", "--quiet", folder=tmp_path, **homes).stdout.splitlines()) == 1
 
@@ -379,13 +380,13 @@ def test_state_in_a_store_outlives_the_bridge(
     settings = {**settings_in(tmp_path, sockets, path=None, remember=True), "state": state}
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as one:
-        asked = one.ask("tools/call", params).result(PATIENCE)["result"]
+        asked = one.ask("tools/call", params).result(TIMEOUT)["result"]
     params["inputResponses"] = {"q1": {"action": "accept", "content": {"value": ALWAYS}}}
     params["requestState"] = asked["requestState"]
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as other:
-        assert code_of(other.ask("tools/call", params).result(PATIENCE)["result"]) is None
+        assert code_of(other.ask("tools/call", params).result(TIMEOUT)["result"]) is None
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as third:
-        again = third.ask("tools/call", params).result(PATIENCE)
+        again = third.ask("tools/call", params).result(TIMEOUT)
         assert again["error"]["data"] == {"reason": "invalid_request_state"}
     assert [grant["tool"] for grant in json.loads(run("list", "--json", folder=tmp_path).stdout)] == ["repeat"]
     assert run("revoke", "--all", folder=tmp_path).stdout == ""

@@ -32,7 +32,9 @@ from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 
 from tests.kits.questions.asking_kit import accept, code_of, said, talking  # isort: skip - approvals_kit says where
-from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, texts  # isort: skip - approvals_kit says where
+from tests.kits.constants import EVERY_ERA, STATELESS
+
+from tests.kits.hooks.hooks_kit import Someone, texts  # isort: skip - approvals_kit says where
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
 SHELL = """

@@ -28,9 +28,10 @@ from tests.kits.approvals.approvals_kit import (
     house_with,
     offered,
 )
+from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.fuzzing import examples
 
-from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, ask, code_of, visited  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import Someone, ask, code_of, visited  # isort: skip - approvals_kit says where
 
 A, B = {NAMED: "a"}, {NAMED: "b"}
 

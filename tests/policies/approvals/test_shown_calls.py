@@ -10,7 +10,8 @@ import pytest
 
 from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN, escape_invisible, show_arguments
 from mcp_bridge.testing import connect
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import Someone, code_of, texts
 from tests.kits.policies.policies_kit import build_bridge
 
 TOOL = """

@@ -11,8 +11,9 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge._protocol.dialects.table import PROFILES
 from mcp_bridge.testing import connect
+from tests.kits.constants import EVERY_ERA
 from tests.kits.dialects.dialect_kit import POINT
-from tests.kits.hooks.hooks_kit import EVERY_ERA, House, inject, texts
+from tests.kits.hooks.hooks_kit import House, inject, texts
 
 CODEX = PROFILES["codex"].dialect
 

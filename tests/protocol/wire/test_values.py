@@ -23,8 +23,9 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 from mcp_bridge._protocol.wire.values import MAX_DEPTH, Unreadable, to_plain, to_result, to_text
+from tests.kits.constants import STATELESS
 from tests.kits.fuzzing import examples
-from tests.kits.wire.speaking import STATELESS, answering, registry_of
+from tests.kits.wire.speaking import answering, registry_of
 
 Pair = namedtuple("Pair", "a b")
 

@@ -18,10 +18,10 @@ from mcp_bridge._protocol.wire.values import to_result
 from mcp_bridge.content import Content
 from mcp_bridge.errors import CallError
 from mcp_bridge.tool_use import Result, ResultStatus
+from tests.kits.constants import STATELESS
 from tests.kits.wire.speaking import (
     EVERY_VERSION,
     NEWEST_HANDSHAKE,
-    STATELESS,
     VERSIONS,
     answering,
     as_received,

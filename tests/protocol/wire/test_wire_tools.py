@@ -16,11 +16,11 @@ from mcp_bridge._contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge._protocol.wire.schemas import can_be_null, can_be_object, is_always_object
 from mcp_bridge._protocol.wire.tools import WireTool, to_mcp, to_wire
+from tests.kits.constants import STATELESS
 from tests.kits.wire.speaking import (
     EVERY_VERSION,
     NEWEST_HANDSHAKE,
     NOTHING,
-    STATELESS,
     VERSIONS,
     answering,
     as_received,

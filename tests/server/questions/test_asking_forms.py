@@ -15,7 +15,8 @@ from typing_extensions import TypedDict
 from mcp_bridge import Answer, CallContext, ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, accept, code_of, said, talking
+from tests.kits.constants import EVERY_ERA, STATELESS
+from tests.kits.questions.asking_kit import NAME, accept, code_of, said, talking
 from tests.kits.questions.asking_people import Person
 
 

@@ -12,7 +12,8 @@ from mcp_bridge import CallContext, Form, Image, Message, Text, ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.questions import Root, Roots, Sampled, Sampling
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, accept, code_of, names, said, sampled, talking
+from tests.kits.constants import EVERY_ERA, STATELESS
+from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, sampled, talking
 from tests.kits.questions.asking_people import Model, Person, folders
 
 TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}

@@ -15,8 +15,9 @@ from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import Roots, Sampling
 from mcp_bridge.testing import connect
+from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, code_of, governed, said, talking
+from tests.kits.questions.asking_kit import NAME, code_of, governed, said, talking
 from tests.kits.questions.asking_people import Model, Person, folders
 
 

@@ -12,7 +12,8 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge.errors import MissingCapability
 from mcp_bridge.questions import Link, Roots, Sampling
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import EVERYTHING, HANDSHAKE, STATELESS, accept, code_of, said, talking
+from tests.kits.constants import HANDSHAKE, STATELESS
+from tests.kits.questions.asking_kit import EVERYTHING, accept, code_of, said, talking
 from tests.kits.questions.asking_people import Person
 
 FORM, URL, SAMPLE = {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}, {"sampling": {}}

@@ -18,7 +18,8 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge._settings import load
 from mcp_bridge.questions import NeedsInput
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import EVERY_ERA, said
+from tests.kits.constants import EVERY_ERA
+from tests.kits.questions.asking_kit import said
 from tests.kits.questions.asking_people import Person
 
 YES = types.ElicitResult(action="accept", content={"confirm": True})

@@ -12,17 +12,8 @@ from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge.questions import NeedsInput, Roots, Sampling
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import (
-    EVERY_ERA,
-    HANDSHAKE,
-    NAME,
-    STATELESS,
-    accept,
-    code_of,
-    names,
-    said,
-    talking,
-)
+from tests.kits.constants import EVERY_ERA, HANDSHAKE, STATELESS
+from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, talking
 from tests.kits.questions.asking_people import Model, Person, folders
 from tests.kits.questions.asking_tools import WHO, collecting
 

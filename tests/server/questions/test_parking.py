@@ -10,21 +10,9 @@ import pytest
 from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._contracts.errors import QuestionExpired
 from mcp_bridge._engine.authoring import tool
+from tests.kits.constants import HANDSHAKE, TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import (
-    HANDSHAKE,
-    NAME,
-    PATIENCE,
-    REFUSED,
-    accept,
-    bridge_of,
-    code_of,
-    idle,
-    names,
-    said,
-    soon,
-    talking,
-)
+from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, code_of, idle, names, said, soon, talking
 
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
@@ -68,7 +56,7 @@ async def _ask(ctx: CallContext) -> str:
 
 async def until(fact: Any) -> None:
     """Wait for what becomes true by itself, but not for ever."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while not fact():  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.01)
 

@@ -12,8 +12,9 @@ from mcp_bridge import CallContext, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.middleware import Stage
 from mcp_bridge.testing import connect
+from tests.kits.constants import EVERY_ERA
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import EVERY_ERA, accept, bridge_of, code_of, governed, names, said, soon, talking
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, soon, talking
 from tests.kits.questions.asking_people import Person
 
 NEVER = float("inf")

@@ -13,20 +13,9 @@ from mcp_bridge._contracts.errors import QuestionExpired
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import NeedsInput
+from tests.kits.constants import HANDSHAKE, STATELESS
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import (
-    HANDSHAKE,
-    NAME,
-    REFUSED,
-    STATELESS,
-    accept,
-    bridge_of,
-    governed,
-    idle,
-    said,
-    soon,
-    talking,
-)
+from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, governed, idle, said, soon, talking
 
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}

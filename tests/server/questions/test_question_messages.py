@@ -8,14 +8,15 @@ import anyio
 
 from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge._engine.authoring import tool
-from tests.kits.questions.asking_kit import HANDSHAKE, PREFIX, STATELESS, Talk, accept, said, soon, talking
+from tests.kits.constants import HANDSHAKE, META_PREFIX, STATELESS
+from tests.kits.questions.asking_kit import Talk, accept, said, soon, talking
 
 YES = {"key": accept()}
 
 
 def wants(token: Any = None, level: str | None = None) -> dict[str, Any]:
     """The `_meta` of a round that wants to hear of these."""
-    made = {"progressToken": token, f"{PREFIX}logLevel": level}
+    made = {"progressToken": token, f"{META_PREFIX}logLevel": level}
     return {key: value for key, value in made.items() if value is not None}
 
 

@@ -19,26 +19,12 @@ from mcp_bridge._server.calls import rounds
 from mcp_bridge._server.questions.request_state import StateUse, UsedStates
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.questions import NeedsInput
+from tests.kits.constants import make_envelope
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import (
-    CLIENT,
-    EVERYTHING,
-    NAME,
-    PREFIX,
-    REFUSED,
-    STATELESS,
-    accept,
-    code_of,
-    idle,
-    said,
-)
+from tests.kits.questions.asking_kit import EVERYTHING, NAME, REFUSED, accept, code_of, idle, said
 
 pytestmark = BOTH_LOOPS
-ENVELOPE = {
-    f"{PREFIX}protocolVersion": STATELESS,
-    f"{PREFIX}clientInfo": CLIENT,
-    f"{PREFIX}clientCapabilities": EVERYTHING,
-}
+ENVELOPE = make_envelope(EVERYTHING)
 ANSWER = {"name": accept(name="Ada")}
 ANN, BOB = "principal/ann", "principal/bob"
 

@@ -12,7 +12,7 @@ from pydantic import AnyHttpUrl, ValidationError
 
 from mcp_bridge._contracts.question import Link, Sampling
 from mcp_bridge._server.questions.requests import to_request
-from tests.kits.questions.asking_kit import STATELESS
+from tests.kits.constants import STATELESS
 
 TOOL = {"name": "add", "inputSchema": {"type": "object"}}
 TEXT = {"type": "text", "text": "Hi"}

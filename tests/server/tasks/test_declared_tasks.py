@@ -17,11 +17,12 @@ from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
 from mcp_bridge._contracts.source import Offer, Source
 from mcp_bridge._contracts.state import State
 from mcp_bridge.tasks import TaskOptions, ToolTasks
+from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.isolation_kit import bridge_of as bridge_of_file
-from tests.kits.questions.asking_kit import PATIENCE, Talk, bridge_of, said, talking
+from tests.kits.questions.asking_kit import Talk, bridge_of, said, talking
 from tests.kits.questions.task_kit import ABLE, create, fetch
 
-LATE = TaskOptions(after=PATIENCE, poll=0.01)
+LATE = TaskOptions(after=TIMEOUT, poll=0.01)
 REQUIRED = ToolTasks(mode="required")
 
 
@@ -106,7 +107,7 @@ async def test_each_option_in_the_settings_takes_precedence() -> None:
     def quick() -> str:
         return "done"
 
-    options = LATE._replace(tools={"slow": ToolTasks(after=PATIENCE), "quick": ToolTasks(mode="forbidden")})
+    options = LATE._replace(tools={"slow": ToolTasks(after=TIMEOUT), "quick": ToolTasks(mode="forbidden")})
     async with talking(bridge_of(registry, tasks=options), capabilities=ABLE) as talk:
         assert await call(talk, "slow") == "complete"  # its own timeout ends it before it becomes a task
         assert await call(talk, "quick") == "complete"

@@ -9,7 +9,8 @@ import pytest
 
 from mcp_bridge import ToolRegistry, tool
 from mcp_bridge._storage.engines.redis_records import TaskRecords
-from tests.kits.questions.asking_kit import PATIENCE, bridge_of, talking
+from tests.kits.constants import TIMEOUT
+from tests.kits.questions.asking_kit import bridge_of, talking
 from tests.kits.questions.task_kit import ABLE, AT_ONCE, create, fetch
 from tests.kits.redis_server import RedisServer, redis_process  # noqa: F401
 
@@ -51,7 +52,7 @@ async def test_a_task_that_redis_cannot_create_in_time_is_an_error_and_never_run
     monkeypatch.setattr(TaskRecords, "abandon_record", abandon_and_report)
     async with talking(bridge_of(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=ABLE) as talk:
         await fetch(talk, await create(talk, "work", label="first"))
-        with monkeypatch.context() as freezing, anyio.fail_after(PATIENCE):
+        with monkeypatch.context() as freezing, anyio.fail_after(TIMEOUT):
             freezing.setattr(TaskRecords, "create_record", freeze_and_create)
             try:
                 response = await talk.get("tools/call", {"name": "work", "arguments": {"label": "frozen"}})

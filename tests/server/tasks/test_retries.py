@@ -8,7 +8,8 @@ import anyio
 
 from mcp_bridge import CallContext, ToolError, ToolRegistry
 from mcp_bridge.tasks import TaskOptions, ToolTasks
-from tests.kits.questions.asking_kit import NAME, PATIENCE, accept, code_of, said, talking
+from tests.kits.constants import TIMEOUT
+from tests.kits.questions.asking_kit import NAME, accept, code_of, said, talking
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
     ABLE,
     EVERY_ENGINE,
@@ -125,7 +126,7 @@ async def test_the_time_limit_is_that_of_each_attempt() -> None:
 async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancelled() -> None:
     registry, attempts = ToolRegistry(), list[int]()
 
-    @registry.tool(tasks=ToolTasks(retries=1, backoff=PATIENCE))
+    @registry.tool(tasks=ToolTasks(retries=1, backoff=TIMEOUT))
     async def work(ctx: CallContext) -> None:
         attempts.append(ctx.attempt)
         raise ToolError("the service is away", code="tool_unavailable")
@@ -133,7 +134,7 @@ async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancell
     async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
         task = await create(talk, "work")
         expected = "Attempt 1 of 2 failed, the next one starts in 60 s: the service is away"
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while (await fetch(talk, task, "working")).get("statusMessage") != expected:
                 pass
         await talk.get("tasks/cancel", {"taskId": task})
@@ -144,7 +145,7 @@ async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancell
 async def test_an_ordinary_call_of_a_client_with_tasks_is_attempted_again_too() -> None:
     registry = ToolRegistry()
 
-    @registry.tool(tasks=TWICE._replace(after=PATIENCE))
+    @registry.tool(tasks=TWICE._replace(after=TIMEOUT))
     async def work(ctx: CallContext) -> int:
         await ctx.report_progress(ctx.attempt, message=f"attempt {ctx.attempt}")
         if ctx.attempt == 1:
@@ -189,7 +190,7 @@ async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot()
     async with talking(with_tasks(registry, AT_ONCE._replace(ttl=2.0, concurrency=1)), capabilities=ABLE) as talk:
         task = await create(talk, "ask")
         await fetch(talk, task, "input_required")
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while "result" in await talk.get("tasks/get", {"taskId": task}):
                 pass
             while "result" not in (answer := (await create_and_look(talk, "work"))):

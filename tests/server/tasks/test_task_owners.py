@@ -19,12 +19,13 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge._protocol.peer.connection import IncomingRequest
 from mcp_bridge._server.tasks.run import NoStream
 from mcp_bridge.tasks import TaskOptions, ToolTasks
-from tests.kits.http.http_hosting import ENVELOPE, hosted, stateless_request
+from tests.kits.constants import make_envelope
+from tests.kits.http.http_hosting import hosted, stateless_request
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import bridge_of, code_of
 
 AT_ONCE = TaskOptions(most=4, tools={"*": ToolTasks(after=0)})
-META = {**ENVELOPE, "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
+META = make_envelope({"extensions": {TASKS: {}}})
 IDS = itertools.count()
 
 

@@ -12,18 +12,8 @@ from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.questions import NeedsInput
 from mcp_bridge.tasks import TaskOptions, ToolTasks
-from tests.kits.questions.asking_kit import (
-    EVERYTHING,
-    HANDSHAKE,
-    NAME,
-    PATIENCE,
-    Json,
-    accept,
-    code_of,
-    governed,
-    said,
-    talking,
-)
+from tests.kits.constants import HANDSHAKE, TIMEOUT
+from tests.kits.questions.asking_kit import EVERYTHING, NAME, Json, accept, code_of, governed, said, talking
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
     ABLE,
     AT_ONCE,
@@ -53,7 +43,7 @@ async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:
         assert created["status"] == "working"
         assert created["ttlMs"] == 86_400_000
         assert created["pollIntervalMs"] == 10
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while (await fetch(talk, created["taskId"], "working")).get("statusMessage") != "counting":
                 pass
         release.set()
@@ -69,7 +59,7 @@ async def test_a_short_call_has_an_ordinary_result_and_leaves_no_task() -> None:
     async def work() -> str:
         return "done"
 
-    async with talking(with_tasks(registry, TaskOptions(after=PATIENCE, most=1)), capabilities=ABLE) as talk:
+    async with talking(with_tasks(registry, TaskOptions(after=TIMEOUT, most=1)), capabilities=ABLE) as talk:
         for _ in range(3):
             result = (await talk.get("tools/call", {"name": "work"}))["result"]
             assert result["resultType"] == "complete"
@@ -84,7 +74,7 @@ async def test_a_call_that_is_an_ordinary_one_so_far_reports_progress_and_asks_a
         await ctx.report_progress(1, message="before the question")
         return f"Hello, {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
 
-    async with talking(with_tasks(registry, TaskOptions(after=PATIENCE)), capabilities=ABLE) as talk:
+    async with talking(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as talk:
         call = talk.calling("work")
         questions = await call.asks(meta={"progressToken": "p"})
         progress = await talk.until(lambda message: message.get("method") == "notifications/progress")
@@ -189,12 +179,12 @@ async def test_cancelling_a_task_cancels_its_call() -> None:
 
     async with talking(with_tasks(registry), capabilities=ABLE) as talk:
         task = await create(talk, "work")
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await begun.wait()
         for _ in range(2):  # also of one that has ended
             answer = (await talk.get("tasks/cancel", {"taskId": task}))["result"]
             assert answer["resultType"] == "complete"
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await ended.wait()
         assert (await fetch(talk, task))["status"] == "cancelled"
 
@@ -210,9 +200,9 @@ async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() 
         finally:
             ended.set()
 
-    async with talking(with_tasks(registry, TaskOptions(after=PATIENCE)), capabilities=ABLE) as talk:
+    async with talking(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as talk:
         number = await talk.ask("tools/call", {"name": "work"})
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await begun.wait()
             await talk.cancel(number)
             await ended.wait()
@@ -228,7 +218,7 @@ async def test_the_handle_of_nobody_and_of_an_expired_task_is_the_same_error() -
     async with talking(with_tasks(registry, AT_ONCE._replace(ttl=1.0)), capabilities=ABLE) as talk:
         task = await create(talk, "work")
         assert len(task) >= 43
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while "result" in await talk.get("tasks/get", {"taskId": task}):
                 pass
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
@@ -320,7 +310,7 @@ async def test_a_task_that_is_cancelled_while_it_starts_does_not_run_on() -> Non
             task = await create(talk, "work", number=number)
             await anyio.sleep(number * 0.0002)
             await talk.get("tasks/cancel", {"taskId": task})
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while running:  # noqa: ASYNC110 - the tasks end by themselves
                 await anyio.sleep(0.01)
 
@@ -336,7 +326,7 @@ async def test_tasks_have_a_time_limit_of_their_own() -> None:
     options = TaskOptions(tools={"*": ToolTasks(after=0, timeout=1.5)})
     async with talking(with_tasks(registry, options), capabilities=ABLE) as talk:
         assert said((await fetch(talk, await create(talk, "work", seconds=0.1)))["result"]) == "done"
-        assert code_of((await fetch(talk, await create(talk, "work", seconds=PATIENCE)))["result"]) == "timeout"
+        assert code_of((await fetch(talk, await create(talk, "work", seconds=TIMEOUT)))["result"]) == "timeout"
 
 
 async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_after_each_change() -> None:

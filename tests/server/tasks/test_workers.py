@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import RedisServer, redis_process, redis_server  # noqa: F401
 from tests.kits.scale.cluster import Cluster
 from tests.kits.survival.isolation_live import eventually
-from tests.kits.survival.survival_kit import PATIENCE, bridge_of
+from tests.kits.survival.survival_kit import bridge_of
 
 TOOLS = """
 import asyncio, os, signal
@@ -209,7 +210,7 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
         other = cluster.start_worker()
         eventually(lambda: len(runs_of(tmp_path, "2")) == 2)  # the lease of what ran at the kill has ended
         (tmp_path / "release").touch()
-        assert worker.process.wait(PATIENCE) == 0
+        assert worker.process.wait(TIMEOUT) == 0
         assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})
         (tmp_path / "release2").touch()
         assert server.fetch(waiting)["result"]["content"][0]["text"] == str(bridge_of(other.process.pid))
@@ -250,7 +251,7 @@ def test_a_worker_needs_tasks_in_redis(tasks: object, tmp_path: Path) -> None:
     settings = {"sources": [{"type": "python", "path": "tools.py"}], **({"tasks": tasks} if tasks is not None else {})}
     (tmp_path / "mcp-bridge.json").write_text(json.dumps(settings))
     done = subprocess.run(
-        [sys.executable, "-m", "mcp_bridge", "worker"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-m", "mcp_bridge", "worker"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT
     )
     assert done.returncode == 2
     assert done.stderr.startswith("mcp-bridge: mcp-bridge.json: tasks.url: the tasks are not in Redis. Write the URL")

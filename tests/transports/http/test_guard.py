@@ -11,10 +11,9 @@ import httpx2
 import pytest
 
 from mcp_bridge._transports.http.access import Access, is_loopback
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
-    ACCEPT,
     EVERY_ROAD,
-    PATIENCE,
     Road,
     entry,
     hosted,
@@ -46,7 +45,7 @@ def secured() -> Iterator[str]:
 
 def status(base: str, method: str, path: str, **headers: Any) -> httpx2.Response:
     """The answer's head, and its body where it ends."""
-    with httpx2.Client(timeout=PATIENCE) as http, http.stream(method, base + path, headers=headers) as answer:
+    with httpx2.Client(timeout=TIMEOUT) as http, http.stream(method, base + path, headers=headers) as answer:
         if not answer.headers.get("content-type", "").startswith("text/event-stream"):
             answer.read()
         return answer
@@ -60,7 +59,7 @@ def let_in(answer: httpx2.Response) -> bool:
 def asked_without_a_host(base: str, method: str, path: str) -> bytes:
     """The status line of the response to a request that names no host, which only HTTP/1.0 allows."""
     name, _, port = base.removeprefix("http://").rpartition(":")
-    with socket.create_connection((name, int(port)), timeout=PATIENCE) as raw:
+    with socket.create_connection((name, int(port)), timeout=TIMEOUT) as raw:
         raw.sendall(f"{method} {path} HTTP/1.0\r\nContent-Length: 0\r\n\r\n".encode())
         return raw.recv(4096).partition(b"\r\n")[0]
 
@@ -241,7 +240,7 @@ def test_a_preflight_of_another_origin_is_refused(base: str) -> None:
 
 
 def test_a_configured_origin_may_read_the_mcp_headers(base: str) -> None:
-    headers = {**ACCEPT, "Origin": "https://app.example"}
+    headers = {**HTTP_HEADERS, "Origin": "https://app.example"}
     answer = httpx2.post(f"{base}/mcp", json=initialize(), headers=headers)
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "https://app.example"

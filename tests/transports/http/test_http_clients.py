@@ -12,20 +12,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import CallContext, Image, ToolEntry, ToolError
-from tests.kits.http.http_hosting import (
-    ACCEPT,
-    EVERY_ROAD,
-    PATIENCE,
-    ROADS,
-    STATELESS,
-    Gate,
-    Road,
-    entry,
-    hosted,
-    initialize,
-    registry_of,
-    soon,
-)
+from tests.kits.constants import HTTP_HEADERS, STATELESS, TIMEOUT
+from tests.kits.http.http_hosting import EVERY_ROAD, ROADS, Gate, Road, entry, hosted, initialize, registry_of, soon
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
 
@@ -95,7 +83,7 @@ async def test_a_call_that_the_client_gives_up_stops_its_handler(road: Road) -> 
             tasks.cancel_scope.cancel()
         await soon(gate.cancelled)
         assert (await client.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 @EVERY_ROAD
@@ -116,16 +104,16 @@ async def test_a_client_that_leaves_in_the_middle_of_a_call_leaves_nothing_unans
             gate.release.set()
         else:
             await soon(gate.cancelled)
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
         async with road.to(base) as another:
             assert (await another.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
 
 
 async def test_a_handshake_session_that_is_deleted_stops_its_calls() -> None:
     gate = Gate()
-    async with hosted(registry_of(entry("wait", gate))) as (base, app), httpx2.AsyncClient(timeout=PATIENCE) as http:
-        opened = await http.post(f"{base}/mcp", json=initialize(), headers=ACCEPT)
-        session = {**ACCEPT, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+    async with hosted(registry_of(entry("wait", gate))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
+        opened = await http.post(f"{base}/mcp", json=initialize(), headers=HTTP_HEADERS)
+        session = {**HTTP_HEADERS, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
         await http.post(f"{base}/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
         async with anyio.create_task_group() as tasks:
@@ -133,7 +121,7 @@ async def test_a_handshake_session_that_is_deleted_stops_its_calls() -> None:
             await soon(gate.begun)
             assert (await http.delete(f"{base}/mcp", headers=session)).status_code == 200
             await soon(gate.cancelled)
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
         assert (await http.post(f"{base}/mcp", json=call, headers=session)).status_code == 404
 
 
@@ -147,7 +135,7 @@ async def test_calls_of_one_client_run_at_once_and_come_back_in_any_order(road: 
         async def call(name: str) -> None:
             answers.append((await client.call_tool(name, {})).content[0].text)  # type: ignore[union-attr]
 
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call, "slow")
                 await gate.begun.wait()
@@ -185,7 +173,7 @@ async def test_a_handshake_client_is_told_that_lists_change_and_then_when_they_d
 
 async def _heard_over_get(registry: Any, ear: Ear) -> None:
     """The SDK's client opens its GET stream in the background and says nothing when it stands: change until heard."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         number = 0
         while not ear.heard.is_set():
             number += 1
@@ -199,7 +187,7 @@ async def test_a_listening_stateless_client_is_told_and_its_cached_list_is_dropp
     registry = registry_of(entry("old"))
     async with hosted(registry) as (base, app), road.to(base) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["old"]
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with client.listen(tools_list_changed=True) as changes:
                 registry.register(entry("new"))
                 async for _ in changes:
@@ -212,7 +200,7 @@ async def test_a_listening_stateless_client_is_told_and_its_cached_list_is_dropp
 @pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)
 async def test_listeners_get_their_final_result_when_the_endpoint_ends_them(road: Road) -> None:
     async with hosted(registry_of(entry("old"))) as (base, app), road.to(base) as client:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with client.listen(tools_list_changed=True) as changes:
                 app.endpoint.close_subscriptions()
                 assert [change async for change in changes] == []  # an abrupt end would raise SubscriptionLost

@@ -9,7 +9,8 @@ import pytest
 
 from mcp_bridge import CallContext
 from mcp_bridge._server.tools import methods as tools_module
-from tests.kits.http.http_hosting import PATIENCE, ROADS, Road, entry, hosted, registry_of
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import ROADS, Road, entry, hosted, registry_of
 
 CROWD = 20
 
@@ -42,11 +43,11 @@ async def test_twenty_clients_at_once_each_hear_their_own_progress_and_answer(ro
             answers[who] = result.content[0].text  # type: ignore[union-attr]
 
     async with hosted(registry_of(entry("echo", echo))) as (base, app):
-        with anyio.fail_after(3 * PATIENCE):
+        with anyio.fail_after(3 * TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 for number in range(CROWD):
                     tasks.start_soon(visit, base, f"client {number}")
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
     assert answers == {who: who for who in heard}
     assert heard == {who: [who] * 3 for who in answers}
     assert len(answers) == CROWD

@@ -12,8 +12,9 @@ import httpx2
 import pytest
 from mcp_types import CONNECTION_CLOSED
 
-from tests.kits.http.http_hosting import ACCEPT, ROADS, Road, initialize, stateless_request
-from tests.kits.http.http_process import PATIENCE, Running, running
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.http.http_hosting import ROADS, Road, initialize, stateless_request
+from tests.kits.http.http_process import Running, running
 
 
 def clean(server: Running) -> bool:
@@ -31,7 +32,7 @@ async def test_calls_in_flight_on_every_road_are_answered_before_the_end(tmp_pat
             answers.append(result.content[0].text)  # type: ignore[union-attr]
 
     async with running(tmp_path) as server:
-        with anyio.fail_after(2 * PATIENCE):
+        with anyio.fail_after(2 * TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 for road in ROADS:
                     tasks.start_soon(call, server, road)
@@ -39,7 +40,7 @@ async def test_calls_in_flight_on_every_road_are_answered_before_the_end(tmp_pat
                 server.signal(signal.SIGTERM)
                 await server.says("running calls have 3600 seconds to finish")
                 await server.drains()
-                async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+                async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
                     late = await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))
                 assert late.status_code == 503
                 assert "shutting down" in late.json()["error"]["message"]
@@ -51,7 +52,7 @@ async def test_calls_in_flight_on_every_road_are_answered_before_the_end(tmp_pat
 
 
 async def test_open_streams_do_not_hold_the_end(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, httpx2.AsyncClient(timeout=PATIENCE) as http:
+    async with running(tmp_path) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         listening = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         opened = await _session(http, server.base)
         async with (
@@ -68,14 +69,14 @@ async def test_open_streams_do_not_hold_the_end(tmp_path: Path) -> None:
 
 
 async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
-    answer = await http.post(f"{base}/mcp", json=initialize(), headers=ACCEPT)
-    return {**ACCEPT, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
+    answer = await http.post(f"{base}/mcp", json=initialize(), headers=HTTP_HEADERS)
+    return {**HTTP_HEADERS, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
 
 
 async def cut(server: Running, tool: str) -> None:
     """Call a tool that never ends; if anything comes back, it says so."""
     request = stateless_request("tools/call", {"name": tool, "arguments": {}})
-    async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
         with contextlib.suppress(httpx2.TransportError):
             answer = await http.post(f"{server.base}/mcp", **request)
             assert answer.json()["error"]["code"] == CONNECTION_CLOSED
@@ -101,7 +102,7 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
 
 async def test_with_a_delay_a_server_that_ends_serves_on_and_a_second_signal_ends_it(tmp_path: Path) -> None:
     delay = "http: {shutdown_delay: 1h}\n"
-    async with running(tmp_path, settings=delay) as server, httpx2.AsyncClient(timeout=PATIENCE) as http:
+    async with running(tmp_path, settings=delay) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         call = stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
         before = await http.post(f"{server.base}/mcp", **call)
         assert "connection" not in before.headers
@@ -155,7 +156,7 @@ async def test_a_connected_sse_client_may_finish_what_it_began_while_the_server_
         async def call(tool: str) -> None:
             answers.append((await client.call_tool(tool, {})).content[0].text)  # type: ignore[union-attr]
 
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call, "wait")
                 await server.says("begun")
@@ -189,7 +190,7 @@ async def test_a_client_that_left_does_not_hold_the_end(tmp_path: Path) -> None:
 async def test_served_by_the_library_a_process_ends_as_well(tmp_path: Path) -> None:
     program = "from mcp_bridge import serve, ToolRegistry; serve(ToolRegistry(), http='127.0.0.1:0', token='abc')"
     async with running(tmp_path, [sys.executable, "-c", program]) as server:
-        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+        async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
             assert (await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))).status_code == 401
             listed = await http.post(
                 f"{server.base}/mcp", **stateless_request("tools/list", Authorization="Bearer abc")

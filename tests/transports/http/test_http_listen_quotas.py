@@ -8,7 +8,8 @@ import resource
 import httpx2
 import pytest
 
-from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of, stateless_request
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import entry, hosted, registry_of, stateless_request
 
 pytestmark = pytest.mark.anyio
 LIMIT = 64
@@ -22,7 +23,7 @@ async def test_one_client_holds_a_sixteenth_of_the_descriptors_and_calls_are_ser
     request = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     async with hosted(registry_of(entry("work"))) as (base, _), contextlib.AsyncExitStack() as opened:
         url, kinds = f"{base}/mcp", []
-        http = await opened.enter_async_context(httpx2.AsyncClient(timeout=PATIENCE))
+        http = await opened.enter_async_context(httpx2.AsyncClient(timeout=TIMEOUT))
         for _ in range(SHARE + 3):
             stream = await opened.enter_async_context(http.stream("POST", url, **request))
             kinds.append(stream.headers["content-type"])

@@ -16,9 +16,8 @@ from starlette.routing import Mount
 from mcp_bridge import asgi_app
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports.http.app import BridgeApp
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
-    ACCEPT,
-    PATIENCE,
     ROADS,
     Road,
     entry,
@@ -68,7 +67,7 @@ async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, pre
 
 async def test_mounted_without_its_lifespan_it_answers_503_and_says_what_to_do() -> None:
     outer = Starlette(routes=[Mount("/tools", app=asgi_app(registry_of()))])
-    async with uvicorn_with(outer) as base, httpx2.AsyncClient(timeout=PATIENCE) as http:
+    async with uvicorn_with(outer) as base, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         for method, path in (("POST", "mcp"), ("GET", "mcp"), ("GET", "sse"), ("POST", "messages?session_id=0")):
             answer = await http.request(method, f"{base}/tools/{path}")
             assert answer.status_code == 503
@@ -79,7 +78,7 @@ async def test_mounted_without_its_lifespan_it_answers_503_and_says_what_to_do()
 
 async def test_a_mounted_bridge_keeps_its_guard() -> None:
     app = asgi_app(registry_of(entry("there")), token="abc", host="Tools.example")
-    async with uvicorn_with(in_fastapi(app)) as base, httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http:
+    async with uvicorn_with(in_fastapi(app)) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         assert (await http.get("/tools/sse")).status_code == 401
         assert (await http.get("/tools/health")).status_code == 200
         request = stateless_request("tools/list", Authorization="Bearer abc", Host="tools.example")
@@ -99,7 +98,7 @@ async def test_after_its_end_a_bridge_does_not_pretend_to_be_up() -> None:
 
 
 async def test_a_bridge_that_is_ending_takes_no_new_requests() -> None:
-    async with hosted(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=PATIENCE) as http:
+    async with hosted(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
         app.begin_shutdown()
         refused = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
         assert (refused.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
@@ -161,7 +160,7 @@ class Authenticating:
 
 async def test_a_session_is_unknown_to_everybody_but_the_user_who_opened_it() -> None:
     app = Authenticating(asgi_app(registry_of(entry("there"))))
-    async with uvicorn_with(app) as base, httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http:
+    async with uvicorn_with(app) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         http.headers["X-Name"] = "ann"
         talk = await opened(http)
         for name, status in (("eve", 404), ("", 404), ("ann", 200)):
@@ -175,11 +174,11 @@ async def test_the_messages_of_an_sse_stream_are_taken_from_its_user_alone() -> 
     app = Authenticating(asgi_app(registry_of()))
     async with (
         uvicorn_with(app) as base,
-        httpx2.AsyncClient(base_url=base, timeout=PATIENCE, headers={"X-Name": "ann"}) as http,
+        httpx2.AsyncClient(base_url=base, timeout=TIMEOUT, headers={"X-Name": "ann"}) as http,
         http.stream("GET", "/sse") as stream,
     ):
         lines = stream.aiter_lines()
         path = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
         for name, status in (("eve", 404), ("ann", 202)):
-            headers = {**ACCEPT, "X-Name": name}
+            headers = {**HTTP_HEADERS, "X-Name": name}
             assert (await http.post(path, json=initialize(), headers=headers)).status_code == status

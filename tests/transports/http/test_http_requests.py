@@ -9,17 +9,8 @@ import httpx2
 import pytest
 
 from mcp_bridge._transports.http import event_stream
-from tests.kits.http.http_hosting import (
-    ACCEPT,
-    PATIENCE,
-    Gate,
-    entry,
-    hosted,
-    hosted_aside,
-    initialize,
-    registry_of,
-    stateless_request,
-)
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.http.http_hosting import Gate, entry, hosted, hosted_aside, initialize, registry_of, stateless_request
 from tests.kits.http.http_talking import opened
 
 LIMIT = 2000
@@ -35,7 +26,7 @@ def base() -> Iterator[str]:
 @pytest.fixture
 def http(base: str) -> Iterator[httpx2.Client]:
     """A plain client of it."""
-    with httpx2.Client(base_url=base, timeout=PATIENCE) as client:
+    with httpx2.Client(base_url=base, timeout=TIMEOUT) as client:
         yield client
 
 
@@ -49,7 +40,7 @@ def pieces(size: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("body", [b" " * (LIMIT + 1), pieces(LIMIT + 100)], ids=["declared", "streamed"])
 def test_a_body_over_the_limit_is_refused_with_413(http: httpx2.Client, path: str, body: Any) -> None:
     body = pieces(LIMIT + 100) if not isinstance(body, bytes) else body
-    assert http.post(path, content=body, headers=ACCEPT).status_code == 413
+    assert http.post(path, content=body, headers=HTTP_HEADERS).status_code == 413
 
 
 @pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
@@ -70,7 +61,7 @@ def test_the_limit_is_the_largest_body_that_is_taken(http: httpx2.Client, size: 
     ids=range(6),
 )
 def test_malformed_json_is_a_parse_error(http: httpx2.Client, era: str, body: bytes) -> None:
-    headers = stateless_request("tools/list")["headers"] if era == "stateless" else ACCEPT
+    headers = stateless_request("tools/list")["headers"] if era == "stateless" else HTTP_HEADERS
     answer = http.post("/mcp", content=body, headers=headers)
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == -32700
@@ -94,7 +85,7 @@ def test_json_that_is_no_request_is_refused(http: httpx2.Client, body: str) -> N
     ],
 )
 def test_what_a_form_of_a_web_page_could_send_is_refused(http: httpx2.Client, path: str, content_type: str) -> None:
-    answer = http.post(path, json=initialize(), headers={**ACCEPT, "Content-Type": content_type})
+    answer = http.post(path, json=initialize(), headers={**HTTP_HEADERS, "Content-Type": content_type})
     assert 400 <= answer.status_code < 500
 
 
@@ -153,7 +144,7 @@ def test_headers_that_do_not_match_the_body_are_refused(http: httpx2.Client, lie
     ],
 )
 def test_methods_that_mean_nothing_are_refused(http: httpx2.Client, method: str, path: str) -> None:
-    answer = http.request(method, path, headers=ACCEPT)
+    answer = http.request(method, path, headers=HTTP_HEADERS)
     assert 400 <= answer.status_code < 500
 
 
@@ -172,7 +163,7 @@ def test_the_stateless_era_is_post_only(http: httpx2.Client, method: str) -> Non
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
 def test_an_unsupported_version_is_named_whatever_the_method(http: httpx2.Client, method: str) -> None:
-    headers = {**ACCEPT, "MCP-Protocol-Version": "2025-11-26"}
+    headers = {**HTTP_HEADERS, "MCP-Protocol-Version": "2025-11-26"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
     answer = http.request(method, "/mcp", json=body, headers=headers)
     assert answer.status_code == 400
@@ -203,9 +194,9 @@ def test_health_tells_that_it_is_up_and_nothing_more(http: httpx2.Client, method
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
 def test_requests_that_open_no_session_leave_none_behind(http: httpx2.Client, method: str) -> None:
-    refused = http.request(method, "/mcp", headers=ACCEPT)
+    refused = http.request(method, "/mcp", headers=HTTP_HEADERS)
     assert refused.status_code >= 400
-    session = {**ACCEPT, "Mcp-Session-Id": refused.headers.get("mcp-session-id", "none")}
+    session = {**HTTP_HEADERS, "Mcp-Session-Id": refused.headers.get("mcp-session-id", "none")}
     assert http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=session).status_code == 404
 
 
@@ -222,7 +213,7 @@ async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_aliv
     request = stateless_request("tools/call", {"name": "wait", "arguments": {}})
     async with (
         hosted(registry_of(entry("wait", gate))) as (base, _),
-        httpx2.AsyncClient(timeout=PATIENCE) as http,
+        httpx2.AsyncClient(timeout=TIMEOUT) as http,
         http.stream("POST", f"{base}/mcp", **request) as answer,
     ):
         assert answer.headers["content-type"] == "text/event-stream"
@@ -234,7 +225,7 @@ async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_aliv
 
 async def test_a_silent_standalone_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "PING_INTERVAL", 0.05)
-    async with hosted(registry_of()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http:
+    async with hosted(registry_of()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         talk = await opened(http)
         async with talk.listen() as answer:
             lines = answer.aiter_lines()

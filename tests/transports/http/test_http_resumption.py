@@ -21,7 +21,8 @@ from mcp_bridge._transports.http.event_stream import EventStream
 from mcp_bridge._transports.http.request import HttpRequest
 from mcp_bridge._transports.http.session import SessionStream
 from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
-from tests.kits.http.http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import Road, entry, hosted, registry_of, soon
 from tests.kits.http.http_talking import (
     PRIMED,
     UNPRIMED,
@@ -88,7 +89,7 @@ async def test_a_stream_that_broke_in_mid_call_has_the_rest_once(version: str, a
             assert (await anext(said)).says == 2
             there.work.steps(3) if not answered else None
             there.work.end()
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 rest = [event.says async for event in said]
         assert rest == (["done"] if answered else [3, "done"])
         assert await talk.ping() == 200
@@ -124,7 +125,7 @@ async def test_the_old_connection_ends_when_its_stream_is_resumed_elsewhere() ->
             said = events(old)
             primed = await anext(said)
             async with talk.listen(primed.id) as new:
-                with anyio.fail_after(PATIENCE):
+                with anyio.fail_after(TIMEOUT):
                     assert [event async for event in said] == []
                 there.work.steps(1)
                 there.work.end()
@@ -140,7 +141,7 @@ async def test_whoever_resumes_last_has_the_stream() -> None:
             said = events(earlier)
             assert (await anext(said)).says == 2
             async with talk.listen(first.id) as later:
-                with anyio.fail_after(PATIENCE):
+                with anyio.fail_after(TIMEOUT):
                     assert [event async for event in said] == []
                 there.work.end()
                 assert await heard(later) == [2, "done"]
@@ -284,7 +285,7 @@ async def test_the_server_may_close_a_stream_again_and_again() -> None:
                 last = await anext(said)
                 assert last.says == number
                 there.work.close()
-                with anyio.fail_after(PATIENCE):
+                with anyio.fail_after(TIMEOUT):
                     assert [event async for event in said] == []
             stream = talk.listen(last.id)
         there.work.end()
@@ -312,7 +313,7 @@ async def test_the_official_client_comes_back_by_itself_when_the_server_closes_i
     sessions = SessionOptions(resuming=ResumeOptions(retry=0.01))
     tools = registry_of(entry("work", work))
     async with hosted(tools, sessions=sessions) as (base, _), Road("http", "legacy").to(base) as client:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             result = await client.session.call_tool("work", {}, progress_callback=hear)
     assert result.content[0].text == "done"  # type: ignore[union-attr]
     assert heard == [1, 2, 3]
@@ -323,7 +324,7 @@ async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_t
         talk = await opened(there.http)
         async with talk.call(1) as stream:
             there.work.close()
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 (primed,) = [event async for event in events(stream)]
         assert not await there.app.counter.wait_until_idle(0)
         there.app.begin_shutdown()
@@ -334,7 +335,7 @@ async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_t
             there.work.end()
             assert not await there.app.counter.wait_until_idle(0)
             assert await heard(stream) == ["done"]
-        assert await there.app.counter.wait_until_idle(PATIENCE)
+        assert await there.app.counter.wait_until_idle(TIMEOUT)
 
 
 async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
@@ -345,7 +346,7 @@ async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
         async with talk.listen(first.id) as stream:
             await anext(events(stream))
             assert not await there.app.counter.wait_until_idle(0)
-        assert await there.app.counter.wait_until_idle(PATIENCE)
+        assert await there.app.counter.wait_until_idle(TIMEOUT)
         there.work.end()
 
 
@@ -359,11 +360,11 @@ async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_its_mes
             said = events(stream)
             assert (await anext(said)).says == 2
             assert await talk.end() == 200
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 assert [event async for event in said] == []
         await soon(there.work.cancelled)
         assert store.keys == set()
-        assert await there.app.counter.wait_until_idle(PATIENCE)
+        assert await there.app.counter.wait_until_idle(TIMEOUT)
         async with talk.listen(first.id) as stream:
             assert stream.status_code == 404
 
@@ -374,13 +375,13 @@ async def test_the_standalone_stream_has_what_came_while_nobody_listened() -> No
         talk = await opened(there.http)
         async with talk.listen() as stream:
             there.tools.register(entry("second"))
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 first = await anext(messages(events(stream)))
         assert first.says == "notifications/tools/list_changed"
         there.tools.register(entry("third"))
         await store.has_kept(HANDSHAKE + 2)
         async with talk.listen(first.id) as stream:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 second = await anext(messages(events(stream)))
         assert second.says == first.says
         assert second.id != first.id
@@ -395,7 +396,7 @@ async def test_streams_that_cannot_be_resumed_have_no_events_and_are_not_closed(
         work.close()
         work.end()
         async with talk.call(1) as stream:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 seen = [event async for event in events(stream)]
         assert [(event.id, event.retry, event.says) for event in seen] == [("", "", 1), ("", "", "done")]
 
@@ -464,7 +465,7 @@ async def test_nobody_waits_for_a_client_that_has_its_answer() -> None:
             assert await heard(stream) == ["done"]
         late.set()
         await there.tasks[0]()
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 class Left:
@@ -480,11 +481,11 @@ async def test_the_end_of_a_session_ends_the_wait_for_a_client_that_was_told_to_
         async with talk.call(1) as stream:
             there.work.close()
             there.work.close()
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 assert [event.data async for event in events(stream)] == [None]
         assert not await there.app.counter.wait_until_idle(0)
         assert await talk.end() == 200
-        assert await there.app.counter.wait_until_idle(PATIENCE)
+        assert await there.app.counter.wait_until_idle(TIMEOUT)
 
 
 def count_streams() -> int:
@@ -515,7 +516,7 @@ async def test_the_standalone_stream_is_resumed_though_the_client_answers_what_n
         await store.has_kept(HANDSHAKE + 1)
         async with talk.listen(primed.id) as stream:
             said = messages(events(stream))
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 assert (await anext(said)).says == "notifications/tools/list_changed"
                 there.tools.register(entry("third"))
                 assert (await anext(said)).says == "notifications/tools/list_changed"
@@ -534,7 +535,7 @@ async def test_a_connection_whose_request_is_cancelled_while_it_writes_delays_no
             waiting.start_soon(stream.drain)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
-        waiting.cancel_scope.deadline = anyio.current_time() + PATIENCE
+        waiting.cancel_scope.deadline = anyio.current_time() + TIMEOUT
     assert not waiting.cancel_scope.cancelled_caught
 
 

@@ -15,7 +15,8 @@ from anyio.abc import SocketStream
 from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports.http.app import BridgeApp
-from tests.kits.http.http_hosting import ACCEPT, PATIENCE, Gate, entry, hosted, initialize, registry_of, uvicorn_with
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.http.http_hosting import Gate, entry, hosted, initialize, registry_of, uvicorn_with
 
 pytestmark = pytest.mark.anyio
 VERSION = "2025-11-25"
@@ -35,8 +36,8 @@ async def serve_on(server: str, tools: ToolRegistry) -> AsyncIterator[str]:
 
 async def open_session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
     """Return the headers of requests of a new session."""
-    opened = await http.post(f"{base}/mcp", json=initialize(VERSION), headers=ACCEPT)
-    return {**ACCEPT, "Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": VERSION}
+    opened = await http.post(f"{base}/mcp", json=initialize(VERSION), headers=HTTP_HEADERS)
+    return {**HTTP_HEADERS, "Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": VERSION}
 
 
 def format_call(headers: dict[str, str], base: str) -> bytes:
@@ -54,7 +55,7 @@ async def connect(base: str) -> SocketStream:
 async def test_a_session_may_end_while_a_message_of_it_arrives(server: str, caplog: pytest.LogCaptureFixture) -> None:
     async with (
         serve_on(server, registry_of(entry("work"))) as base,
-        httpx2.AsyncClient(timeout=PATIENCE) as http,
+        httpx2.AsyncClient(timeout=TIMEOUT) as http,
         await connect(base) as connection,
     ):
         headers = await open_session(http, base)
@@ -62,7 +63,7 @@ async def test_a_session_may_end_while_a_message_of_it_arrives(server: str, capl
         await connection.send(request[:-10])
         assert (await http.delete(f"{base}/mcp", headers=headers)).status_code == 200
         await connection.send(request[-10:])
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             assert b" 404 " in (await connection.receive()).partition(b"\r\n")[0]
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
@@ -74,7 +75,7 @@ async def test_a_session_may_end_while_its_calls_start_run_and_end(
     gate, statuses = Gate(), set()
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work"}}
     tools = registry_of(entry("work"), entry("waits", gate))
-    async with serve_on(server, tools) as base, httpx2.AsyncClient(timeout=PATIENCE) as http:
+    async with serve_on(server, tools) as base, httpx2.AsyncClient(timeout=TIMEOUT) as http:
 
         async def post(headers: dict[str, str], name: str) -> None:
             message = {**call, "id": name, "params": {"name": name}}

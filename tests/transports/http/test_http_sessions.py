@@ -11,7 +11,8 @@ import httpx2
 import pytest
 
 from mcp_bridge._transports.http.sessions import SessionOptions
-from tests.kits.http.http_hosting import ACCEPT, PATIENCE, entry, hosted, initialize, registry_of, stateless_request
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.http.http_hosting import entry, hosted, initialize, registry_of, stateless_request
 from tests.kits.http.http_process import command, refused, running
 from tests.kits.http.http_talking import Talk, client_of, events, opened
 
@@ -47,12 +48,12 @@ async def limited(**options: float) -> AsyncIterator[httpx2.AsyncClient]:
 
 async def shake(http: httpx2.AsyncClient) -> httpx2.Response:
     """Ask for a session."""
-    return await http.post("/mcp", json=initialize(), headers=ACCEPT)
+    return await http.post("/mcp", json=initialize(), headers=HTTP_HEADERS)
 
 
 async def until_there_is_room(http: httpx2.AsyncClient) -> None:
     """Ask for a session until there is one; nothing else tells that another has ended."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while (await shake(http)).status_code != 200:
             await anyio.lowlevel.checkpoint()
 
@@ -90,13 +91,13 @@ async def test_requests_that_open_no_session_take_no_room() -> None:
     async with limited(sessions=1) as http:
         for _ in range(3):
             listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-            assert (await http.post("/mcp", json=listing, headers=ACCEPT)).status_code == 400
+            assert (await http.post("/mcp", json=listing, headers=HTTP_HEADERS)).status_code == 400
         assert (await shake(http)).status_code == 200
 
 
 async def test_a_session_without_requests_ends_and_its_id_is_unknown() -> None:
     async with limited(sessions=1, idle=0.05) as http:
-        idle = Talk(http, {**ACCEPT, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
+        idle = Talk(http, {**HTTP_HEADERS, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
         for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4):  # each request begins the time anew
             await anyio.sleep(pause)
             if await idle.ping() == 404:
@@ -113,7 +114,7 @@ async def test_an_sse_stream_too_many_is_refused_until_another_closes() -> None:
             assert answer.status_code == 503
             assert answer.json()["error"]["message"].startswith("Too many open streams.")
             assert (await http.post("/sse")).status_code == 405
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while (await _status(http)) != 200:
                 await anyio.lowlevel.checkpoint()
 

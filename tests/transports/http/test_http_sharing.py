@@ -9,13 +9,8 @@ import pytest
 from starlette.authentication import SimpleUser
 
 from mcp_bridge import ToolRegistry, asgi_app
+from tests.kits.constants import ENVELOPE
 from tests.kits.http.http_hosting import stateless_request
-
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +25,7 @@ async def test_a_server_with_a_token_marks_its_answers_private(method: str, toke
         "Mcp-Method": method,
         "Authorization": f"Bearer {token}",
     }
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": ENVELOPE}}
     transport = httpx2.ASGITransport(app)
     async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         answer = await client.post("/mcp", json=body, headers=headers)

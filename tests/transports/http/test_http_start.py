@@ -23,8 +23,9 @@ from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen
 from mcp_bridge.errors import ConfigError
 from mcp_bridge.sources import Offer
+from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import ROADS, Road, entry, registry_of, stateless_request
-from tests.kits.http.http_process import PATIENCE, command, refused, running
+from tests.kits.http.http_process import command, refused, running
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ async def test_with_a_token_any_address_is_served_and_the_token_is_never_said(tm
         base = server.base.replace("0.0.0.0", "127.0.0.1")
         async with Road("http", "auto").to(base, token=token) as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
-        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+        async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
             answer = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
         assert answer.status_code == 401
         assert token not in answer.text
@@ -140,7 +141,7 @@ async def test_a_start_that_must_be_refused_is_raised_and_gives_the_port_back() 
     bridge = Bridge(sources=[AttachedSource(source=Twice("one")), AttachedSource(source=Twice("two"))])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with anyio.fail_after(PATIENCE), pytest.raises(ConfigError, match="same"):
+    with anyio.fail_after(TIMEOUT), pytest.raises(ConfigError, match="same"):
         await serve_http(bridge, "127.0.0.1", port, HttpOptions(access=Access()), lambda url: None)
     with listen("127.0.0.1", port, token=None):
         pass
@@ -155,11 +156,11 @@ async def test_serving_that_is_cancelled_ends_cleanly_and_gives_the_port_back() 
         urls.append(url)
         up.set()
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(serve_http, bridge, "127.0.0.1", 0, HttpOptions(), announce)
             await up.wait()
-            async with httpx2.AsyncClient(timeout=PATIENCE) as http, http.stream("GET", f"{urls[0]}/sse") as stream:
+            async with httpx2.AsyncClient(timeout=TIMEOUT) as http, http.stream("GET", f"{urls[0]}/sse") as stream:
                 assert stream.status_code == 200
                 tasks.cancel_scope.cancel()
                 with contextlib.suppress(anyio.get_cancelled_exc_class()):
@@ -176,7 +177,7 @@ async def test_without_http_the_library_serves_stdio(tmp_path: Path) -> None:
         "serve(registry)\n"
     )
     server = StdioServerParameters(command=sys.executable, args=["-c", program], env=dict(os.environ), cwd=tmp_path)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with Client(server) as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 

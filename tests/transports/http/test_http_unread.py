@@ -15,7 +15,8 @@ from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._transports.http import session
 from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 from mcp_bridge.middleware import Pipeline
-from tests.kits.http.http_hosting import PATIENCE, entry, hosted, soon
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import entry, hosted, soon
 from tests.kits.http.http_talking import Event, Talk, Work, client_of, events, opened
 
 SOON = {"brief": ToolLimits(timeout=0.3)}
@@ -30,7 +31,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextlib.asynccontextmanager
 async def one_place(work: Work, sessions: SessionOptions) -> AsyncIterator[httpx2.AsyncClient]:
     """A bridge that runs one call at a time."""
-    tools = ToolRegistry(pipeline=Pipeline(concurrency=1, timeout=PATIENCE, tools=SOON))
+    tools = ToolRegistry(pipeline=Pipeline(concurrency=1, timeout=TIMEOUT, tools=SOON))
     tools.publish("test", [entry("work", work), entry("there"), entry("brief")])
     async with hosted(tools, sessions=sessions) as (base, _), client_of(base) as http:
         yield http
@@ -58,7 +59,7 @@ async def test_a_call_whose_client_has_left_lends_its_slot_to_another(sessions: 
     work = Work()
     async with one_place(work, sessions) as http:
         await leave_after_one_step(await opened(http), work)
-        with anyio.fail_after(PATIENCE / 2):
+        with anyio.fail_after(TIMEOUT / 2):
             assert not (await call(http, "there")).get("isError")
         assert not work.cancelled.is_set()
 
@@ -88,7 +89,7 @@ async def test_a_call_that_closes_its_own_stream_lends_its_slot_too() -> None:
             work.close()
             assert [event async for event in events(stream)]
         await soon(work.begun)
-        with anyio.fail_after(PATIENCE / 2):
+        with anyio.fail_after(TIMEOUT / 2):
             assert not (await call(http, "there")).get("isError")
 
 

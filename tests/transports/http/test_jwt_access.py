@@ -33,7 +33,8 @@ from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge._transports.http.jwt_verifier import LEEWAY, InvalidToken, JwtOptions, JwtVerifier
 from mcp_bridge._transports.http.key_set import MAX_SIZE, KeySet, KeysUnavailable
 from mcp_bridge._transports.http.protected_resource import ProtectedResource
-from tests.kits.http.http_hosting import PATIENCE, ROADS, Road, entry, hosted, registry_of, stateless_request
+from tests.kits.constants import TIMEOUT
+from tests.kits.http.http_hosting import ROADS, Road, entry, hosted, registry_of, stateless_request
 from tests.kits.http.http_talking import Clock, opened
 
 ISSUER, AUDIENCE = "https://login.example", "https://tools.example/deep/mcp"
@@ -313,7 +314,7 @@ async def protected(
     access = Access.for_host("127.0.0.1", hosts=["tools.example"], authenticator=authenticator)
     async with (
         hosted(registry_of(entry("show", show)), access=access) as (base, _),
-        httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http,
+        httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http,
     ):
         yield base, http
 

@@ -20,10 +20,8 @@ from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.approvals.approvals_kit import ALWAYS, house_with
+from tests.kits.constants import ENVELOPE, HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
-    ACCEPT,
-    ENVELOPE,
-    PATIENCE,
     ROADS,
     Gate,
     Road,
@@ -55,7 +53,7 @@ def access_for(tokens: StaticTokens) -> Access:
 
 def signed(name: str, base: str) -> httpx2.AsyncClient:
     headers = {"Authorization": f"Bearer {TOKENS[name]}"}
-    return httpx2.AsyncClient(base_url=base, timeout=PATIENCE, headers=headers)
+    return httpx2.AsyncClient(base_url=base, timeout=TIMEOUT, headers=headers)
 
 
 @contextlib.asynccontextmanager
@@ -236,7 +234,7 @@ async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_ke
             tokens.replace_named({"ann": TOKENS["ann"]})
             await soon(ended)
             await soon(gate.cancelled)
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 assert [line async for line in sse.aiter_lines()] != []
         assert await mine.ping() == 200
         assert await other.ping() == 401
@@ -250,5 +248,5 @@ async def test_a_token_is_replaced_without_losing_the_session() -> None:
         talk = await opened(ann)
         tokens.replace_named({**TOKENS, "ann": "another-token"})
         assert await talk.ping() == 401
-        talk.headers = {**ACCEPT, **talk.headers, "Authorization": "Bearer another-token"}
+        talk.headers = {**HTTP_HEADERS, **talk.headers, "Authorization": "Bearer another-token"}
         assert await talk.ping() == 200

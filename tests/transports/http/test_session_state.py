@@ -11,7 +11,8 @@ import httpx2
 from mcp_bridge import CallContext, ToolRegistry, asgi_app
 from mcp_bridge._transports.http.app import BridgeApp
 from mcp_bridge._transports.http.bearer import StaticTokens
-from tests.kits.http.http_hosting import ENVELOPE, hosted, stateless_request
+from tests.kits.constants import ENVELOPE
+from tests.kits.http.http_hosting import hosted, stateless_request
 from tests.transports.http.test_principals import access_for, signed
 
 TOKENS = {"ann": "token-of-ann", "eve": "token-of-eve"}

@@ -9,7 +9,8 @@ import anyio
 import httpx2
 import pytest
 
-from tests.kits.http.http_hosting import ACCEPT, PATIENCE, Gate, entry, hosted, initialize, registry_of, soon
+from tests.kits.constants import HTTP_HEADERS, TIMEOUT
+from tests.kits.http.http_hosting import Gate, entry, hosted, initialize, registry_of, soon
 
 
 async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
@@ -26,7 +27,7 @@ async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
 @pytest.fixture
 def patient() -> Any:
     """httpx2's patience, which is bounded."""
-    return httpx2.Timeout(PATIENCE)
+    return httpx2.Timeout(TIMEOUT)
 
 
 async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patient: httpx2.Timeout) -> None:
@@ -40,7 +41,7 @@ async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patie
         name, address = await anext(said)
         assert name == "endpoint"
         assert address.startswith("/messages?session_id=")
-        posted = await http.post(address, json=initialize("2024-11-05"), headers=ACCEPT)
+        posted = await http.post(address, json=initialize("2024-11-05"), headers=HTTP_HEADERS)
         assert posted.status_code == 202
         name, answer = await anext(said)
         assert name == "message"
@@ -53,8 +54,8 @@ async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patie
 )
 async def test_a_post_to_no_session_is_refused(query: str, expected: int, patient: httpx2.Timeout) -> None:
     async with hosted(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
-        assert (await http.post(f"/messages{query}", json=initialize(), headers=ACCEPT)).status_code == expected
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert (await http.post(f"/messages{query}", json=initialize(), headers=HTTP_HEADERS)).status_code == expected
+        assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx2.Timeout) -> None:
@@ -65,10 +66,10 @@ async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx
     ):
         said = events(stream)
         _, address = await anext(said)
-        assert (await http.post(address, content=b"{", headers=ACCEPT)).status_code == 400
-        assert (await http.post(address, json=initialize(), headers=ACCEPT)).status_code == 202
+        assert (await http.post(address, content=b"{", headers=HTTP_HEADERS)).status_code == 400
+        assert (await http.post(address, json=initialize(), headers=HTTP_HEADERS)).status_code == 202
         assert '"serverInfo"' in (await anext(said))[1]
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopped(patient: httpx2.Timeout) -> None:
@@ -80,17 +81,19 @@ async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopp
         async with http.stream("GET", "/sse") as stream:
             said = events(stream)
             _, address = await anext(said)
-            await http.post(address, json=initialize(), headers=ACCEPT)
+            await http.post(address, json=initialize(), headers=HTTP_HEADERS)
             await anext(said)
-            await http.post(address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=ACCEPT)
+            await http.post(
+                address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=HTTP_HEADERS
+            )
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
-            await http.post(address, json=call, headers=ACCEPT)
+            await http.post(address, json=call, headers=HTTP_HEADERS)
             await soon(gate.begun)
             assert not await app.counter.wait_until_idle(0)
         await soon(gate.cancelled)
-        assert await app.counter.wait_until_idle(PATIENCE)
-        with anyio.fail_after(PATIENCE):
-            while (await http.post(address, json=call, headers=ACCEPT)).status_code != 404:
+        assert await app.counter.wait_until_idle(TIMEOUT)
+        with anyio.fail_after(TIMEOUT):
+            while (await http.post(address, json=call, headers=HTTP_HEADERS)).status_code != 404:
                 await anyio.lowlevel.checkpoint()
 
 
@@ -108,12 +111,12 @@ async def test_the_shutdown_waits_for_the_clients_that_are_there_and_not_for_one
             await soon(gate.begun)
             assert not await app.counter.wait_until_idle(0)
         await soon(gate.cancelled)  # the call goes on in spite of that
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
         said = await call_on(http, there, "wait")
         assert not await app.counter.wait_until_idle(0)
         gate.release.set()
         assert "released" in (await anext(said))[1]
-        assert await app.counter.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 class StubbornGate:
@@ -134,8 +137,8 @@ async def call_on(http: httpx2.AsyncClient, stream: httpx2.Response, tool: str) 
     """Shake hands and call a tool; the events that follow on the stream."""
     said = events(stream)
     _, address = await anext(said)
-    await http.post(address, json=initialize(), headers=ACCEPT)
+    await http.post(address, json=initialize(), headers=HTTP_HEADERS)
     await anext(said)
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
-    await http.post(address, json=call, headers=ACCEPT)
+    await http.post(address, json=call, headers=HTTP_HEADERS)
     return said

@@ -14,8 +14,8 @@ from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_cancellation import check_nothing_is_left, count_tasks, serve, stream
 from tests.kits.amplifier import messages_provider
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
+from tests.kits.constants import ENVELOPE, HTTP_HEADERS, STATELESS
 from tests.kits.http.http_process import command, running
-from tests.kits.survival.survival_kit import ACCEPT, META, STATELESS
 from tests.kits.transports import stdio_talk
 
 
@@ -49,8 +49,13 @@ async def test_a_closed_response_over_http_ends_the_run(isolation: Any, tmp_path
         write_settings(tmp_path, model, isolation)
         argv = command("agent.json", "--http", "127.0.0.1:0")
         async with running(tmp_path, argv) as server, httpx2.AsyncClient(base_url=server.base, timeout=30) as http:
-            headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "run_agent"}
-            params = {"name": "run_agent", "arguments": {"task": "Begin."}, "_meta": {**META, "progressToken": "1"}}
+            headers = {
+                **HTTP_HEADERS,
+                "MCP-Protocol-Version": STATELESS,
+                "Mcp-Method": "tools/call",
+                "Mcp-Name": "run_agent",
+            }
+            params = {"name": "run_agent", "arguments": {"task": "Begin."}, "_meta": {**ENVELOPE, "progressToken": "1"}}
             message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             async with http.stream("POST", "/mcp", json=message, headers=headers):
                 assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 20)

@@ -15,7 +15,8 @@ from tests.integrations.amplifier.agent.test_agent_tool import FILES, get_histor
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.public_shapes import write_shape
-from tests.kits.hooks.hooks_kit import EVERY_ERA, LOGS, Someone, code_of, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import LOGS, Someone, code_of, texts
 
 DECIDES = """
 async def mount(coordinator, config):

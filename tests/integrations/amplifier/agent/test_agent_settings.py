@@ -10,7 +10,8 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.kits.hooks.hooks_kit import EVERY_ERA, code_of, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import code_of, texts
 from tests.kits.paths import ROOT
 
 WITH_TOOLS = types.SamplingCapability(tools=types.SamplingToolsCapability())

@@ -18,7 +18,8 @@ from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import Someone, code_of, texts
 
 FILES = """
 EVENTS = []

@@ -18,7 +18,8 @@ from mcp_bridge import open_bridge
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.amplifier_plans import HEADS
-from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, code_of, texts
+from tests.kits.constants import EVERY_ERA, STATELESS
+from tests.kits.hooks.hooks_kit import Someone, code_of, texts
 from tests.kits.http.http_hosting import EVERY_ROAD, ROADS, Road, hosted
 
 SECRET = "the surprise party"

@@ -14,7 +14,8 @@ from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import Someone, texts
 from tests.kits.loops import BOTH_LOOPS
 
 DELEGATE = """

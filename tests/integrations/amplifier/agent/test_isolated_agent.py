@@ -23,7 +23,8 @@ from mcp_bridge._settings import load
 from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.cancel_steps import cancel_at_step
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import Someone, code_of, texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."

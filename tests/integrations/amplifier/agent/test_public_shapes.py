@@ -16,7 +16,8 @@ from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.public_shapes import write_shape
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import Someone, code_of, texts
 
 PACKAGES = {"native": "mcp_bridge.amplifier", "core": "amplifier_core"}
 TOOLS = """

@@ -9,7 +9,8 @@ import anyio
 import mcp_types as types
 
 from tests.integrations.amplifier.agent.test_delegation import ASK_READER, Plan
-from tests.kits.hooks.hooks_kit import EVERY_ERA, texts
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import texts
 
 
 @EVERY_ERA

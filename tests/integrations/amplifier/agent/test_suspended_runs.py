@@ -19,10 +19,11 @@ from mcp_bridge.serving import State
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import Served
 from tests.kits.amplifier.slow_tool import SLOW
+from tests.kits.constants import HANDSHAKE
 from tests.kits.loops import BOTH_LOOPS
 from tests.server.questions.test_question_quotas import ENVELOPE, NoStream
 
-from tests.kits.questions.asking_kit import HANDSHAKE, REFUSED, Talk, accept, idle, said, talking  # isort: skip
+from tests.kits.questions.asking_kit import REFUSED, Talk, accept, idle, said, talking  # isort: skip
 from tests.kits.questions.asking_kit import code_of as raw_code  # isort: skip
 
 pytestmark = BOTH_LOOPS

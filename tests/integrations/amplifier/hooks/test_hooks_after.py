@@ -13,18 +13,8 @@ from mcp_bridge._contracts.content import Image, Text
 from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.amplifier import HookResult
-from tests.kits.hooks.hooks_kit import (
-    EVERY_ERA,
-    House,
-    Someone,
-    ask,
-    code_of,
-    deny,
-    inject,
-    modify,
-    texts,
-    visited,
-)
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import House, Someone, ask, code_of, deny, inject, modify, texts, visited
 
 KEYS = ["result", "tool_result", "tool_response"]
 SUM: Any = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}

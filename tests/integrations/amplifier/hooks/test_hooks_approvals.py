@@ -12,7 +12,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.amplifier import HookResult
-from tests.kits.hooks.hooks_kit import EVERY_ERA, House, Someone, ask, code_of, inject, modify, texts, visited
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import House, Someone, ask, code_of, inject, modify, texts, visited
 
 
 def house_asking(**asked: Any) -> House:

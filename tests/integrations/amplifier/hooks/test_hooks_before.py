@@ -9,20 +9,8 @@ import mcp_types as types
 import pytest
 
 from mcp_bridge.amplifier import HookResult
-from tests.kits.hooks.hooks_kit import (
-    EVERY_ERA,
-    LOGS,
-    STATELESS,
-    House,
-    Someone,
-    ask,
-    code_of,
-    deny,
-    inject,
-    modify,
-    texts,
-    visited,
-)
+from tests.kits.constants import EVERY_ERA, STATELESS
+from tests.kits.hooks.hooks_kit import LOGS, House, Someone, ask, code_of, deny, inject, modify, texts, visited
 
 
 @EVERY_ERA

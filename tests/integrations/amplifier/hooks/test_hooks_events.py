@@ -11,9 +11,9 @@ from mcp_bridge import ToolError
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge.amplifier import HookResult
-from tests.kits.hooks.hooks_kit import EVERY_ERA, House, Someone, ask, deny, inject, texts, visited
+from tests.kits.constants import EVERY_ERA, TIMEOUT
+from tests.kits.hooks.hooks_kit import House, Someone, ask, deny, inject, texts, visited
 
-PATIENCE = 60.0
 APPROVALS = ("approval:required", "approval:granted", "approval:denied")
 OPTIONS = ["Allow", "Deny"]
 
@@ -118,7 +118,7 @@ async def test_failures_have_the_result_under_all_its_names_whatever_has_failed(
     house.on("tool:pre", lambda data: deny("not you") if data["tool_input"].get("how") == "deny" else None)
     house.on("tool:post")
     house.on("tool:error")
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with visited(house, mode) as client:
             for how in ("raise", "crash", "deny"):
                 await client.call_tool("fail", {"how": how})

@@ -12,7 +12,9 @@ from tests.kits.hooks.hooked_sources import written
 from tests.kits.hooks.hooks_kit import Json
 
 from tests.kits.survival.isolation_live import eventually  # isort: skip - hooks_kit says where
-from tests.kits.survival.survival_kit import PATIENCE, Guest, Way, live  # isort: skip - hooks_kit says where
+from tests.kits.constants import TIMEOUT
+
+from tests.kits.survival.survival_kit import Guest, Way, live  # isort: skip - hooks_kit says where
 
 CODE = "mcp-bridge/code"
 PERSON = Guest(can={"elicitation": {"form": {}}})
@@ -34,7 +36,7 @@ def code_of(result: Json) -> str | None:
 
 @pytest.mark.parametrize(("way", "host"), [(STDIO, "native"), (HTTP, "core")], ids=str, indirect=["host"])
 def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, tmp_path: Path) -> None:
-    with live(way, tmp_path, settings=settings_in(tmp_path, host, "5s")) as server, server.neighbour(PATIENCE):
+    with live(way, tmp_path, settings=settings_in(tmp_path, host, "5s")) as server, server.neighbour(TIMEOUT):
         for name in ("of_file", "of_worker", "of_module"):
             assert server.result(name, word="alias")["structuredContent"] == {"word": "real"}
             assert server.result(name, word="secret")["structuredContent"] == {"word": "***"}
@@ -68,13 +70,13 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     settings = settings_in(tmp_path, host, name="both", state={"keys": keys})
     params: Json = {"name": "of_file", "arguments": {"word": "asked"}}
     with live(way, tmp_path, settings=settings, guest=PERSON) as one:
-        asked = one.ask("tools/call", params).result(PATIENCE)["result"]
+        asked = one.ask("tools/call", params).result(TIMEOUT)["result"]
     assert asked["inputRequests"]["q1"]["params"]["message"] == 'of_file?\n- word (length 5): "asked"'
     answered = {"q1": {"action": "accept", "content": {"value": choice}}}
     params |= {"inputResponses": answered, "requestState": asked["requestState"]}
     with live(way, tmp_path, settings=settings, guest=PERSON) as other:
-        assert code_of(other.ask("tools/call", params).result(PATIENCE)["result"]) == code
-        again = other.ask("tools/call", params).result(PATIENCE)
+        assert code_of(other.ask("tools/call", params).result(TIMEOUT)["result"]) == code
+        again = other.ask("tools/call", params).result(TIMEOUT)
         assert again["error"]["data"] == {"reason": "invalid_request_state"}
 
 
@@ -85,4 +87,4 @@ def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: P
         assert asked[0]["params"]["message"] == 'of_worker?\n- word (length 5): "asked"'
         answer = {"action": "accept", "content": {"value": "Allow once"}}
         server.send({"jsonrpc": "2.0", "id": asked[0]["id"], "result": answer})
-        assert waiting.result(PATIENCE)["result"]["structuredContent"] == {"word": "asked"}
+        assert waiting.result(TIMEOUT)["result"]["structuredContent"] == {"word": "asked"}

@@ -8,7 +8,8 @@ from mcp_bridge import CallContext
 from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.tool_use import ChainStep, ToolChain
-from tests.kits.hooks.hooks_kit import EVERY_ERA, House, inject, texts, visited
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import House, inject, texts, visited
 
 
 def build_house() -> House:

@@ -8,7 +8,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import Image, Message, prompt
-from tests.kits.hooks.hooks_kit import EVERY_ERA, House, Someone, ask, deny, inject, modify, visited
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import House, Someone, ask, deny, inject, modify, visited
 
 PICTURE = Image(b"\x89PNG\r\n\x1a\n", "image/png")
 

@@ -11,8 +11,9 @@ import pytest
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
+from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.hooks.hooked_sources import OF_ALL, TOOLS, written
-from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import Someone, code_of, texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 ERAS_AND_HOSTS = pytest.mark.parametrize(

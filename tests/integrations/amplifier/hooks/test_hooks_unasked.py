@@ -14,7 +14,8 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import short_folder
-from tests.kits.hooks.hooks_kit import EVERY_ERA, House, ask, code_of, texts, visited
+from tests.kits.constants import EVERY_ERA
+from tests.kits.hooks.hooks_kit import House, ask, code_of, texts, visited
 
 MODULES = """
 from mcp_bridge.amplifier import HookResult, ToolResult

@@ -13,9 +13,10 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
-from tests.kits.amplifier.public_modules.checks import MODES, STATELESS, Person, Seen, said, server_parameters
+from tests.kits.amplifier.public_modules.checks import MODES, Person, Seen, said, server_parameters
 from tests.kits.amplifier.public_modules.plans import Repositories, build_module, build_modules
 from tests.kits.amplifier.public_shapes import write_shape
+from tests.kits.constants import STATELESS
 
 READ = """
 class Read:

@@ -11,7 +11,8 @@ from typing import Any
 import mcp_types as types
 from mcp.client.stdio import StdioServerParameters
 
-STATELESS = "2026-07-28"
+from tests.kits.constants import STATELESS
+
 MODES = ("legacy", STATELESS)
 
 

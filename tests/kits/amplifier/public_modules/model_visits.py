@@ -14,8 +14,9 @@ from mcp.client.stdio import stdio_client
 
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.amplifier.public_modules.agent_visits import LOOPS, AgentClient, build_small_plan
-from tests.kits.amplifier.public_modules.checks import STATELESS, Seen, server_parameters
+from tests.kits.amplifier.public_modules.checks import Seen, server_parameters
 from tests.kits.amplifier.public_modules.plans import Repositories, build_module
+from tests.kits.constants import STATELESS
 
 THINKING = {"type": "thinking", "thinking": "I need the file.", "signature": "c2lnbmF0dXJl"}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a.txt"}}
