@@ -43,8 +43,7 @@ COMMANDS: Mapping[str, Command] = {
     "read": Command(options.ReadOptions, "reading:print_resource"),
     "get": Command(options.GetOptions, "reading:get_prompt"),
     "init": Command(options.InitOptions, "init:create_project"),
-    "validate": Command(options.ValidateOptions, "listing:validate_target"),
-    "lint": Command(options.LintOptions, "lint:lint_tools"),
+    "validate": Command(options.ValidateOptions, "validate:validate_target"),
     "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
     "trust": Command(options.TrustOptions, "trust:review_definitions"),
     "audit": Command(options.TrailOptions, "audit:read_trail"),
@@ -90,7 +89,7 @@ class RootGroup(PlainGroup):
         "Start": ("init", "import", "dev", "login"),
         "Serve": ("serve", "top", "worker", "shared", "approvals", "trust", "audit"),
         "Try": ("list", "call", "explain", "read", "get"),
-        "Check": ("validate", "lint", "doctor", "module"),
+        "Check": ("validate", "doctor", "module"),
         "Connect clients": ("clients", "install", "uninstall"),
         "Publish": ("export", "schema"),
     }

@@ -94,10 +94,6 @@ def call_tool(options: CallOptions) -> None:
     target, name, pairs = split_target(options.words, options.file, "tool")
     address = find_address(target, options.command, options.token_env)
     data, pairs = read_arguments(options.arguments, pairs)
-    if options.dry_run:
-        from mcp_bridge._cli.dry_run import show_plan
-
-        return show_plan(target, name, pairs, data, as_json=options.as_json, is_remote=address is not None)
     if address is not None:
         raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
     path = Path(target) if target is not None else None

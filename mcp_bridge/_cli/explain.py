@@ -1,7 +1,8 @@
-"""`explain`: which layers a call would pass, and which would stop it, without running the tool or asking anyone."""
+"""`explain`: the layers that a call would pass, and what it would run, without running the tool or asking anyone."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ from mcp_bridge._cli.output import print_lines, show_table, write_json
 from mcp_bridge._cli.schema_values import parse_pairs, read_arguments
 from mcp_bridge._cli.server_address import split_target
 from mcp_bridge._cli.target import load_target, run_until_started
+from mcp_bridge._contracts.errors import InvalidArguments
+from mcp_bridge._contracts.handlers import PlannedCall, PlanningHandler
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._engine.explanation import CallExplanation, ExplainedLayer, explain_call
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
 from mcp_bridge._engine.tool_use.chain_tool import ChainTool
+from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 
 
 def explain_tool_call(options: ExplainOptions) -> None:
@@ -28,29 +32,48 @@ def explain_tool_call(options: ExplainOptions) -> None:
     logs.configure_logging(options.log_level)
     target, name, pairs = split_target(options.words, options.file, "tool")
     data, pairs = read_arguments(options.arguments, pairs)
-    bridge = load_target(Path(target) if target is not None else None).bridge
-    with logs.hold_start_errors():
-        explanation = anyio.run(_explain, bridge, name, pairs, data, options.principal)
-    decisive = explanation.decisive
-    outcome = decisive.outcome if decisive is not None else "passes"
+    # Stdout is only for the result.
+    with reserve_stdio():
+        bridge = load_target(Path(target) if target is not None else None).bridge
+        with logs.hold_start_errors():
+            explanation, steps = anyio.run(_explain, bridge, name, pairs, data, options.principal)
+    outcome = explanation.outcome
     if options.as_json:
-        layers = [each._asdict() for each in explanation.layers]
-        caller = {"tool": name, "principal": options.principal}
-        write_json({**caller, "outcome": outcome, "layers": layers, "unused_policies": explanation.unused_policies})
+        write_json(
+            {
+                "tool": name,
+                "principal": options.principal,
+                "outcome": outcome,
+                "layers": [layer._asdict() for layer in explanation.layers],
+                "unused_policies": explanation.unused_policies,
+                "steps": [step._asdict() for step in steps],
+            }
+        )
     else:
-        _print_explanation(name, explanation)
+        _print_explanation(name, explanation, steps)
     raise SystemExit(ExitCode.FAILED if outcome == "stops" else ExitCode.OK)
 
 
 async def _explain(
-    bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any, principal: str | None
-) -> CallExplanation:
+    bridge: Bridge, name: str, pairs: Sequence[str], data: Any, principal: str | None
+) -> tuple[CallExplanation, Sequence[PlannedCall]]:
+    """Explain a call, and list what a chain or a command would run if the arguments are given."""
     await run_until_started(bridge)
     entry = bridge.registry.get(name)
     if entry is None:
         raise make_not_found_error(name, bridge.registry.list_names())
-    data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema) if pairs else None
-    return await _explain_entry(bridge.registry, entry, data, RunningCall(principal=principal))
+    if data is None and pairs:
+        data = parse_pairs(pairs, entry.input_schema)
+    explanation = await _explain_entry(bridge.registry, entry, data, RunningCall(principal=principal))
+    handler: Any = entry.handler
+    steps: Sequence[PlannedCall] = []
+    if data is not None and explanation.outcome != "stops" and isinstance(handler, PlanningHandler):
+        try:
+            steps = handler.plan_call(data)
+        except InvalidArguments as error:
+            # Only the tool itself checks paths, so its layer is the one that stops the call.
+            explanation.layers[-1] = explanation.layers[-1]._replace(outcome="stops", reason=error.text)
+    return explanation, steps
 
 
 async def _explain_entry(registry: ToolRegistry, entry: ToolEntry, data: Any, ctx: RunningCall) -> CallExplanation:
@@ -61,14 +84,15 @@ async def _explain_entry(registry: ToolRegistry, entry: ToolEntry, data: Any, ct
     explanation = await explain_call(registry.pipeline, prepared, call, ctx, has_arguments=data is not None)
     if not isinstance(entry.handler, ChainTool) or entry.handler.list_problems():
         return explanation
-    decisive = explanation.decisive
-    is_stopped = decisive is not None and decisive.outcome == "stops"
+    is_stopped = explanation.outcome == "stops"
     for number, step in enumerate(entry.handler.steps, 1):
         layer = ExplainedLayer(f"step {number}: {step.tool_name}", "not reached")
-        if not is_stopped and (tool := registry.get(step.tool_name)) is not None:
-            found = (await _explain_entry(registry, tool, None, ctx)).decisive
-            outcome = found.outcome if found is not None else "passes"
-            reason = f"{found.layer}: {found.reason}" if found is not None else ""
+        tool = registry.get(step.tool_name)
+        if not is_stopped and tool is not None:
+            nested = await _explain_entry(registry, tool, None, ctx)
+            outcome, reason = nested.outcome, ""
+            if nested.decisive is not None:
+                reason = f"{nested.decisive.layer}: {nested.decisive.reason}"
             if outcome == "stops" and step.continue_on_failure:
                 outcome, reason = "passes", f"the chain continues without it: {reason}"
             layer = layer._replace(outcome=outcome, reason=reason)
@@ -77,10 +101,14 @@ async def _explain_entry(registry: ToolRegistry, entry: ToolEntry, data: Any, ct
     return explanation
 
 
-def _print_explanation(name: str, explanation: CallExplanation) -> None:
+def _print_explanation(name: str, explanation: CallExplanation, steps: Sequence[PlannedCall]) -> None:
     show_table(("layer", "outcome", "reason"), explanation.layers)
     if explanation.unused_policies:
         print_lines("", f"These policies do nothing for '{name}': {', '.join(explanation.unused_policies)}.")
+    if steps:
+        print_lines("", f"'{name}' would run:")
+        for number, step in enumerate(steps, 1):
+            print_lines(f"  {number}. {step.action} {json.dumps(step.arguments, ensure_ascii=False, default=str)}")
     decisive = explanation.decisive
     if decisive is None:
         print_lines("", f"The call to '{name}' would run.")

@@ -1,8 +1,7 @@
-"""`list`, `validate` and `schema`: what would be served, without serving it."""
+"""`list` and `schema`: what would be served, and what can be set."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,19 +11,12 @@ import anyio
 
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.exits import ExitCode
-from mcp_bridge._cli.options import ListOptions, SchemaOptions, ValidateOptions
-from mcp_bridge._cli.output import (
-    format_entry_counts,
-    format_problems,
-    print_lines,
-    report_problems,
-    show_table,
-    write_json,
-)
+from mcp_bridge._cli.options import ListOptions, SchemaOptions
+from mcp_bridge._cli.output import print_lines, report_problems, show_table, write_json
 from mcp_bridge._cli.schema_values import format_parameters
 from mcp_bridge._cli.server_address import ServerAddress, find_address
 from mcp_bridge._cli.target import load_target, run_until_started
-from mcp_bridge._contracts.errors import ConfigError, SourceError
+from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.registry import ToolRegistry
@@ -137,40 +129,6 @@ def _to_cells(row: Mapping[str, Any]) -> Sequence[str]:
 
 def _first_line(text: str) -> str:
     return next(iter(text.strip().splitlines()), "")
-
-
-def validate_target(options: ValidateOptions) -> None:
-    """Report every problem that serving would have; exit with 1 if there are any.
-
-    Patterns that match no tool are notes, because a tool may appear later, and so is what is published with a change.
-    """
-    from mcp_bridge._app.policies import find_unmatched_patterns
-
-    logs.configure_logging(options.log_level)
-    try:
-        with reserve_stdio():  # stdout is only for the result
-            target = load_target(options.file)
-            with contextlib.suppress(ConfigError, SourceError):  # the bridge's problems include what these errors say
-                anyio.run(run_until_started, target.bridge)
-    except ConfigError as error:
-        if options.as_json:
-            problems = str(error).splitlines()
-            write_json({"ok": False, "tools": [], "problems": {}, "notes": [], "errors": problems})
-        raise
-    bridge = target.bridge
-    ok, names = not any(bridge.problems.values()), bridge.registry.list_names()
-    known = (*names, *bridge.identity.listing.built_in)
-    originals = [entry.name_in_source for entry in bridge.registry.list()]
-    unmatched: Sequence[str] = []
-    if target.settings is not None:
-        unmatched = find_unmatched_patterns(target.settings, known, originals)
-    notes = [*format_problems(bridge.notes), *unmatched]
-    if options.as_json:
-        write_json({"ok": ok, "tools": names, "problems": bridge.problems, "notes": notes, "errors": []})
-    else:
-        print_lines(*format_problems(bridge.problems), *notes)
-        print_lines(f"{format_entry_counts(bridge.registry)}{', no problems' if ok else '; see the problems above'}")
-    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
 def print_settings_schema(options: SchemaOptions) -> None:

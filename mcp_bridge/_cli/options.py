@@ -67,9 +67,6 @@ class CallOptions:
     command: CommandOption = None
     token_env: TokenOption = None
     arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show the steps of a chain, or the command line of a command, and run nothing.")
-    ] = False
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 
@@ -115,22 +112,16 @@ class InitOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateOptions:
-    """Check settings and sources without serving them. Exits with 1 if there are problems."""
-
-    file: FileArgument = None
-    as_json: JsonOption = False
-    log_level: LogLevelOption = "critical"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintOptions:
-    """Check which tools MCP clients would reject. Shows how to fix them. Exits with 1 if a tool is rejected."""
+    """Check settings and sources without serving them, and what clients would reject. Exits with 1 for a problem."""
 
     file: FileArgument = None
     client: Annotated[
-        str,
-        Option(metavar="NAME", help="A client such as claude-code, or `all`. Default: all clients, without notes."),
-    ] = ""
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Also check what a client such as claude-code would reject. `all` checks every client, without notes.",
+        ),
+    ] = None
     server_name: Annotated[
         str | None,
         Option(metavar="NAME", help="The name of the server in the client. Default: as chosen by `install`."),
@@ -308,14 +299,14 @@ class TopOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainOptions:
-    """Show which layers a tool call would pass, and which would stop it, without running the tool or asking anyone."""
+    """Show which layers a tool call would pass and what it would run, without running the tool or asking anyone."""
 
     words: Annotated[
         list[str],
         Argument(
             metavar="[FILE] TOOL [KEY=VALUE]...",
             help=f"FILE: {SETTINGS_HELP}\nTOOL: The name of the tool.\nKEY=VALUE: An argument; KEY:=JSON for any JSON "
-            "value. If there are none, the arguments are not validated.",
+            "value. Without arguments, they are not validated, and no steps of a chain or command are shown.",
         ),
     ]
     file: TargetOption = None

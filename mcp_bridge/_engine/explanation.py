@@ -43,6 +43,11 @@ class CallExplanation(NamedTuple):
         by_outcome = {each.outcome: each for each in reversed(self.layers)}
         return by_outcome.get("stops") or by_outcome.get("asks")
 
+    @property
+    def outcome(self) -> Outcome:
+        """What becomes of the call: the outcome of the decisive layer, or `passes`."""
+        return self.decisive.outcome if self.decisive is not None else "passes"
+
 
 async def explain_call(
     pipeline: Pipeline, tool: PreparedEntry, call: ToolCall, ctx: RunningCall, *, has_arguments: bool = True

@@ -31,7 +31,8 @@ def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(GOOD)
     done = inside("validate", "--json")
     assert (done.code, done.err) == (0, "")
-    assert done.json == {"ok": True, "tools": ["fine"], "problems": {"tools": []}, "notes": [], "errors": []}
+    lists: dict[str, list[str]] = {"notes": [], "clients": [], "findings": [], "errors": []}
+    assert done.json == {"ok": True, "tools": ["fine"], "problems": {"tools": []}, **lists}
 
 
 def test_patterns_that_match_no_tool_are_noted(inside: Inside, tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_an_error_of_the_settings_is_told_with_file_and_line(
     assert problem in done.err
     as_json = inside("validate", file, "--json")
     assert (as_json.code, as_json.err) == (2, done.err)
-    assert as_json.json.keys() == {"ok", "tools", "problems", "notes", "errors"}
+    assert as_json.json.keys() == {"ok", "tools", "problems", "notes", "clients", "findings", "errors"}
     assert as_json.json["ok"] is False
     assert as_json.json["errors"][0].startswith(f"{file}:{line}: ")
 

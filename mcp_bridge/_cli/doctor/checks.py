@@ -269,7 +269,7 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
     warnings = [finding for finding in findings if finding.level == "warning"]
     if warnings:
         detail = f"{client.title} degrades {format_count(len(warnings), 'thing')}, such as: {warnings[0].text}"
-        results.append(CheckResult("tools", True, detail, f"See `mcp-bridge lint --client {profile.name}`."))
+        results.append(CheckResult("tools", True, detail, f"See `mcp-bridge validate --client {profile.name}`."))
     return results
 
 
