@@ -19,7 +19,7 @@ from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import DoctorOptions, check_timeout
 from mcp_bridge._cli.output import print_lines, write_json
 from mcp_bridge._cli.server_address import find_address
-from mcp_bridge._cli.target import find_file, is_settings
+from mcp_bridge._cli.target import check_servable, find_file, is_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings.documents.positions import walk_values
 
@@ -88,6 +88,8 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
     names: Sequence[str] = ()
     if address is None:
         path = find_file(Path(target) if target is not None else None)
+        if not is_settings(path) or not os.path.exists(path):
+            check_servable(path)
         argv: Sequence[str] = [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
         names = _list_needed_variables(path)
     else:
