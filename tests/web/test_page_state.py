@@ -30,7 +30,7 @@ async def test_a_call_is_listed_with_its_arguments_and_its_result() -> None:
     assert (call["arguments"], call["result"]) == ({"text": "hello"}, {"got": {"text": "hello"}})
     assert call["duration_ms"] >= 0
     (client,) = state["clients"]
-    assert (client["id"], client["name"], client["protocol"]) == (call["client"], "raw", "2026-07-28")
+    assert (client["id"], client["name"], client["protocol"]) == (call["client"], "a test", "2026-07-28")
     assert state["latency"]["echo"]["count"] == 1
 
 

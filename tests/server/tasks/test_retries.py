@@ -126,7 +126,7 @@ async def test_the_time_limit_is_that_of_each_attempt() -> None:
 async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancelled() -> None:
     registry, attempts = ToolRegistry(), list[int]()
 
-    @registry.tool(tasks=ToolTasks(retries=1, backoff=TIMEOUT))
+    @registry.tool(tasks=ToolTasks(retries=1, backoff=60.0))
     async def work(ctx: CallContext) -> None:
         attempts.append(ctx.attempt)
         raise ToolError("the service is away", code="tool_unavailable")
