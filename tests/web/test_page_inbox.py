@@ -299,7 +299,7 @@ async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page(
                 await anyio.sleep(0.01)
         (client,) = (await page.read_state())["clients"]
     assert found["result"]["content"][0]["text"] == "accept {'name': 'Ada'}"
-    assert (client["name"], client["transport"]) == ("raw", "http")
+    assert (client["name"], client["transport"]) == ("a test", "http")
 
 
 async def test_a_form_is_not_asked_where_no_page_is_open() -> None:
