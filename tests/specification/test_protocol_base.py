@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tests.client.raw_client import Json
 from tests.kits.constants import META_PREFIX, STATELESS
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_questions import NAME
 from tests.kits.protocol.protocol_server import NAME as SERVER
 from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import Json
 
 LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 META_KEY = re.compile(rf"(?P<prefix>{LABEL}(?:\.{LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
@@ -52,17 +52,17 @@ TRACES: list[Json] = [
 @proves("base/request-id-echoed")
 @EVERY_TRANSPORT
 async def test_an_answer_has_the_id_of_its_request(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for number in ("a text", "77", 77, 0, -1, 2**53):
-            assert type((await wire.get("tools/list", id=number))["id"]) is type(number)
-            assert "error" in await wire.get("tools/eat", id=f"{number} again")
+            assert type((await raw.request("tools/list", id=number))["id"]) is type(number)
+            assert "error" in await raw.request("tools/eat", id=f"{number} again")
 
 
 @proves("base/error-shape", "base/error-codes")
 async def test_errors_have_a_message_and_a_code_that_is_defined(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for method, params in WRONG:
-            error = await wire.error(method, params)
+            error = await raw.get_error(method, params)
             assert error["code"] in DEFINED, (method, params, error)
             assert isinstance(error["message"], str)
             assert error["message"]
@@ -70,45 +70,45 @@ async def test_errors_have_a_message_and_a_code_that_is_defined(connected: Conne
 
 @proves("base/method-not-found")
 async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         others = REMOVED if connected.stateless else ("server/discover", "subscriptions/listen")
         for method in ("tools/eat", *others):
-            error = await wire.error(method, {"uri": "test://text", "level": "info", "notifications": {}})
+            error = await raw.get_error(method, {"uri": "test://text", "level": "info", "notifications": {}})
             assert error["code"] == -32601, method
 
 
 @proves("base/malformed-request", "tools/malformed-call")
 async def test_params_that_do_not_fit_their_method_are_invalid(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for method, params in MALFORMED:
-            assert (await wire.error(method, params))["code"] == -32602, (method, params)
+            assert (await raw.get_error(method, params))["code"] == -32602, (method, params)
 
 
 @proves("base/notifications-unanswered")
 async def test_notifications_are_not_answered(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for method in ("notifications/nothing", "notifications/roots/list_changed", "tools/list"):
-            await wire.tell(method)
-        before = {message["id"] for message in wire.heard if message.get("id") is not None}
-        last = await wire.get("tools/list")
-        answers = [message for message in wire.heard if message.get("id") is not None and message["id"] not in before]
+            await raw.notify(method)
+        before = {message["id"] for message in raw.received if message.get("id") is not None}
+        last = await raw.request("tools/list")
+        answers = [message for message in raw.received if message.get("id") is not None and message["id"] not in before]
         assert answers == [last]
-        assert all("result" not in message for message in wire.heard if message.get("id") is None)
+        assert all("result" not in message for message in raw.received if message.get("id") is None)
 
 
 @proves("base/result-type", "base/server-info")
 @STATELESS_ONLY
 async def test_every_stateless_result_says_that_it_is_complete_and_whose_it_is(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        for result in [result async for result in everything(wire)]:
+    async with connected.raw_client() as raw:
+        for result in [result async for result in everything(raw)]:
             assert result["resultType"] == "complete"
             assert result["_meta"][f"{META_PREFIX}serverInfo"]["name"] == SERVER
 
 
 @proves("base/meta-key-names")
 async def test_keys_of_meta_follow_the_grammar(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        keys = {key async for result in everything(wire) for key in meta_keys(result)}
+    async with connected.raw_client() as raw:
+        keys = {key async for result in everything(raw) for key in meta_keys(result)}
         assert "com.example/label" in keys
         for key in keys:
             found = META_KEY.fullmatch(key)
@@ -118,19 +118,19 @@ async def test_keys_of_meta_follow_the_grammar(connected: Connected) -> None:
             assert not reserved or key in OURS, key
 
 
-async def everything(wire: Any) -> Any:
+async def everything(raw: Any) -> Any:
     """A result of every kind of request."""
-    if wire.stateless:
-        yield await wire.result("server/discover")
+    if raw.stateless:
+        yield await raw.get_result("server/discover")
     for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
-        yield await wire.result(method)
-    yield await wire.call("echo", {"text": "hi"})
-    yield await wire.call("refuse", {"reason": "no"})
-    yield await wire.call("blocks")
-    yield await wire.result("resources/read", {"uri": "test://text"})
-    yield await wire.result("prompts/get", {"name": "gallery"})
+        yield await raw.get_result(method)
+    yield await raw.call("echo", {"text": "hi"})
+    yield await raw.call("refuse", {"reason": "no"})
+    yield await raw.call("blocks")
+    yield await raw.get_result("resources/read", {"uri": "test://text"})
+    yield await raw.get_result("prompts/get", {"name": "gallery"})
     completed = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": "p"}}
-    yield await wire.result("completion/complete", completed)
+    yield await raw.get_result("completion/complete", completed)
 
 
 def meta_keys(value: Any) -> Iterator[str]:
@@ -147,100 +147,100 @@ def meta_keys(value: Any) -> Iterator[str]:
 @proves("base/required-meta")
 @over("memory", "http", stateless=True)
 async def test_a_stateless_request_without_a_required_field_is_refused(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        await wire.result("tools/list")  # which era it is, is settled
+    async with connected.raw_client() as raw:
+        await raw.get_result("tools/list")  # which era it is, is settled
         for missing in ("protocolVersion", "clientCapabilities"):
-            request = wire.request("tools/list", meta={f"{META_PREFIX}{missing}": None})
-            headers = {"MCP-Protocol-Version": STATELESS} if wire.transport == "http" else {}
-            await wire.send(request, **headers)
-            assert (await wire.answer(request["id"]))["error"]["code"] == -32602
-            if wire.transport == "http":
-                assert wire.replies[request["id"]].status == 400
+            request = raw.make_request("tools/list", meta={f"{META_PREFIX}{missing}": None})
+            headers = {"MCP-Protocol-Version": STATELESS} if raw.transport == "http" else {}
+            await raw.send(request, **headers)
+            assert (await raw.receive_response(request["id"]))["error"]["code"] == -32602
+            if raw.transport == "http":
+                assert raw.responses[request["id"]].status == 400
 
 
 @proves("base/client-info-optional")
 @STATELESS_ONLY
 async def test_a_stateless_request_need_not_say_who_asks(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert (await wire.result("tools/list", meta={f"{META_PREFIX}clientInfo": None}))["tools"]
+    async with connected.raw_client() as raw:
+        assert (await raw.get_result("tools/list", meta={f"{META_PREFIX}clientInfo": None}))["tools"]
 
 
 @proves("base/missing-capability", "questions/only-declared")
 @over("memory", "http", stateless=True)
 async def test_what_needs_a_capability_that_is_not_declared_is_refused(connected: Connected) -> None:
     needs = {"ask_name": "elicitation", "needs_name": "elicitation", "ask_model": "sampling", "ask_roots": "roots"}
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for tool, required in needs.items():
-            number = await wire.begin(tool)
-            error = (await wire.answer(number))["error"]
+            number = await raw.send_call(tool)
+            error = (await raw.receive_response(number))["error"]
             assert error["code"] == -32021
             assert required in error["data"]["requiredCapabilities"]
-            if wire.transport == "http":
-                assert wire.replies[number].status == 400
+            if raw.transport == "http":
+                assert raw.responses[number].status == 400
 
 
 @proves("base/undeclared-capability")
 @HANDSHAKE_ONLY
 async def test_a_client_that_cannot_be_asked_is_not_asked(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for tool in ("ask_name", "needs_name", "ask_page", "ask_model", "ask_roots", "ask_all"):
-            assert (await wire.call(tool))["isError"] is True
-        assert wire.requests() == []
+            assert (await raw.call(tool))["isError"] is True
+        assert raw.list_requests() == []
 
 
 @proves("base/no-prior-requests")
 @STATELESS_ONLY
 async def test_nothing_is_known_from_earlier_requests(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         can = {f"{META_PREFIX}clientCapabilities": {"elicitation": {}}}
-        assert (await wire.call("ask_name", meta=can))["resultType"] == "input_required"
-        assert (await wire.error("tools/call", {"name": "ask_name", "arguments": {}}))["code"] == -32021
-        await wire.call("say", {"levels": ["error"]}, meta={f"{META_PREFIX}logLevel": "debug"})
-        before = len(wire.notifications())
-        await wire.call("say", {"levels": ["error"]})
-        assert len(wire.notifications()) == before == 1
-        strange = await wire.error("tools/list", meta={f"{META_PREFIX}protocolVersion": "2099-01-01"})
+        assert (await raw.call("ask_name", meta=can))["resultType"] == "input_required"
+        assert (await raw.get_error("tools/call", {"name": "ask_name", "arguments": {}}))["code"] == -32021
+        await raw.call("say", {"levels": ["error"]}, meta={f"{META_PREFIX}logLevel": "debug"})
+        before = len(raw.list_notifications())
+        await raw.call("say", {"levels": ["error"]})
+        assert len(raw.list_notifications()) == before == 1
+        strange = await raw.get_error("tools/list", meta={f"{META_PREFIX}protocolVersion": "2099-01-01"})
         assert strange["code"] == -32022
-        assert (await wire.result("tools/list"))["tools"]
+        assert (await raw.get_result("tools/list"))["tools"]
 
 
 @proves("base/explicit-state", "base/any-connection")
 @over("memory", "http", stateless=True)
 async def test_a_question_is_answered_over_another_connection(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as one, connected.wire(elicitation={}) as other:
+    async with connected.raw_client(elicitation={}) as one, connected.raw_client(elicitation={}) as other:
         asked = await one.call("ask_name")
         assert asked["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == NAME["required"]
         answers = {"name": {"action": "accept", "content": {"name": "Ann"}}}
         retry = {"name": "ask_name", "arguments": {}, "inputResponses": answers, "requestState": asked["requestState"]}
-        done = await other.result("tools/call", retry)
+        done = await other.get_result("tools/call", retry)
         assert done["content"][0]["text"] == "Hello, Ann!"
 
 
 @proves("base/many-conversations")
 @EVERY_TRANSPORT
 async def test_requests_interleave_and_none_waits_for_another(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        first, second = await wire.begin("hold", {"name": "1"}), await wire.begin("hold", {"name": "2"})
+    async with connected.raw_client() as raw:
+        first, second = await raw.send_call("hold", {"name": "1"}), await raw.send_call("hold", {"name": "2"})
         for name in ("1", "2"):
-            await wire.call("wait_for", {"kind": "begun", "name": name})
-        await wire.call("let_go", {"name": "2"})
-        assert (await wire.answer(second))["result"]["content"][0]["text"] == "let go"
-        await wire.call("let_go", {"name": "1"})
-        assert (await wire.answer(first))["result"]["content"][0]["text"] == "let go"
+            await raw.call("wait_for", {"kind": "begun", "name": name})
+        await raw.call("let_go", {"name": "2"})
+        assert (await raw.receive_response(second))["result"]["content"][0]["text"] == "let go"
+        await raw.call("let_go", {"name": "1"})
+        assert (await raw.receive_response(first))["result"]["content"][0]["text"] == "let go"
 
 
 @proves("base/trace-context")
 async def test_tracing_keys_disturb_no_request(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for meta in TRACES:
-            assert (await wire.call("echo", {"text": "hi"}, meta=meta))["content"][0]["text"] == "hi"
+            assert (await raw.call("echo", {"text": "hi"}, meta=meta))["content"][0]["text"] == "hi"
 
 
 @proves("base/icons")
 async def test_icons_are_at_safe_addresses(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for method, key in (("tools/list", "tools"), ("resources/list", "resources"), ("prompts/list", "prompts")):
-            (icons,) = [each["icons"] for each in (await wire.result(method))[key] if "icons" in each]
+            (icons,) = [each["icons"] for each in (await raw.get_result(method))[key] if "icons" in each]
             assert [icon["src"].split(":")[0] for icon in icons] == ["https", "data"]
 
 
@@ -248,5 +248,5 @@ async def test_icons_are_at_safe_addresses(connected: Connected) -> None:
 @EVERY_TRANSPORT
 async def test_messages_are_utf_8_in_both_directions(connected: Connected) -> None:
     said = "héllo 世界 🎉 \u2028 \x85 end"
-    async with connected.wire() as wire:
-        assert (await wire.call("echo", {"text": said}))["content"][0]["text"] == said
+    async with connected.raw_client() as raw:
+        assert (await raw.call("echo", {"text": said}))["content"][0]["text"] == said

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import pytest
 
 from mcp_bridge import Header, tool
+from tests.client.http_client import HttpClient, HttpResponse, encode_header
+from tests.client.raw_client import Json
 from tests.kits.constants import HANDSHAKE, META_PREFIX, STATELESS
-from tests.kits.protocol.protocol_http import HttpWire, Reply, encoded
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected, over
-from tests.kits.protocol.protocol_wire import Json
 
 STATELESS_HTTP = over("http", stateless=True)
 MISMATCH = (400, -32020)
@@ -24,12 +24,12 @@ def sentinels(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
-async def answered(wire: HttpWire, method: str, params: Json, *, meta: Any = None, **headers: str) -> tuple[int, Any]:
+async def answered(raw: HttpClient, method: str, params: Json, *, meta: Any = None, **headers: str) -> tuple[int, Any]:
     """HTTP status and error code (None: a result) of a request with these headers; empty ones are left out."""
-    request = wire.request(method, params, meta=meta)
-    given = {**wire.headers(request), **{key.replace("_", "-"): value for key, value in headers.items()}}
-    answer = await wire.http.post(wire.url, json=request, headers={key: value for key, value in given.items() if value})
-    wire.replies[request["id"]] = Reply(answer.status_code, answer.headers)
+    request = raw.make_request(method, params, meta=meta)
+    given = {**raw.make_headers(request), **{key.replace("_", "-"): value for key, value in headers.items()}}
+    answer = await raw.http.post(raw.url, json=request, headers={key: value for key, value in given.items() if value})
+    raw.responses[request["id"]] = HttpResponse(answer.status_code, answer.headers)
     kind, body = answer.headers["content-type"], answer.text
     if kind.startswith("text/event-stream"):
         return answer.status_code, None if '"result"' in body else body
@@ -39,30 +39,30 @@ async def answered(wire: HttpWire, method: str, params: Json, *, meta: Any = Non
 @proves("http/version-header", "base/required-meta")
 @STATELESS_HTTP
 async def test_the_version_header_and_the_body_agree(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert await answered(wire, "tools/list", {}) == (200, None)
+    async with connected.raw_client() as raw:
+        assert await answered(raw, "tools/list", {}) == (200, None)
         other = {f"{META_PREFIX}protocolVersion": HANDSHAKE}
-        assert await answered(wire, "tools/list", {}, meta=other, MCP_Protocol_Version=STATELESS) == MISMATCH
-        status, code = await answered(wire, "tools/list", {}, MCP_Protocol_Version="2099-01-01")
+        assert await answered(raw, "tools/list", {}, meta=other, MCP_Protocol_Version=STATELESS) == MISMATCH
+        status, code = await answered(raw, "tools/list", {}, MCP_Protocol_Version="2099-01-01")
         assert (status, code) in {(400, -32020), (400, -32022)}
         for earlier in ("", HANDSHAKE):
-            assert await answered(wire, "tools/list", {}, MCP_Protocol_Version=earlier) == MISMATCH
+            assert await answered(raw, "tools/list", {}, MCP_Protocol_Version=earlier) == MISMATCH
 
 
 @proves("http/unsupported-version")
 @STATELESS_HTTP
 async def test_a_version_that_is_not_supported_is_refused(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         new = {f"{META_PREFIX}protocolVersion": "2099-01-01"}
-        assert await answered(wire, "tools/list", {}, meta=new) == (400, -32022)
+        assert await answered(raw, "tools/list", {}, meta=new) == (400, -32022)
 
 
 @proves("http/unknown-method")
 @STATELESS_HTTP
 async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for method in ("tools/eat", "initialize", "ping", "logging/setLevel", "resources/subscribe"):
-            assert await answered(wire, method, {"uri": "test://text", "level": "info"}) == (404, -32601), method
+            assert await answered(raw, method, {"uri": "test://text", "level": "info"}) == (404, -32601), method
 
 
 @proves("http/standard-headers")
@@ -73,26 +73,29 @@ async def test_method_and_name_are_there_and_agree_with_the_body(connected: Conn
         ("resources/read", {"uri": "test://text"}),
         ("prompts/get", {"name": "greeting"}),
     ]
-    async with connected.wire() as wire:
-        assert await answered(wire, "tools/list", {}, Mcp_Method="") == MISMATCH
-        assert await answered(wire, "tools/list", {}, Mcp_Method="prompts/list") == MISMATCH
+    async with connected.raw_client() as raw:
+        assert await answered(raw, "tools/list", {}, Mcp_Method="") == MISMATCH
+        assert await answered(raw, "tools/list", {}, Mcp_Method="prompts/list") == MISMATCH
         for method, params in named:
-            assert await answered(wire, method, params) == (200, None)
-            assert await answered(wire, method, params, Mcp_Name="") == MISMATCH
-            assert await answered(wire, method, params, Mcp_Name="another") == MISMATCH
-            assert await answered(wire, method, params, Mcp_Method="") == MISMATCH
+            assert await answered(raw, method, params) == (200, None)
+            assert await answered(raw, method, params, Mcp_Name="") == MISMATCH
+            assert await answered(raw, method, params, Mcp_Name="another") == MISMATCH
+            assert await answered(raw, method, params, Mcp_Method="") == MISMATCH
 
 
 @proves("http/encoded-names")
 @STATELESS_HTTP
 async def test_encoded_values_are_decoded_before_they_are_compared(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert await answered(wire, "tools/call", CALL, Mcp_Name=sentinels("echo")) == (200, None)
-        assert await answered(wire, "tools/call", CALL, Mcp_Name=sentinels("crash")) == MISMATCH
+    async with connected.raw_client() as raw:
+        assert await answered(raw, "tools/call", CALL, Mcp_Name=sentinels("echo")) == (200, None)
+        assert await answered(raw, "tools/call", CALL, Mcp_Name=sentinels("crash")) == MISMATCH
         for broken in ("=?base64?***?=", "=?base64?ZWNobw?=", "=?BASE64?ZWNobw==?=", "=?base64?ZWNobw=="):
-            assert await answered(wire, "tools/call", CALL, Mcp_Name=broken) == MISMATCH, broken
+            assert await answered(raw, "tools/call", CALL, Mcp_Name=broken) == MISMATCH, broken
         place = {"name": "place", "arguments": {"region": "wörld " + "=?base64?"}}
-        assert await answered(wire, "tools/call", place, Mcp_Param_Region=encoded("wörld =?base64?")) == (200, None)
+        assert await answered(raw, "tools/call", place, Mcp_Param_Region=encode_header("wörld =?base64?")) == (
+            200,
+            None,
+        )
 
 
 @proves("http/param-headers")
@@ -100,8 +103,8 @@ async def test_encoded_values_are_decoded_before_they_are_compared(connected: Co
 async def test_param_headers_agree_with_the_arguments(connected: Connected) -> None:
     place = {"name": "place", "arguments": {"region": "us-west1", "level": 7}}
     good = {"Mcp_Param_Region": "us-west1", "Mcp_Param_Level": "7"}
-    async with connected.wire() as wire:
-        assert await answered(wire, "tools/call", place, **good) == (200, None)
+    async with connected.raw_client() as raw:
+        assert await answered(raw, "tools/call", place, **good) == (200, None)
         for wrong in (
             {"Mcp_Param_Region": ""},
             {"Mcp_Param_Region": "us-west2"},
@@ -112,58 +115,58 @@ async def test_param_headers_agree_with_the_arguments(connected: Connected) -> N
             {"Mcp_Param_Level": "8"},
             {"Mcp_Param_Level": "seven"},
         ):
-            assert await answered(wire, "tools/call", place, **{**good, **wrong}) == MISMATCH, wrong
+            assert await answered(raw, "tools/call", place, **{**good, **wrong}) == MISMATCH, wrong
 
 
 @proves("http/absent-params")
 @STATELESS_HTTP
 async def test_no_header_is_expected_for_what_is_absent_or_null(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         absent = {"name": "place", "arguments": {"region": "x"}}
-        assert await answered(wire, "tools/call", absent, Mcp_Param_Region="x") == (200, None)
+        assert await answered(raw, "tools/call", absent, Mcp_Param_Region="x") == (200, None)
         null = {"name": "place", "arguments": {"region": "x", "level": None}}
-        assert await answered(wire, "tools/call", null, Mcp_Param_Region="x") == (200, None)
+        assert await answered(raw, "tools/call", null, Mcp_Param_Region="x") == (200, None)
         nothing = {"name": "place", "arguments": {}}
-        assert await answered(wire, "tools/call", nothing) == (200, None)
+        assert await answered(raw, "tools/call", nothing) == (200, None)
 
 
 @proves("http/integer-params")
 @STATELESS_HTTP
 async def test_integers_are_compared_as_numbers(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         place = {"name": "place", "arguments": {"region": "x", "level": 42}}
         for written in ("42", "42.0"):
-            status = await answered(wire, "tools/call", place, Mcp_Param_Region="x", Mcp_Param_Level=written)
+            status = await answered(raw, "tools/call", place, Mcp_Param_Region="x", Mcp_Param_Level=written)
             assert status == (200, None), written
 
 
 @proves("http/header-names")
 @STATELESS_HTTP
 async def test_names_of_headers_have_no_case_and_their_values_have(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        request = wire.request("tools/call", CALL)
-        shouted = {key.upper(): value for key, value in wire.headers(request).items()}
-        assert (await wire.http.post(wire.url, json=request, headers=shouted)).status_code == 200
-        assert await answered(wire, "tools/call", CALL, Mcp_Method="Tools/Call") == MISMATCH
-        assert await answered(wire, "tools/call", CALL, Mcp_Name="Echo") == MISMATCH
+    async with connected.raw_client() as raw:
+        request = raw.make_request("tools/call", CALL)
+        shouted = {key.upper(): value for key, value in raw.make_headers(request).items()}
+        assert (await raw.http.post(raw.url, json=request, headers=shouted)).status_code == 200
+        assert await answered(raw, "tools/call", CALL, Mcp_Method="Tools/Call") == MISMATCH
+        assert await answered(raw, "tools/call", CALL, Mcp_Name="Echo") == MISMATCH
 
 
 @proves("http/no-sessions")
 @STATELESS_HTTP
 async def test_stateless_requests_have_no_sessions(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert await answered(wire, "tools/list", {}, Mcp_Session_Id="made-up", Last_Event_ID="7") == (200, None)
-        assert all("mcp-session-id" not in reply.headers for reply in wire.replies.values())
+    async with connected.raw_client() as raw:
+        assert await answered(raw, "tools/list", {}, Mcp_Session_Id="made-up", Last_Event_ID="7") == (200, None)
+        assert all("mcp-session-id" not in reply.headers for reply in raw.responses.values())
         for method in ("GET", "DELETE"):
             headers = {"MCP-Protocol-Version": STATELESS, "Accept": "text/event-stream"}
-            assert (await wire.http.request(method, wire.url, headers=headers)).status_code == 405
+            assert (await raw.http.request(method, raw.url, headers=headers)).status_code == 405
 
 
 @proves("tools/header-annotation")
 @over("memory", "http", stateless=True)
 async def test_annotated_parameters_are_listed_as_such(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        listed = {each["name"]: each["inputSchema"] for each in (await wire.result("tools/list"))["tools"]}
+    async with connected.raw_client() as raw:
+        listed = {each["name"]: each["inputSchema"] for each in (await raw.get_result("tools/list"))["tools"]}
         region, level = (listed["place"]["properties"][name] for name in ("region", "level"))
         assert (region["x-mcp-header"], region["type"]) == ("Region", "string")
         assert (level["x-mcp-header"], level["type"]) == ("Level", "integer")

@@ -11,39 +11,39 @@ import anyio
 import httpx2
 import pytest
 
+from tests.client.http_client import HttpClient
+from tests.client.raw_client import Json
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.protocol.protocol_http import HttpWire
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected, over
-from tests.kits.protocol.protocol_wire import Json
 
 HTTP = over("http")
 
 
-async def sent(wire: HttpWire, message: Any, **headers: str) -> httpx2.Response:
+async def sent(raw: HttpClient, message: Any, **headers: str) -> httpx2.Response:
     """The plain answer to a POST."""
-    return await wire.http.post(wire.url, json=message, headers={**wire.headers(message), **headers})
+    return await raw.http.post(raw.url, json=message, headers={**raw.make_headers(message), **headers})
 
 
 @proves("http/endpoint", "http/content-type")
 @HTTP
 async def test_one_endpoint_answers_each_request_with_json_or_a_stream(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for tool, arguments in (("echo", {"text": "hi"}), ("steps", {"values": [1]})):
-            number = await wire.begin(tool, arguments, meta={"progressToken": "t"})
-            await wire.answer(number)
-            kind = wire.replies[number].headers["content-type"].partition(";")[0]
+            number = await raw.send_call(tool, arguments, meta={"progressToken": "t"})
+            await raw.receive_response(number)
+            kind = raw.responses[number].headers["content-type"].partition(";")[0]
             assert kind in {"application/json", "text/event-stream"}
-            assert wire.replies[number].status == 200
+            assert raw.responses[number].status == 200
         if not connected.stateless:
-            assert wire.replies["GET"].headers["content-type"].startswith("text/event-stream")
+            assert raw.responses["GET"].headers["content-type"].startswith("text/event-stream")
 
 
 @proves("http/origin")
 @over("http", "sse")
 async def test_a_strange_origin_is_refused_everywhere(connected: Connected) -> None:
-    async with connected.wire() as wire, httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
-        request = wire.request("tools/list")
+    async with connected.raw_client() as raw, httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
+        request = raw.make_request("tools/list")
         for method, path in (
             ("POST", "/mcp"),
             ("GET", "/mcp"),
@@ -57,8 +57,8 @@ async def test_a_strange_origin_is_refused_everywhere(connected: Connected) -> N
                 assert answer.status_code == 403, (method, path, origin)
             answer = await http.request(method, path, json=json, headers={**HTTP_HEADERS, "Host": "evil.example"})
             assert 400 <= answer.status_code < 500
-        if isinstance(wire, HttpWire):
-            assert (await sent(wire, request, Origin="http://localhost:3000")).status_code == 200
+        if isinstance(raw, HttpClient):
+            assert (await sent(raw, request, Origin="http://localhost:3000")).status_code == 200
 
 
 @proves("http/loopback", "http/authentication")
@@ -98,18 +98,18 @@ async def test_with_a_token_nobody_else_is_let_in(connected: Connected) -> None:
 @proves("http/notification-accepted")
 @HTTP
 async def test_a_notification_is_accepted_without_a_word(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99, **meta_of(wire)}}
-        answer = await sent(wire, message)
+    async with connected.raw_client() as raw:
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99, **meta_of(raw)}}
+        answer = await sent(raw, message)
         assert (answer.status_code, answer.content) == (202, b"")
 
 
 @proves("http/notification-refused")
 @HTTP
 async def test_a_notification_that_is_none_is_refused(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for message in ({"jsonrpc": "1.0", "method": "notifications/cancelled"}, {"jsonrpc": "2.0"}, "text", 7, None):
-            answer = await wire.http.post(wire.url, json=message, headers={**wire.headers({}), **versioned(wire)})
+            answer = await raw.http.post(raw.url, json=message, headers={**raw.make_headers({}), **versioned(raw)})
             assert 400 <= answer.status_code < 500, message
             assert "result" not in answer.json()
 
@@ -117,9 +117,13 @@ async def test_a_notification_that_is_none_is_refused(connected: Connected) -> N
 @proves("http/one-message")
 @HTTP
 async def test_a_batch_is_refused(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        for batch in ([], [wire.request("tools/list")], [wire.request("tools/list"), wire.request("tools/list")]):
-            answer = await wire.http.post(wire.url, json=batch, headers={**wire.headers({}), **versioned(wire)})
+    async with connected.raw_client() as raw:
+        for batch in (
+            [],
+            [raw.make_request("tools/list")],
+            [raw.make_request("tools/list"), raw.make_request("tools/list")],
+        ):
+            answer = await raw.http.post(raw.url, json=batch, headers={**raw.make_headers({}), **versioned(raw)})
             assert answer.status_code == 400
             assert answer.json()["error"]["code"] in {-32600, -32602}
 
@@ -127,10 +131,10 @@ async def test_a_batch_is_refused(connected: Connected) -> None:
 @proves("http/stream-ends", "http/unbuffered")
 @HTTP
 async def test_a_stream_ends_with_its_answer_and_is_not_buffered(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        number = await wire.begin("steps", {"values": [1, 2]}, meta={"progressToken": "t"})
-        await wire.answer(number)
-        reply = wire.replies[number]
+    async with connected.raw_client() as raw:
+        number = await raw.send_call("steps", {"values": [1, 2]}, meta={"progressToken": "t"})
+        await raw.receive_response(number)
+        reply = raw.responses[number]
         with anyio.fail_after(TIMEOUT):
             await reply.ended.wait()
         assert reply.headers["content-type"].startswith("text/event-stream")
@@ -141,19 +145,19 @@ async def test_a_stream_ends_with_its_answer_and_is_not_buffered(connected: Conn
 @proves("http/legacy-endpoints")
 @over("sse")
 async def test_the_legacy_endpoints_are_beside_the_mcp_endpoint(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert wire.address.startswith("/messages?session_id=")
-        assert (await wire.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
-        answer = await wire.http.post(f"{connected.base}/mcp", content=b"{", headers=HTTP_HEADERS)
+    async with connected.raw_client() as raw:
+        assert raw.address.startswith("/messages?session_id=")
+        assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
+        answer = await raw.http.post(f"{connected.base}/mcp", content=b"{", headers=HTTP_HEADERS)
         assert answer.json()["error"]["code"] == -32700
 
 
-def meta_of(wire: HttpWire) -> Json:
+def meta_of(raw: HttpClient) -> Json:
     """The params that a message of this era has anyway."""
-    meta = wire.request("any").get("params", {})
+    meta = raw.make_request("any").get("params", {})
     return dict(meta)
 
 
-def versioned(wire: HttpWire) -> dict[str, str]:
+def versioned(raw: HttpClient) -> dict[str, str]:
     """The version header of this era, for a message that has no version itself."""
-    return {"MCP-Protocol-Version": "2026-07-28"} if wire.stateless else {}
+    return {"MCP-Protocol-Version": "2026-07-28"} if raw.stateless else {}

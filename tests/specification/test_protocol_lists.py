@@ -10,13 +10,13 @@ import mcp_types as types
 import pytest
 
 from mcp_bridge import ToolRegistry, asgi_app
+from tests.client.http_client import connect_over_http
+from tests.client.raw_client import Json, RawClient
 from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_hosting import Hosting
-from tests.kits.protocol.protocol_http import http_wire
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import OFFERED
 from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import Json, Wire
 
 LISTS = {
     "tools/list": "tools",
@@ -28,11 +28,11 @@ SMALL_PAGES = pytest.mark.parametrize("options", [{"page": 2}], ids=["small page
 KINDS = {"tools": "toolsListChanged", "resources": "resourcesListChanged", "prompts": "promptsListChanged"}
 
 
-async def pages(wire: Wire, method: str) -> list[Json]:
+async def pages(raw: RawClient, method: str) -> list[Json]:
     """All pages of a list."""
-    found = [await wire.result(method)]
+    found = [await raw.get_result(method)]
     while "nextCursor" in found[-1]:
-        found.append(await wire.result(method, {"cursor": found[-1]["nextCursor"]}))
+        found.append(await raw.get_result(method, {"cursor": found[-1]["nextCursor"]}))
     return found
 
 
@@ -45,9 +45,9 @@ async def test_pages_give_everything_once(connected: Connected) -> None:
         "resources/templates/list": len(OFFERED.templates),
         "prompts/list": len(OFFERED.prompts),
     }
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for method, key in LISTS.items():
-            found = [each for page in await pages(wire, method) for each in page[key]]
+            found = [each for page in await pages(raw, method) for each in page[key]]
             assert len(found) == sizes[method]
             assert len({each.get("uri") or each.get("uriTemplate") or each["name"] for each in found}) == len(found)
 
@@ -55,32 +55,32 @@ async def test_pages_give_everything_once(connected: Connected) -> None:
 @proves("utilities/stable-cursors")
 @SMALL_PAGES
 async def test_a_cursor_leads_to_the_same_place_also_after_changes(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        first = await wire.result("tools/list")
+    async with connected.raw_client() as raw:
+        first = await raw.get_result("tools/list")
         cursor = {"cursor": first["nextCursor"]}
-        second = await wire.result("tools/list", cursor)
-        assert (await wire.result("tools/list", cursor))["tools"] == second["tools"]
-        await wire.call("add", {"kind": "tools", "name": "Aaa"})
-        assert (await wire.result("tools/list", cursor))["tools"] == second["tools"]
-        await wire.call("remove_tool", {"name": first["tools"][-1]["name"]})
-        assert (await wire.result("tools/list", cursor))["tools"] == second["tools"]
+        second = await raw.get_result("tools/list", cursor)
+        assert (await raw.get_result("tools/list", cursor))["tools"] == second["tools"]
+        await raw.call("add", {"kind": "tools", "name": "Aaa"})
+        assert (await raw.get_result("tools/list", cursor))["tools"] == second["tools"]
+        await raw.call("remove_tool", {"name": first["tools"][-1]["name"]})
+        assert (await raw.get_result("tools/list", cursor))["tools"] == second["tools"]
 
 
 @proves("utilities/invalid-cursor")
 async def test_an_invalid_cursor_is_an_invalid_parameter(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for method in LISTS:
             for cursor in ("invented", "////", "YWZ0ZXI", "\u00e9", "a" * 10_000):
-                assert (await wire.error(method, {"cursor": cursor}))["code"] == -32602, (method, cursor)
+                assert (await raw.get_error(method, {"cursor": cursor}))["code"] == -32602, (method, cursor)
 
 
 @proves("utilities/cache-hints")
 @STATELESS_ONLY
 async def test_what_may_be_cached_says_for_how_long_and_by_whom(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         read = ("resources/read", {"uri": "test://text"})
         for method, params in (("server/discover", {}), *((method, {}) for method in LISTS), read):
-            result = await wire.result(method, params)
+            result = await raw.get_result(method, params)
             assert type(result["ttlMs"]) is int
             assert result["ttlMs"] >= 0
             assert result["cacheScope"] in {"public", "private"}
@@ -89,8 +89,8 @@ async def test_what_may_be_cached_says_for_how_long_and_by_whom(connected: Conne
 @proves("utilities/no-hints-between")
 @STATELESS_ONLY
 async def test_a_result_that_asks_for_input_is_not_for_caching(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        asked = await wire.result("resources/read", {"uri": "test://asking"})
+    async with connected.raw_client(elicitation={}) as raw:
+        asked = await raw.get_result("resources/read", {"uri": "test://asking"})
         assert asked["resultType"] == "input_required"
         assert asked.keys().isdisjoint({"ttlMs", "cacheScope"})
 
@@ -99,8 +99,8 @@ async def test_a_result_that_asks_for_input_is_not_for_caching(connected: Connec
 @STATELESS_ONLY
 @pytest.mark.parametrize("options", [{"page": 5}, {"page": 5, "private": True}], ids=["public", "private"])
 async def test_all_pages_have_one_scope(connected: Connected, options: dict[str, Any]) -> None:
-    async with connected.wire() as wire:
-        scopes = [page["cacheScope"] for page in await pages(wire, "tools/list")]
+    async with connected.raw_client() as raw:
+        scopes = [page["cacheScope"] for page in await pages(raw, "tools/list")]
         assert len(scopes) > 2
         assert set(scopes) == {"private" if options.get("private") else "public"}
 
@@ -111,24 +111,24 @@ async def test_what_only_those_with_a_token_see_is_private(host: Hosting) -> Non
     registry = ToolRegistry()
     registry.publish("tests", OFFERED.list())
     with host.serving_app(asgi_app(registry, token="secret")) as base:
-        async with http_wire(base, stateless=True) as wire:
-            wire.always["Authorization"] = "Bearer secret"
+        async with connect_over_http(base, stateless=True) as raw:
+            raw.headers["Authorization"] = "Bearer secret"
             for method in ("server/discover", *LISTS):
-                assert (await wire.result(method))["cacheScope"] == "private"
+                assert (await raw.get_result(method))["cacheScope"] == "private"
 
 
 @proves("tools/list-changed", "resources/list-changed", "prompts/list-changed")
 @EVERY_TRANSPORT
 async def test_clients_are_told_when_a_list_changes(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         if connected.stateless:
-            await wire.ask("subscriptions/listen", {"notifications": dict.fromkeys(KINDS.values(), True)})
-            await wire.heard_from("notifications/subscriptions/acknowledged")
+            await raw.send_request("subscriptions/listen", {"notifications": dict.fromkeys(KINDS.values(), True)})
+            await raw.receive_message("notifications/subscriptions/acknowledged")
         for kind in KINDS:
-            assert wire.notifications(f"notifications/{kind}/list_changed") == []
-            await wire.call("add", {"kind": kind, "name": "newcomer"})
-            await wire.heard_from(f"notifications/{kind}/list_changed")
-            assert "newcomer" in str((await wire.result(f"{kind}/list"))[kind])
+            assert raw.list_notifications(f"notifications/{kind}/list_changed") == []
+            await raw.call("add", {"kind": kind, "name": "newcomer"})
+            await raw.receive_message(f"notifications/{kind}/list_changed")
+            assert "newcomer" in str((await raw.get_result(f"{kind}/list"))[kind])
 
 
 @proves("tools/list-changed")

@@ -9,31 +9,31 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.client.raw_client import Json, RawClient
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_offers import LANGUAGES
 from tests.kits.protocol.protocol_tools import PNG, SECRET, WAV
 from tests.kits.protocol.protocol_ways import Connected
-from tests.kits.protocol.protocol_wire import Json, Wire
 
 REVIEW = {"type": "ref/prompt", "name": "review"}
 NOTES = {"type": "ref/resource", "uri": "test://people/{name}/notes/{number}"}
 
 
-async def complete(wire: Wire, ref: Json, name: str, value: str, **known: str) -> Json:
+async def complete(raw: RawClient, ref: Json, name: str, value: str, **known: str) -> Json:
     """The completion of an argument."""
     params = {
         "ref": ref,
         "argument": {"name": name, "value": value},
         **({"context": {"arguments": known}} if known else {}),
     }
-    found: Json = (await wire.result("completion/complete", params))["completion"]
+    found: Json = (await raw.get_result("completion/complete", params))["completion"]
     return found
 
 
 @proves("prompts/list")
 async def test_prompts_are_listed_with_their_arguments(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        listed = {each["name"]: each for each in (await wire.result("prompts/list"))["prompts"]}
+    async with connected.raw_client() as raw:
+        listed = {each["name"]: each for each in (await raw.get_result("prompts/list"))["prompts"]}
         assert (listed["greeting"]["title"], listed["greeting"]["description"]) == ("A greeting", "Says hello.")
         language, lines, *_ = listed["review"]["arguments"]
         assert (language["name"], language["required"]) == ("language", True)
@@ -43,10 +43,10 @@ async def test_prompts_are_listed_with_their_arguments(connected: Connected) -> 
 
 @proves("prompts/messages")
 async def test_messages_have_roles_and_content(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        (hello,) = (await wire.result("prompts/get", {"name": "greeting"}))["messages"]
+    async with connected.raw_client() as raw:
+        (hello,) = (await raw.get_result("prompts/get", {"name": "greeting"}))["messages"]
         assert hello == {"role": "user", "content": {"type": "text", "text": "Hello!"}}
-        look, text, image, audio, *_ = (await wire.result("prompts/get", {"name": "gallery"}))["messages"]
+        look, text, image, audio, *_ = (await raw.get_result("prompts/get", {"name": "gallery"}))["messages"]
         assert (look["role"], look["content"]["text"], text["content"]["text"]) == ("assistant", "Look.", "text")
         assert (image["role"], image["content"]["type"], image["content"]["mimeType"]) == ("user", "image", "image/png")
         assert base64.b64decode(image["content"]["data"], validate=True) == PNG
@@ -56,8 +56,8 @@ async def test_messages_have_roles_and_content(connected: Connected) -> None:
 
 @proves("prompts/embedded")
 async def test_embedded_resources_have_a_uri_a_media_type_and_text_or_base64(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        *_, text, binary = (await wire.result("prompts/get", {"name": "gallery"}))["messages"]
+    async with connected.raw_client() as raw:
+        *_, text, binary = (await raw.get_result("prompts/get", {"name": "gallery"}))["messages"]
         assert text["content"]["type"] == binary["content"]["type"] == "resource"
         assert text["content"]["resource"] == {"uri": "test://text", "mimeType": "text/plain", "text": "embedded"}
         resource = binary["content"]["resource"]
@@ -67,8 +67,8 @@ async def test_embedded_resources_have_a_uri_a_media_type_and_text_or_base64(con
 
 @proves("prompts/unknown")
 async def test_an_unknown_prompt_is_an_invalid_parameter(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert (await wire.error("prompts/get", {"name": "nothing"}))["code"] == -32602
+    async with connected.raw_client() as raw:
+        assert (await raw.get_error("prompts/get", {"name": "nothing"}))["code"] == -32602
     async with connected.client() as client:
         with pytest.raises(MCPError) as caught:
             await client.get_prompt("nothing")
@@ -77,50 +77,50 @@ async def test_an_unknown_prompt_is_an_invalid_parameter(connected: Connected) -
 
 @proves("prompts/missing-arguments")
 async def test_a_missing_argument_is_an_invalid_parameter_that_is_named(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for given in ({}, {"arguments": {}}, {"arguments": {"lines": "3"}}):
-            error = await wire.error("prompts/get", {"name": "review", **given})
+            error = await raw.get_error("prompts/get", {"name": "review", **given})
             assert error["code"] == -32602
             assert "language" in json.dumps(error)
 
 
 @proves("prompts/arguments-validated")
 async def test_arguments_are_validated_and_so_is_what_a_prompt_answers(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         good = {"name": "review", "arguments": {"language": "go", "lines": "7"}}
-        assert (await wire.result("prompts/get", good))["messages"][0]["content"]["text"] == "Review 7 lines of go."
+        assert (await raw.get_result("prompts/get", good))["messages"][0]["content"]["text"] == "Review 7 lines of go."
         bad = {"name": "review", "arguments": {"language": "go", "lines": "many"}}
-        error = await wire.error("prompts/get", bad)
+        error = await raw.get_error("prompts/get", bad)
         assert error["code"] == -32602
         assert "lines" in json.dumps(error)
-        odd = types.GetPromptResult.model_validate(await wire.result("prompts/get", {"name": "odd_prompt"}))
+        odd = types.GetPromptResult.model_validate(await raw.get_result("prompts/get", {"name": "odd_prompt"}))
         assert len(odd.messages) == 3
 
 
 @proves("prompts/internal-errors")
 async def test_a_prompt_that_fails_inside_is_an_internal_error(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        error = await wire.error("prompts/get", {"name": "crash_prompt"})
+    async with connected.raw_client() as raw:
+        error = await raw.get_error("prompts/get", {"name": "crash_prompt"})
         assert error["code"] == -32603
         assert SECRET not in json.dumps(error)
 
 
 @proves("completion/references", "completion/ranked")
 async def test_values_that_fit_best_come_first(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert (await complete(wire, REVIEW, "language", ""))["values"] == LANGUAGES
-        found = await complete(wire, REVIEW, "language", "java")
+    async with connected.raw_client() as raw:
+        assert (await complete(raw, REVIEW, "language", ""))["values"] == LANGUAGES
+        found = await complete(raw, REVIEW, "language", "java")
         assert found["values"] == ["java", "javascript"]
         assert not found.get("hasMore")
-        assert (await complete(wire, REVIEW, "language", "Script"))["values"][:2] == ["javascript", "typescript"]
-        assert (await complete(wire, REVIEW, "language", "zzz"))["values"] == []
-        assert (await complete(wire, NOTES, "name", "ann"))["values"] == ["ann", "anna"]
+        assert (await complete(raw, REVIEW, "language", "Script"))["values"][:2] == ["javascript", "typescript"]
+        assert (await complete(raw, REVIEW, "language", "zzz"))["values"] == []
+        assert (await complete(raw, NOTES, "name", "ann"))["values"] == ["ann", "anna"]
 
 
 @proves("completion/at-most-100")
 async def test_there_are_at_most_100_values(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        found = await complete(wire, REVIEW, "many", "value")
+    async with connected.raw_client() as raw:
+        found = await complete(raw, REVIEW, "many", "value")
         assert len(found["values"]) == len(set(found["values"])) == 100
         assert found["hasMore"] is True
         assert found.get("total", 150) == 150
@@ -128,16 +128,16 @@ async def test_there_are_at_most_100_values(connected: Connected) -> None:
 
 @proves("completion/context")
 async def test_what_is_known_already_counts(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert (await complete(wire, REVIEW, "framework", "", language="python"))["values"] == ["flask", "django"]
-        assert (await complete(wire, REVIEW, "framework", "g", language="go"))["values"] == ["gin"]
-        assert (await complete(wire, REVIEW, "framework", ""))["values"] == []
+    async with connected.raw_client() as raw:
+        assert (await complete(raw, REVIEW, "framework", "", language="python"))["values"] == ["flask", "django"]
+        assert (await complete(raw, REVIEW, "framework", "g", language="go"))["values"] == ["gin"]
+        assert (await complete(raw, REVIEW, "framework", ""))["values"] == []
 
 
 @proves("completion/inputs-validated")
 async def test_completion_of_what_is_not_there_or_malformed_is_an_invalid_parameter(connected: Connected) -> None:
     argument = {"name": "language", "value": ""}
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for params in (
             {"ref": {"type": "ref/prompt", "name": "nothing"}, "argument": argument},
             {"ref": {"type": "ref/resource", "uri": "test://nothing/{x}"}, "argument": argument},
@@ -146,14 +146,14 @@ async def test_completion_of_what_is_not_there_or_malformed_is_an_invalid_parame
             {"ref": REVIEW, "argument": {"name": "language", "value": 7}},
             {"ref": REVIEW},
         ):
-            assert (await wire.error("completion/complete", params))["code"] == -32602, params
+            assert (await raw.get_error("completion/complete", params))["code"] == -32602, params
 
 
 @proves("completion/no-disclosure")
 async def test_completion_shows_nothing_of_what_fails_and_of_what_has_none(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for name in ("broken", "lines", "unheard_of"):
             params = {"ref": REVIEW, "argument": {"name": name, "value": ""}}
-            answer = await wire.get("completion/complete", params)
+            answer = await raw.request("completion/complete", params)
             assert "division" not in json.dumps(answer)
             assert "error" in answer or answer["result"]["completion"]["values"] == []

@@ -9,9 +9,9 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.client.raw_client import Json, RawClient
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, HANDSHAKE_ONLY, STATELESS_ONLY, Connected
-from tests.kits.protocol.protocol_wire import Json, Wire
 
 PRIMITIVES = {"string", "number", "integer", "boolean", "array"}
 EVERYTHING: dict[str, Any] = {
@@ -34,22 +34,22 @@ def again(asked: Json, tool: str, answers: Json | None, arguments: Json | None =
     return {**back, "inputResponses": answers} if answers is not None else back
 
 
-async def asked_for(wire: Wire, tool: str, arguments: Json | None = None) -> tuple[Json, Any]:
+async def asked_for(raw: RawClient, tool: str, arguments: Json | None = None) -> tuple[Json, Any]:
     """The one question of a tool, and what gives it its answer: a function that returns the call's result."""
-    if wire.stateless:
-        asked = await wire.call(tool, arguments)
+    if raw.stateless:
+        asked = await raw.call(tool, arguments)
         ((key, request),) = asked["inputRequests"].items()
 
         async def back(answer: Json) -> Json:
-            return await wire.result("tools/call", again(asked, tool, {key: answer}, arguments))
+            return await raw.get_result("tools/call", again(asked, tool, {key: answer}, arguments))
 
         return request, back
-    number = await wire.begin(tool, arguments)
-    request = await wire.until(lambda message: "method" in message and "id" in message)
+    number = await raw.send_call(tool, arguments)
+    request = await raw.receive(lambda message: "method" in message and "id" in message)
 
     async def reply(answer: Json) -> Json:
-        await wire.reply(request, answer)
-        result: Json = (await wire.answer(number))["result"]
+        await raw.respond(request, answer)
+        result: Json = (await raw.receive_response(number))["result"]
         return result
 
     return request, reply
@@ -57,8 +57,8 @@ async def asked_for(wire: Wire, tool: str, arguments: Json | None = None) -> tup
 
 @proves("questions/form")
 async def test_a_form_is_a_flat_object_with_every_kind_of_field(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        request, answer = await asked_for(wire, "ask_fields")
+    async with connected.raw_client(elicitation={}) as raw:
+        request, answer = await asked_for(raw, "ask_fields")
         params = request["params"]
         assert (request["method"], params.get("mode", "form")) == ("elicitation/create", "form")
         assert params["message"] == "Fill this in."
@@ -80,8 +80,8 @@ async def test_a_form_is_a_flat_object_with_every_kind_of_field(connected: Conne
 
 @proves("questions/url")
 async def test_a_page_has_a_message_and_a_valid_url(connected: Connected) -> None:
-    async with connected.wire(elicitation={"url": {}}) as wire:
-        request, answer = await asked_for(wire, "ask_page")
+    async with connected.raw_client(elicitation={"url": {}}) as raw:
+        request, answer = await asked_for(raw, "ask_page")
         assert (request["method"], request["params"]["mode"]) == ("elicitation/create", "url")
         assert request["params"]["message"] == "Sign in."
         url = urlsplit(request["params"]["url"])
@@ -89,8 +89,8 @@ async def test_a_page_has_a_message_and_a_valid_url(connected: Connected) -> Non
         types.ElicitRequestURLParams.model_validate(request["params"])
         assert (await answer({"action": "accept"}))["content"][0]["text"] == "accept"
         for bad in ("nonsense", "javascript:alert(1)", "https://", "http:///path", "https://exa mple.com", ""):
-            await wire.begin("ask_page", {"url": bad})
-            answer = await wire.until(lambda message: "result" in message or "params" in message)
+            await raw.send_call("ask_page", {"url": bad})
+            answer = await raw.receive(lambda message: "result" in message or "params" in message)
             assert answer.get("result", {}).get("isError") is True, (bad, answer)
 
 
@@ -101,69 +101,69 @@ async def test_only_the_modes_that_the_client_declares_are_used(connected: Conne
         ({"form": {}}, ["ask_page"]),
         ({"url": {}}, ["ask_name", "ask_fields"]),
     ):
-        async with connected.wire(elicitation=declared) as wire:
+        async with connected.raw_client(elicitation=declared) as raw:
             for tool in tools:
-                answer = await wire.get("tools/call", {"name": tool, "arguments": {}})
+                answer = await raw.request("tools/call", {"name": tool, "arguments": {}})
                 if connected.stateless:
                     assert answer["error"]["code"] == -32021
                 else:
                     assert answer["result"]["isError"] is True
-            assert wire.requests() == []
+            assert raw.list_requests() == []
 
 
 @proves("questions/declined")
 async def test_no_is_an_answer_too(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
+    async with connected.raw_client(elicitation={}) as raw:
         for action in ("decline", "cancel"):
-            _, answer = await asked_for(wire, "ask_name")
+            _, answer = await asked_for(raw, "ask_name")
             assert (await answer({"action": action}))["content"][0]["text"] == f"{action} is fine."
 
 
 @proves("questions/declined")
 @HANDSHAKE_ONLY
 async def test_a_client_that_fails_to_ask_ends_the_call_and_nothing_else(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        number = await wire.begin("ask_name")
-        request = await wire.heard_from("elicitation/create")
+    async with connected.raw_client(elicitation={}) as raw:
+        number = await raw.send_call("ask_name")
+        request = await raw.receive_message("elicitation/create")
         error = {"code": -32603, "message": "no screen"}
-        await wire.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
-        assert (await wire.answer(number))["result"]["isError"] is True
-        assert "isError" not in await wire.call("echo", {"text": "hi"})
+        await raw.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+        assert (await raw.receive_response(number))["result"]["isError"] is True
+        assert "isError" not in await raw.call("echo", {"text": "hi"})
 
 
 @proves("questions/answers-validated")
 async def test_an_answer_that_does_not_fit_does_not_reach_the_tool(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        request, answer = await asked_for(wire, "ask_name")
+    async with connected.raw_client(elicitation={}) as raw:
+        request, answer = await asked_for(raw, "ask_name")
         if connected.stateless:
             asked = await answer({"action": "accept", "content": {"name": "A"}})
             assert asked["resultType"] == "input_required"
             assert asked["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == ["name"]
-            done = await wire.result("tools/call", again(asked, "ask_name", {"name": named("Ann")}))
+            done = await raw.get_result("tools/call", again(asked, "ask_name", {"name": named("Ann")}))
         else:
-            await wire.reply(request, {"action": "accept", "content": {"name": "A"}})
-            request = await wire.heard_from("elicitation/create")
-            await wire.reply(request, named("Ann"))
-            done = (await wire.until(lambda message: "result" in message and "content" in message["result"]))["result"]
+            await raw.respond(request, {"action": "accept", "content": {"name": "A"}})
+            request = await raw.receive_message("elicitation/create")
+            await raw.respond(request, named("Ann"))
+            done = (await raw.receive(lambda message: "result" in message and "content" in message["result"]))["result"]
         assert done["content"][0]["text"] == "Hello, Ann!"
 
 
 @proves("questions/answers-validated")
 @STATELESS_ONLY
 async def test_answers_that_never_fit_end_the_call(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        asked = await wire.call("ask_name")
+    async with connected.raw_client(elicitation={}) as raw:
+        asked = await raw.call("ask_name")
         for _ in range(5):
             if asked["resultType"] == "input_required":
                 answers = {"name": {"action": "accept", "content": {}}}
-                asked = await wire.result("tools/call", again(asked, "ask_name", answers))
+                asked = await raw.get_result("tools/call", again(asked, "ask_name", answers))
         assert asked["isError"] is True
 
 
 @proves("questions/sampling-messages")
 async def test_a_sampling_request_has_messages_and_a_limit(connected: Connected) -> None:
-    async with connected.wire(sampling={}) as wire:
-        request, answer = await asked_for(wire, "ask_model")
+    async with connected.raw_client(sampling={}) as raw:
+        request, answer = await asked_for(raw, "ask_model")
         assert request["method"] == "sampling/createMessage"
         (message,) = request["params"]["messages"]
         assert (message["role"], message["content"]["type"]) == ("user", "text")
@@ -176,24 +176,24 @@ async def test_a_sampling_request_has_messages_and_a_limit(connected: Connected)
 @proves("questions/sampling-tools", "questions/sampling-context")
 async def test_tools_and_context_are_for_clients_that_declare_them(connected: Connected) -> None:
     for option, part in (("tools", "tools"), ("context", "context")):
-        async with connected.wire(sampling={}) as wire:
-            answer = await wire.get("tools/call", {"name": "ask_model", "arguments": {option: True}})
+        async with connected.raw_client(sampling={}) as raw:
+            answer = await raw.request("tools/call", {"name": "ask_model", "arguments": {option: True}})
             if connected.stateless:
                 assert answer["error"]["code"] == -32021
                 assert part in answer["error"]["data"]["requiredCapabilities"]["sampling"]
             else:
                 assert answer["result"]["isError"] is True
-            assert wire.requests() == []
-        async with connected.wire(sampling={part: {}}) as wire:
-            request, finish = await asked_for(wire, "ask_model", {option: True})
+            assert raw.list_requests() == []
+        async with connected.raw_client(sampling={part: {}}) as raw:
+            request, finish = await asked_for(raw, "ask_model", {option: True})
             assert {"tools": "tools", "context": "includeContext"}[option] in request["params"]
             assert (await finish(MESSAGE))["content"][0]["text"] == "Paris"
 
 
 @proves("questions/roots")
 async def test_roots_are_asked_for(connected: Connected) -> None:
-    async with connected.wire(roots={}) as wire:
-        request, answer = await asked_for(wire, "ask_roots")
+    async with connected.raw_client(roots={}) as raw:
+        request, answer = await asked_for(raw, "ask_roots")
         assert request["method"] == "roots/list"
         assert (await answer(ROOTS))["structuredContent"] in (
             [ROOTS["roots"][0]["uri"]],

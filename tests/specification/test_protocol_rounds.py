@@ -11,10 +11,10 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
+from tests.client.raw_client import Json
 from tests.kits.constants import META_PREFIX
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import Json
 from tests.specification.test_protocol_questions import EVERYTHING, MESSAGE, ROOTS, again, named
 
 REFUSED = "Invalid or expired requestState"
@@ -29,7 +29,7 @@ def refused(answer: Json) -> bool:
 @proves("questions/where", "questions/something-to-go-on", "questions/known-kinds")
 @STATELESS_ONLY
 async def test_calls_prompts_and_reads_ask_and_nothing_else_does(connected: Connected) -> None:
-    async with connected.wire(**EVERYTHING) as wire:
+    async with connected.raw_client(**EVERYTHING) as raw:
         asking: list[tuple[str, Json]] = [
             ("tools/call", {"name": "ask_all", "arguments": {}}),
             ("tools/call", {"name": "needs_name", "arguments": {}}),
@@ -37,64 +37,64 @@ async def test_calls_prompts_and_reads_ask_and_nothing_else_does(connected: Conn
             ("resources/read", {"uri": "test://asking"}),
         ]
         for method, params in asking:
-            asked = await wire.result(method, params)
+            asked = await raw.get_result(method, params)
             assert asked["resultType"] == "input_required"
             assert asked["inputRequests"]
             assert isinstance(asked["requestState"], str)
             assert {request["method"] for request in asked["inputRequests"].values()} <= KINDS
         for method in ("server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"):
-            assert (await wire.result(method))["resultType"] == "complete"
+            assert (await raw.get_result(method))["resultType"] == "complete"
         ref = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": ""}}
-        assert (await wire.result("completion/complete", ref))["resultType"] == "complete"
+        assert (await raw.get_result("completion/complete", ref))["resultType"] == "complete"
 
 
 @proves("base/no-server-requests", "stdio/no-requests")
 @over("memory", "stdio", stateless=True)
 async def test_questions_travel_in_results_and_the_server_sends_no_requests(connected: Connected) -> None:
-    async with connected.wire(**EVERYTHING) as wire:
-        asked = await wire.call("ask_all")
+    async with connected.raw_client(**EVERYTHING) as raw:
+        asked = await raw.call("ask_all")
         assert {key: request["method"] for key, request in asked["inputRequests"].items()} == {
             "name": "elicitation/create",
             "model": "sampling/createMessage",
             "roots": "roots/list",
         }
         answers = {"name": named("Ann"), "model": MESSAGE, "roots": ROOTS}
-        done = await wire.result("tools/call", again(asked, "ask_all", answers))
+        done = await raw.get_result("tools/call", again(asked, "ask_all", answers))
         assert done["content"][0]["text"] == "Ann, Paris, 1"
-        assert wire.requests() == []
+        assert raw.list_requests() == []
 
 
 @proves("questions/extra-answers", "questions/missing-answers")
 @STATELESS_ONLY
 async def test_extra_answers_are_ignored_and_missing_ones_asked_for_again(connected: Connected) -> None:
-    async with connected.wire(**EVERYTHING) as wire:
-        asked = await wire.call("ask_all")
-        asked = await wire.result(
+    async with connected.raw_client(**EVERYTHING) as raw:
+        asked = await raw.call("ask_all")
+        asked = await raw.get_result(
             "tools/call", again(asked, "ask_all", {"name": named("Ann"), "weather": named("fine")})
         )
         assert (asked["resultType"], sorted(asked["inputRequests"])) == ("input_required", ["model", "roots"])
-        asked = await wire.result("tools/call", again(asked, "ask_all", None))
+        asked = await raw.get_result("tools/call", again(asked, "ask_all", None))
         assert sorted(asked["inputRequests"]) == ["model", "roots"]
-        done = await wire.result("tools/call", again(asked, "ask_all", {"model": MESSAGE, "roots": ROOTS}))
+        done = await raw.get_result("tools/call", again(asked, "ask_all", {"model": MESSAGE, "roots": ROOTS}))
         assert done["content"][0]["text"] == "Ann, Paris, 1"
 
 
 @STATELESS_ONLY
 async def test_questions_come_one_after_the_other(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        asked = await wire.call("ask_twice")
-        asked = await wire.result("tools/call", again(asked, "ask_twice", {"first": named("Ann")}))
+    async with connected.raw_client(elicitation={}) as raw:
+        asked = await raw.call("ask_twice")
+        asked = await raw.get_result("tools/call", again(asked, "ask_twice", {"first": named("Ann")}))
         assert asked["inputRequests"]["second"]["params"]["message"] == "And the friend of Ann?"
-        done = await wire.result("tools/call", again(asked, "ask_twice", {"second": named("Bob")}))
+        done = await raw.get_result("tools/call", again(asked, "ask_twice", {"second": named("Bob")}))
         assert done["content"][0]["text"] == "Ann and Bob"
 
 
 @proves("questions/state-verified")
 @STATELESS_ONLY
 async def test_a_state_that_was_tampered_with_is_refused(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
+    async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
-            asked = await wire.call(tool)
+            asked = await raw.call(tool)
             state = asked["requestState"]
             middle = len(state) // 2
             flipped = state[:middle] + ("A" if state[middle] != "A" else "B") + state[middle + 1 :]
@@ -103,56 +103,56 @@ async def test_a_state_that_was_tampered_with_is_refused(connected: Connected) -
             ).decode()
             for wrong in (flipped, state[:-8], state + "AAAA", made_up, "{}", ""):
                 back = again({"requestState": wrong}, tool, {"name": named("Eve")})
-                assert refused(await wire.get("tools/call", back)), wrong
-            done = await wire.result("tools/call", again(asked, tool, {"name": named("Ann")}))
+                assert refused(await raw.request("tools/call", back)), wrong
+            done = await raw.get_result("tools/call", again(asked, tool, {"name": named("Ann")}))
             assert "Ann" in done["content"][0]["text"]
 
 
 @proves("questions/state-verified")
 @STATELESS_ONLY
 async def test_a_made_up_state_is_refused_also_where_nothing_asks(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
+    async with connected.raw_client(elicitation={}) as raw:
         for method, params in (
             ("tools/call", {"name": "echo", "arguments": {"text": "hi"}}),
             ("prompts/get", {"name": "greeting"}),
             ("resources/read", {"uri": "test://text"}),
         ):
-            assert refused(await wire.get(method, {**params, "requestState": "made up"})), method
+            assert refused(await raw.request(method, {**params, "requestState": "made up"})), method
 
 
 @proves("questions/state-request")
 @STATELESS_ONLY
 async def test_a_state_is_refused_with_another_request(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        asked = await wire.call("ask_name", {"greeting": "Hi"})
+    async with connected.raw_client(elicitation={}) as raw:
+        asked = await raw.call("ask_name", {"greeting": "Hi"})
         answers = {"name": named("Eve")}
         for tool, arguments in (("ask_twice", {}), ("ask_name", {"greeting": "Bye"}), ("ask_name", {})):
-            assert refused(await wire.get("tools/call", again(asked, tool, answers, arguments))), (tool, arguments)
+            assert refused(await raw.request("tools/call", again(asked, tool, answers, arguments))), (tool, arguments)
         state = {"requestState": asked["requestState"], "inputResponses": answers}
-        assert refused(await wire.get("prompts/get", {"name": "asking_prompt", **state}))
-        assert refused(await wire.get("resources/read", {"uri": "test://asking", **state}))
-        done = await wire.result("tools/call", again(asked, "ask_name", {"name": named("Ann")}, {"greeting": "Hi"}))
+        assert refused(await raw.request("prompts/get", {"name": "asking_prompt", **state}))
+        assert refused(await raw.request("resources/read", {"uri": "test://asking", **state}))
+        done = await raw.get_result("tools/call", again(asked, "ask_name", {"name": named("Ann")}, {"greeting": "Hi"}))
         assert done["content"][0]["text"] == "Hi, Ann!"
 
 
 @proves("questions/state-once")
 @STATELESS_ONLY
 async def test_a_state_is_refused_the_second_time(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
+    async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
-            back = again(await wire.call(tool), tool, {"name": named("Ann")})
-            assert "Ann" in (await wire.result("tools/call", back))["content"][0]["text"]
-            assert refused(await wire.get("tools/call", back))
+            back = again(await raw.call(tool), tool, {"name": named("Ann")})
+            assert "Ann" in (await raw.get_result("tools/call", back))["content"][0]["text"]
+            assert refused(await raw.request("tools/call", back))
 
 
 @proves("questions/state-once")
 @STATELESS_ONLY
 async def test_each_round_has_a_state_of_its_own(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        first = await wire.call("ask_twice")
-        second = await wire.result("tools/call", again(first, "ask_twice", {"first": named("Ann")}))
-        assert refused(await wire.get("tools/call", again(first, "ask_twice", {"first": named("Eve")})))
-        done = await wire.result("tools/call", again(second, "ask_twice", {"second": named("Bob")}))
+    async with connected.raw_client(elicitation={}) as raw:
+        first = await raw.call("ask_twice")
+        second = await raw.get_result("tools/call", again(first, "ask_twice", {"first": named("Ann")}))
+        assert refused(await raw.request("tools/call", again(first, "ask_twice", {"first": named("Eve")})))
+        done = await raw.get_result("tools/call", again(second, "ask_twice", {"second": named("Bob")}))
         assert done["content"][0]["text"] == "Ann and Bob"
 
 
@@ -160,11 +160,11 @@ async def test_each_round_has_a_state_of_its_own(connected: Connected) -> None:
 @over("memory", stateless=True)
 @pytest.mark.parametrize("options", [{"state": {"ttl": 0.05}}])
 async def test_a_state_is_refused_after_its_time(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
+    async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
-            asked = await wire.call(tool)
+            asked = await raw.call(tool)
             await anyio.sleep(0.1)  # its time, not an order of events
-            answer = await wire.get("tools/call", again(asked, tool, {"name": named("Ann")}))
+            answer = await raw.request("tools/call", again(asked, tool, {"name": named("Ann")}))
             assert refused(answer), answer
 
 
@@ -172,25 +172,25 @@ async def test_a_state_is_refused_after_its_time(connected: Connected) -> None:
 @STATELESS_ONLY
 @pytest.mark.parametrize("options", [{"state": {"suspended": 2}}])
 async def test_questions_that_nobody_comes_back_to_hold_nothing_up(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
+    async with connected.raw_client(elicitation={}) as raw:
         for _ in range(4):
-            await wire.get("tools/call", {"name": "ask_name", "arguments": {}})
-        assert "isError" not in await wire.call("echo", {"text": "hi"})
+            await raw.request("tools/call", {"name": "ask_name", "arguments": {}})
+        assert "isError" not in await raw.call("echo", {"text": "hi"})
 
 
 @STATELESS_ONLY
 async def test_a_call_may_bring_its_answers_at_once(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
+    async with connected.raw_client(elicitation={}) as raw:
         call = {"name": "ask_name", "arguments": {}, "inputResponses": {"name": named("Ann"), "weather": named("fine")}}
-        assert (await wire.result("tools/call", call))["content"][0]["text"] == "Hello, Ann!"
+        assert (await raw.get_result("tools/call", call))["content"][0]["text"] == "Hello, Ann!"
 
 
 @STATELESS_ONLY
 async def test_a_retry_must_declare_what_the_next_question_needs(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        asked = await wire.call("ask_twice")
+    async with connected.raw_client(elicitation={}) as raw:
+        asked = await raw.call("ask_twice")
         none: dict[str, Any] = {f"{META_PREFIX}clientCapabilities": {}}
-        answer = await wire.get("tools/call", again(asked, "ask_twice", {"first": named("Ann")}), meta=none)
+        answer = await raw.request("tools/call", again(asked, "ask_twice", {"first": named("Ann")}), meta=none)
         assert "inputRequests" not in answer.get("result", {})
 
 
@@ -198,28 +198,30 @@ async def test_a_retry_must_declare_what_the_next_question_needs(connected: Conn
 @STATELESS_ONLY
 async def test_messages_of_a_call_belong_to_the_request_that_is_open(connected: Connected) -> None:
     level = {f"{META_PREFIX}logLevel": "debug"}
-    async with connected.wire(elicitation={}) as wire:
-        await wire.call("let_go", {"name": "1"})
-        asked = await wire.call("ask_between", {"name": "1"}, meta={"progressToken": "a", **level})
-        told = [(each["method"].split("/")[-1], each["params"].get("progressToken")) for each in wire.notifications()]
+    async with connected.raw_client(elicitation={}) as raw:
+        await raw.call("let_go", {"name": "1"})
+        asked = await raw.call("ask_between", {"name": "1"}, meta={"progressToken": "a", **level})
+        told = [
+            (each["method"].split("/")[-1], each["params"].get("progressToken")) for each in raw.list_notifications()
+        ]
         assert told == [("progress", "a"), ("message", None)]
         back = again(asked, "ask_between", {"name": named("Ann")}, {"name": "1"})
-        await wire.result("tools/call", back, meta={"progressToken": "b"})
-        progress = [each["params"]["progressToken"] for each in wire.notifications("notifications/progress")]
+        await raw.get_result("tools/call", back, meta={"progressToken": "b"})
+        progress = [each["params"]["progressToken"] for each in raw.list_notifications("notifications/progress")]
         assert progress == ["a", "b"]
-        assert len(wire.notifications("notifications/message")) == 1  # the second request has not opted in
+        assert len(raw.list_notifications("notifications/message")) == 1  # the second request has not opted in
 
 
 @proves("utilities/cancel")
 @over("memory", "http", stateless=True, both_loops=True)
 async def test_giving_up_the_request_that_came_back_stops_the_call(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        asked = await wire.call("ask_between", {"name": "1"})
-        back = await wire.ask("tools/call", again(asked, "ask_between", {"name": named("Ann")}, {"name": "1"}))
-        await wire.call("wait_for", {"kind": "begun", "name": "1"})
-        await wire.cancel(back)
-        await wire.call("wait_for", {"kind": "cancelled", "name": "1"})
-        assert [message for message in wire.heard if message.get("id") == back] == []
+    async with connected.raw_client(elicitation={}) as raw:
+        asked = await raw.call("ask_between", {"name": "1"})
+        back = await raw.send_request("tools/call", again(asked, "ask_between", {"name": named("Ann")}, {"name": "1"}))
+        await raw.call("wait_for", {"kind": "begun", "name": "1"})
+        await raw.cancel(back)
+        await raw.call("wait_for", {"kind": "cancelled", "name": "1"})
+        assert [message for message in raw.received if message.get("id") == back] == []
 
 
 class SignedIn:
@@ -241,13 +243,13 @@ class SignedIn:
 async def test_a_state_is_refused_from_anybody_else(connected: Connected) -> None:
     assert connected.host is not None
     connected.host.app = SignedIn(connected.host.app)
-    async with connected.wire(elicitation={}) as ann, connected.wire(elicitation={}) as eve:
-        ann.always["X-Name"], eve.always["X-Name"] = "ann", "eve"
+    async with connected.raw_client(elicitation={}) as ann, connected.raw_client(elicitation={}) as eve:
+        ann.headers["X-Name"], eve.headers["X-Name"] = "ann", "eve"
         for tool in ("ask_name", "needs_name"):
             asked = await ann.call(tool)
             back = again(asked, tool, {"name": named("Ann")})
-            assert refused(await eve.get("tools/call", back))
-            del eve.always["X-Name"]
-            assert refused(await eve.get("tools/call", back))
-            eve.always["X-Name"] = "eve"
-            assert "Ann" in (await ann.result("tools/call", back))["content"][0]["text"]
+            assert refused(await eve.request("tools/call", back))
+            del eve.headers["X-Name"]
+            assert refused(await eve.request("tools/call", back))
+            eve.headers["X-Name"] = "eve"
+            assert "Ann" in (await ann.get_result("tools/call", back))["content"][0]["text"]

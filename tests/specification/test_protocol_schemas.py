@@ -13,9 +13,9 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.source import Source
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.sources import Offer
+from tests.client.raw_client import Json
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected
-from tests.kits.protocol.protocol_wire import Json
 
 PAIR_2020: Json = {
     "type": "object",
@@ -42,24 +42,24 @@ def offer(connected: Connected, name: str, schema: Json, **options: Any) -> None
 @pytest.mark.parametrize("schema", [PAIR_2020, PAIR_DRAFT_7], ids=["2020-12", "draft-07"])
 async def test_a_schema_is_validated_in_its_own_dialect(connected: Connected, schema: Json) -> None:
     offer(connected, "pair", schema)
-    async with connected.wire() as wire:
-        listed = {tool["name"]: tool for tool in (await wire.result("tools/list"))["tools"]}
+    async with connected.raw_client() as raw:
+        listed = {tool["name"]: tool for tool in (await raw.get_result("tools/list"))["tools"]}
         assert listed["pair"]["inputSchema"] == schema
-        assert "isError" not in await wire.call("pair", {"pair": [1, "x"], "why": 0})
+        assert "isError" not in await raw.call("pair", {"pair": [1, "x"], "why": 0})
         for wrong in ([], ["x", 1]), ([1, "x", 2]):
-            assert (await wire.call("pair", {"pair": wrong, "why": 0})).get("isError"), wrong
-        assert (await wire.call("pair", {"pair": [1, "x"]}))["isError"]
+            assert (await raw.call("pair", {"pair": wrong, "why": 0})).get("isError"), wrong
+        assert (await raw.call("pair", {"pair": [1, "x"]}))["isError"]
 
 
 @proves("base/schema-unknown-dialect")
 async def test_a_dialect_that_is_not_known_is_an_error_and_spoils_nothing_else(connected: Connected) -> None:
     offer(connected, "strange", {"$schema": "https://example.com/dialect", "type": "object"})
-    async with connected.wire() as wire:
-        assert "echo" in {tool["name"] for tool in (await wire.result("tools/list"))["tools"]}
-        answer = await wire.call("strange")
+    async with connected.raw_client() as raw:
+        assert "echo" in {tool["name"] for tool in (await raw.get_result("tools/list"))["tools"]}
+        answer = await raw.call("strange")
         assert answer["isError"] is True
         assert "https://example.com/dialect" in answer["content"][0]["text"]
-        assert "isError" not in await wire.call("echo", {"text": "hi"})
+        assert "isError" not in await raw.call("echo", {"text": "hi"})
 
 
 @proves("base/schema-unknown-dialect")
@@ -103,10 +103,10 @@ async def test_a_reference_to_the_network_is_not_followed(connected: Connected) 
         url = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/schema.json"
         offer(connected, "remote", {"type": "object", "properties": {"a": {"$ref": url}}})
         offer(connected, "whole", {"$ref": url})
-        async with connected.wire() as wire:
-            await wire.result("tools/list")
+        async with connected.raw_client() as raw:
+            await raw.get_result("tools/list")
             for tool, arguments in (("remote", {"a": 1}), ("whole", {})):
-                await wire.call(tool, arguments)
+                await raw.call(tool, arguments)
         with pytest.raises(BlockingIOError):  # nobody has called
             elsewhere.accept()
 
@@ -114,8 +114,8 @@ async def test_a_reference_to_the_network_is_not_followed(connected: Connected) 
 @proves("base/schema-unresolved")
 async def test_a_reference_that_is_not_resolved_is_not_taken_for_a_yes(connected: Connected) -> None:
     offer(connected, "remote", {"type": "object", "properties": {"a": {"$ref": "https://example.com/schema.json"}}})
-    async with connected.wire() as wire:
-        assert (await wire.call("remote", {"a": 1}))["isError"] is True
+    async with connected.raw_client() as raw:
+        assert (await raw.call("remote", {"a": 1}))["isError"] is True
 
 
 @proves("base/schema-bounds")
@@ -123,9 +123,9 @@ async def test_a_reference_that_is_not_resolved_is_not_taken_for_a_yes(connected
 async def test_a_costly_schema_or_value_does_not_hold_the_server_up(connected: Connected, name: str) -> None:
     schema, value = COSTLY[name]
     offer(connected, name, schema)
-    async with connected.wire() as wire:
-        await wire.call(name, {"a": value})
-        assert "isError" not in await wire.call("echo", {"text": "hi"})
+    async with connected.raw_client() as raw:
+        await raw.call(name, {"a": value})
+        assert "isError" not in await raw.call("echo", {"text": "hi"})
 
 
 def nested(value: Any, depth: int) -> Any:

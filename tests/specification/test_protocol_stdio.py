@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.client.stdio_client import start_server
 from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_manifest import proves
-from tests.kits.protocol.protocol_ways import Connected, over, stdio_wire
+from tests.kits.protocol.protocol_ways import Connected, over
 
 STDIO = over("stdio")
 TOOLS = """
@@ -36,9 +37,9 @@ async def test_nothing_but_messages_reaches_stdout(connected: Connected, tmp_pat
     stderr = (tmp_path / "stderr").open("wb")
     with stderr:
         options: dict[str, Any] = {"stateless": connected.stateless, "stderr": stderr}
-        async with stdio_wire(connected.command(), **options) as wire:  # which takes nothing but messages
-            assert (await wire.call("noise"))["content"][0]["text"] == "read ''"
-            assert (await wire.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
+        async with start_server(connected.command(), **options) as raw:  # which takes nothing but messages
+            assert (await raw.call("noise"))["content"][0]["text"] == "read ''"
+            assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
     said = (tmp_path / "stderr").read_text("utf-8")
     assert all(f"noise: {how} ünï" in said for how in ("print", "descriptor", "child"))
 
@@ -47,31 +48,31 @@ async def test_nothing_but_messages_reaches_stdout(connected: Connected, tmp_pat
 @STDIO
 async def test_each_message_is_one_line(connected: Connected) -> None:
     said = "several\nlines\r\nand \u2028 more\r"
-    async with connected.wire() as wire:
-        assert (await wire.call("echo", {"text": said}))["content"][0]["text"] == said
-        request = wire.request("tools/call", {"name": "echo", "arguments": {"text": "pieces"}})
+    async with connected.raw_client() as raw:
+        assert (await raw.call("echo", {"text": said}))["content"][0]["text"] == said
+        request = raw.make_request("tools/call", {"name": "echo", "arguments": {"text": "pieces"}})
         line = json.dumps(request).encode() + b"\n"
         for start in range(0, len(line), 40):
-            await wire.write(line[start : start + 40])
-        assert (await wire.answer(request["id"]))["result"]["content"][0]["text"] == "pieces"
+            await raw.write(line[start : start + 40])
+        assert (await raw.receive_response(request["id"]))["result"]["content"][0]["text"] == "pieces"
 
 
 @proves("stdio/shutdown")
 @over("stdio", both_loops=True)
 async def test_it_exits_at_the_end_of_its_input(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        await wire.result("tools/list")
-        assert await wire.end() == 0
+    async with connected.raw_client() as raw:
+        await raw.get_result("tools/list")
+        assert await raw.close() == 0
 
 
 @proves("stdio/shutdown")
 @over("stdio", stateless=False)
 @pytest.mark.parametrize("options", [{"drain": 10 * TIMEOUT}], ids=["long drain"])
 async def test_it_exits_also_with_a_question_that_can_be_answered_no_more(connected: Connected) -> None:
-    async with connected.wire(elicitation={}) as wire:
-        await wire.begin("ask_name")
-        await wire.heard_from("elicitation/create")
-        assert await wire.end() == 0  # and does not wait for the time to drain
+    async with connected.raw_client(elicitation={}) as raw:
+        await raw.send_call("ask_name")
+        await raw.receive_message("elicitation/create")
+        assert await raw.close() == 0  # and does not wait for the time to drain
 
 
 @proves("stdio/stderr", "stdio/no-http-auth")
@@ -85,9 +86,9 @@ async def test_logs_go_to_stderr_and_credentials_come_from_the_environment(
     monkeypatch.setenv("TOKEN", "secret")
     command = [sys.executable, "-m", "mcp_bridge", "serve", str(tmp_path / "settings.json")]
     with (tmp_path / "stderr").open("wb") as stderr:
-        async with stdio_wire(command, stateless=connected.stateless, stderr=stderr) as wire:
-            told = (await wire.call("credentials"))["content"][0]["text"]
+        async with start_server(command, stateless=connected.stateless, stderr=stderr) as raw:
+            told = (await raw.call("credentials"))["content"][0]["text"]
             assert told == "[secret]"  # so the tool has it; no client sees it
-            assert (await wire.call("crash"))["isError"] is True
-            assert "hämster" not in json.dumps(wire.heard, ensure_ascii=False)
+            assert (await raw.call("crash"))["isError"] is True
+            assert "hämster" not in json.dumps(raw.received, ensure_ascii=False)
     assert "it was the hämster" in (tmp_path / "stderr").read_text("utf-8")

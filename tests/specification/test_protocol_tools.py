@@ -19,26 +19,26 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports import memory
 from mcp_bridge.sources import PromptArgument, PromptEntry
+from tests.client.raw_client import Json, RawClient
 from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import PNG, SECRET, WAV
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import Json, Wire
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-async def listed(wire: Wire) -> dict[str, Json]:
+async def listed(raw: RawClient) -> dict[str, Json]:
     """The tools, by name."""
-    tools = (await wire.result("tools/list"))["tools"]
+    tools = (await raw.get_result("tools/list"))["tools"]
     assert len({tool["name"] for tool in tools}) == len(tools)
     return {tool["name"]: tool for tool in tools}
 
 
 @proves("tools/list", "tools/names", "tools/input-schema")
 async def test_tools_are_listed_with_fitting_names_and_schemas(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        tools = await listed(wire)
+    async with connected.raw_client() as raw:
+        tools = await listed(raw)
         assert {"echo", "person", "crash"} <= tools.keys()
         for name, tool in tools.items():
             assert TOOL_NAME.fullmatch(name)
@@ -50,8 +50,8 @@ async def test_tools_are_listed_with_fitting_names_and_schemas(connected: Connec
 
 @proves("tools/names")
 async def test_case_counts_in_names(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert (await wire.error("tools/call", {"name": "Echo", "arguments": {"text": "hi"}}))["code"] == -32602
+    async with connected.raw_client() as raw:
+        assert (await raw.get_error("tools/call", {"name": "Echo", "arguments": {"text": "hi"}}))["code"] == -32602
 
 
 @proves("tools/list")
@@ -87,7 +87,7 @@ async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path:
 
 @proves("tools/list-order")
 async def test_the_list_has_the_same_order_each_time(connected: Connected) -> None:
-    async with connected.wire() as one, connected.wire() as other:
+    async with connected.raw_client() as one, connected.raw_client() as other:
         first = list(await listed(one))
         await one.call("count", {"name": "any", "limit": 1})
         assert first == list(await listed(one)) == list(await listed(other))
@@ -95,21 +95,21 @@ async def test_the_list_has_the_same_order_each_time(connected: Connected) -> No
 
 @proves("tools/list-does-not-vary", "resources/list-does-not-vary", "prompts/list-does-not-vary")
 async def test_lists_do_not_vary_by_connection_or_by_what_was_done_on_it(connected: Connected) -> None:
-    async with connected.wire() as one, connected.wire(elicitation={}, sampling={}, roots={}) as other:
+    async with connected.raw_client() as one, connected.raw_client(elicitation={}, sampling={}, roots={}) as other:
         for method, key in (("tools/list", "tools"), ("resources/list", "resources"), ("prompts/list", "prompts")):
-            before = (await one.result(method))[key]
+            before = (await one.get_result(method))[key]
             await one.call("crash")
-            await one.get("resources/read", {"uri": "test://crash"})
-            await one.result("prompts/get", {"name": "greeting"})
-            assert (await one.result(method))[key] == before == (await other.result(method))[key]
+            await one.request("resources/read", {"uri": "test://crash"})
+            await one.get_result("prompts/get", {"name": "greeting"})
+            assert (await one.get_result(method))[key] == before == (await other.get_result(method))[key]
             assert before
 
 
 @proves("tools/structured-output", "tools/structured-as-text")
 async def test_structured_results_conform_and_are_there_as_text(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        schema = (await listed(wire))["person"]["outputSchema"]
-        result = await wire.call("person", {"name": "Ann", "age": 9})
+    async with connected.raw_client() as raw:
+        schema = (await listed(raw))["person"]["outputSchema"]
+        result = await raw.call("person", {"name": "Ann", "age": 9})
         assert result["structuredContent"] == {"name": "Ann", "age": 9}
         jsonschema.validate(result["structuredContent"], schema)
         assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
@@ -117,8 +117,8 @@ async def test_structured_results_conform_and_are_there_as_text(connected: Conne
 
 @proves("tools/structured-output")
 async def test_what_does_not_conform_is_no_structured_result(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        result = await wire.call("liar")
+    async with connected.raw_client() as raw:
+        result = await raw.call("liar")
         assert result["isError"] is True
         assert "structuredContent" not in result
         assert "truth" in result["content"][0]["text"]
@@ -127,17 +127,17 @@ async def test_what_does_not_conform_is_no_structured_result(connected: Connecte
 @proves("tools/any-structure")
 @STATELESS_ONLY
 async def test_structured_content_is_any_json_value(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert (await listed(wire))["numbers"]["outputSchema"]["type"] == "array"
-        result = await wire.call("numbers", {"count": 3})
+    async with connected.raw_client() as raw:
+        assert (await listed(raw))["numbers"]["outputSchema"]["type"] == "array"
+        result = await raw.call("numbers", {"count": 3})
         assert result["structuredContent"] == [0, 1, 2]
         assert json.loads(result["content"][0]["text"]) == [0, 1, 2]
 
 
 @proves("tools/content")
 async def test_content_has_the_fields_of_its_type(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        text, image, audio, embedded, binary, link = (await wire.call("blocks"))["content"]
+    async with connected.raw_client() as raw:
+        text, image, audio, embedded, binary, link = (await raw.call("blocks"))["content"]
         assert text == {"type": "text", "text": "text", "annotations": {"audience": ["user"], "priority": 0.5}}
         assert (image["type"], image["mimeType"], base64.b64decode(image["data"])) == ("image", "image/png", PNG)
         assert (audio["type"], audio["mimeType"], base64.b64decode(audio["data"])) == ("audio", "audio/wav", WAV)
@@ -148,8 +148,8 @@ async def test_content_has_the_fields_of_its_type(connected: Connected) -> None:
 
 @proves("tools/unknown-tool")
 async def test_an_unknown_tool_is_a_protocol_error(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        error = await wire.error("tools/call", {"name": "nothing", "arguments": {}})
+    async with connected.raw_client() as raw:
+        error = await raw.get_error("tools/call", {"name": "nothing", "arguments": {}})
         assert error["code"] == -32602
         assert "nothing" in error["message"]
     async with connected.client() as client:
@@ -160,36 +160,36 @@ async def test_an_unknown_tool_is_a_protocol_error(connected: Connected) -> None
 
 @proves("tools/execution-errors")
 async def test_what_goes_wrong_in_a_tool_is_a_result_that_says_so(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        refused = await wire.call("refuse", {"reason": "Too late. Try tomorrow."})
+    async with connected.raw_client() as raw:
+        refused = await raw.call("refuse", {"reason": "Too late. Try tomorrow."})
         assert refused["isError"] is True
         assert refused["content"][0]["text"] == "Too late. Try tomorrow."
-        crashed = await wire.call("crash")
+        crashed = await raw.call("crash")
         assert crashed["isError"] is True
         assert SECRET not in json.dumps(crashed)
 
 
 @proves("tools/input-errors", "tools/inputs-validated")
 async def test_arguments_that_do_not_fit_are_named_and_reach_no_tool(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for wrong in (
             {"name": "never"},
             {"name": "never", "limit": "many"},
             {"name": "never", "limit": 1, "x": 2},
             None,
         ):
-            result = await wire.call("count", wrong)
+            result = await raw.call("count", wrong)
             assert result["isError"] is True
             assert ("$.x" if wrong and "x" in wrong else "$.limit") in result["content"][0]["text"]
-        assert (await wire.call("counted", {"name": "never"}))["content"][0]["text"] == "0"
-        assert (await wire.call("count", {"name": "never", "limit": 1}))["content"][0]["text"] == "1"
+        assert (await raw.call("counted", {"name": "never"}))["content"][0]["text"] == "0"
+        assert (await raw.call("count", {"name": "never", "limit": 1}))["content"][0]["text"] == "1"
 
 
 @proves("tools/outputs-sanitized")
 async def test_whatever_a_tool_answers_is_valid_json_and_valid_content(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for name in ("odd", "bad_block"):
-            result = types.CallToolResult.model_validate(await wire.call(name), by_name=False)
+            result = types.CallToolResult.model_validate(await raw.call(name), by_name=False)
             assert len(result.content) > 1
     async with connected.client() as client:
         assert (await client.call_tool("bad_block", {})).content[0].text == "good"  # type: ignore[union-attr]
@@ -199,16 +199,16 @@ async def test_whatever_a_tool_answers_is_valid_json_and_valid_content(connected
 @over("http")
 @pytest.mark.parametrize("http", [{"token": "secret"}])
 async def test_whoever_has_no_token_calls_nothing(connected: Connected) -> None:
-    async with connected.wire(hello=False) as wire:
+    async with connected.raw_client(initialize=False) as raw:
         for given in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "Basic secret"}):
-            request = wire.request("tools/call", {"name": "count", "arguments": {"name": "x", "limit": 1}})
-            await wire.send(request, **given)
-            await wire.until(lambda message: message.get("id") is None)
-            assert wire.replies[request["id"]].status == 401
-        assert all("result" not in message for message in wire.heard)
+            request = raw.make_request("tools/call", {"name": "count", "arguments": {"name": "x", "limit": 1}})
+            await raw.send(request, **given)
+            await raw.receive(lambda message: message.get("id") is None)
+            assert raw.responses[request["id"]].status == 401
+        assert all("result" not in message for message in raw.received)
         if connected.stateless:
-            wire.always["Authorization"] = "Bearer secret"
-            assert (await wire.call("counted", {"name": "x"}))["content"][0]["text"] == "0"
+            raw.headers["Authorization"] = "Bearer secret"
+            assert (await raw.call("counted", {"name": "x"}))["content"][0]["text"] == "0"
 
 
 class Crowd:
@@ -258,19 +258,19 @@ async def test_a_flood_of_calls_does_not_run_all_at_once(connected: Connected) -
     crowd, waiting = Crowd(), Waiting()
     connected.bridge.registry.register(ToolEntry("crowd", "Waits in a thread.", crowd, {"type": "object"}))
     connected.bridge.registry.register(ToolEntry("waiting", "Waits.", waiting, {"type": "object"}))
-    async with connected.wire() as wire:
-        calls = [await wire.begin("crowd") for _ in range(2 * SHARE)]
+    async with connected.raw_client() as raw:
+        calls = [await raw.send_call("crowd") for _ in range(2 * SHARE)]
         await crowd.full(SHARE)
         assert crowd.most == SHARE
         crowd.go.set()
         for call in calls:
-            assert "isError" not in (await wire.answer(call))["result"]
-        calls = [await wire.begin("waiting") for _ in range(CALLS + 20)]
+            assert "isError" not in (await raw.receive_response(call))["result"]
+        calls = [await raw.send_call("waiting") for _ in range(CALLS + 20)]
         await anyio.wait_all_tasks_blocked()
         assert waiting.running == CALLS
         waiting.go.set()
         for call in calls:
-            assert "isError" not in (await wire.answer(call))["result"]
+            assert "isError" not in (await raw.receive_response(call))["result"]
 
 
 @proves("completion/limited")
@@ -280,10 +280,10 @@ async def test_a_flood_of_completions_does_not_run_all_at_once(connected: Connec
         PromptEntry("crowd", lambda data: "", "", [PromptArgument("a")], completions={"a": crowd})
     )
     asked = {"ref": {"type": "ref/prompt", "name": "crowd"}, "argument": {"name": "a", "value": ""}}
-    async with connected.wire() as wire:
-        calls = [await wire.ask("completion/complete", asked) for _ in range(2 * THREADS)]
+    async with connected.raw_client() as raw:
+        calls = [await raw.send_request("completion/complete", asked) for _ in range(2 * THREADS)]
         await crowd.full(THREADS)
         assert crowd.most == THREADS
         crowd.go.set()
         for call in calls:
-            assert (await wire.answer(call))["result"]["completion"]["values"] == ["done"]
+            assert (await raw.receive_response(call))["result"]["completion"]["values"] == ["done"]

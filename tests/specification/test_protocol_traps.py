@@ -12,10 +12,10 @@ import pytest
 
 from mcp_bridge import ToolEntry
 from mcp_bridge._server.tools.methods import ToolIndex
+from tests.client.raw_client import RawClient
 from tests.kits.constants import TIMEOUT
 from tests.kits.protocol.protocol_tools import META, SECRET
 from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import Wire
 
 COMPLETION = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "broken", "value": ""}}
 CHANGED = "notifications/tools/list_changed"
@@ -23,26 +23,26 @@ CHANGED = "notifications/tools/list_changed"
 
 @HANDSHAKE_ONLY
 async def test_an_unhandled_exception_never_reaches_a_handshake_client_verbatim(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        await wire.result("logging/setLevel", {"level": "debug"})
-        await wire.call("crash")
-        await wire.get("resources/read", {"uri": "test://crash"})
-        await wire.get("prompts/get", {"name": "crash_prompt"})
-        await wire.get("completion/complete", COMPLETION)
-        said = json.dumps(wire.heard)
+    async with connected.raw_client() as raw:
+        await raw.get_result("logging/setLevel", {"level": "debug"})
+        await raw.call("crash")
+        await raw.request("resources/read", {"uri": "test://crash"})
+        await raw.request("prompts/get", {"name": "crash_prompt"})
+        await raw.request("completion/complete", COMPLETION)
+        said = json.dumps(raw.received)
         assert SECRET not in said
         assert "division" not in said
-        assert [message for message in wire.heard if message.get("error", {}).get("code") == 0] == []
+        assert [message for message in raw.received if message.get("error", {}).get("code") == 0] == []
 
 
 @HANDSHAKE_ONLY
 async def test_a_tool_with_an_array_as_output_spoils_no_list_and_no_call_of_a_handshake_client(
     connected: Connected,
 ) -> None:
-    async with connected.wire() as wire:
-        tools = {tool["name"]: tool for tool in (await wire.result("tools/list"))["tools"]}
+    async with connected.raw_client() as raw:
+        tools = {tool["name"]: tool for tool in (await raw.get_result("tools/list"))["tools"]}
         assert tools["numbers"].get("outputSchema", {"type": "object"})["type"] == "object"
-        result = await wire.call("numbers", {"count": 2})
+        result = await raw.call("numbers", {"count": 2})
         assert isinstance(result.get("structuredContent", {}), dict)
         assert json.loads(result["content"][0]["text"]) == [0, 1]
     async with connected.client() as client:
@@ -52,18 +52,18 @@ async def test_a_tool_with_an_array_as_output_spoils_no_list_and_no_call_of_a_ha
 
 @STATELESS_ONLY
 async def test_one_bad_block_never_empties_a_stateless_result(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        result = await wire.call("bad_block")
+    async with connected.raw_client() as raw:
+        result = await raw.call("bad_block")
         assert result["resultType"] == "complete"
         assert result["content"][0] == {"type": "text", "text": "good"}
         assert len(result["content"]) == 2
 
 
 async def test_a_vendors_own_fields_survive_in_meta(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        (echo,) = [tool for tool in (await wire.result("tools/list"))["tools"] if tool["name"] == "echo"]
+    async with connected.raw_client() as raw:
+        (echo,) = [tool for tool in (await raw.get_result("tools/list"))["tools"] if tool["name"] == "echo"]
         assert META.items() <= echo["_meta"].items()
-        result = await wire.call("vendor")
+        result = await raw.call("vendor")
         assert META.items() <= result["_meta"].items()
         assert META.items() <= result["content"][0]["_meta"].items()
 
@@ -79,30 +79,30 @@ async def test_a_call_over_http_does_not_list_the_tools(connected: Connected, mo
         return get_pages(index)
 
     monkeypatch.setattr(ToolIndex, "get_pages", count)
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for _ in range(3):
-            assert (await wire.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
+            assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
         assert listed == 0
-        await wire.result("tools/list")
+        await raw.get_result("tools/list")
         assert listed == 1
 
 
 @over("http", "sse", stateless=False)
 async def test_a_handshake_over_http_says_that_lists_change(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        capabilities = wire.welcome["capabilities"]
+    async with connected.raw_client() as raw:
+        capabilities = raw.initialize_result["capabilities"]
         assert all(capabilities[kind]["listChanged"] is True for kind in ("tools", "resources", "prompts"))
 
 
 @over("memory", "http", "sse", stateless=True)
 async def test_a_change_outside_of_any_request_reaches_clients_of_both_eras(connected: Connected) -> None:
-    async with connected.wire() as new, connected.other_era().wire() as old:
-        await new.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        await new.heard_from("notifications/subscriptions/acknowledged")
-        await old.result("ping")
+    async with connected.raw_client() as new, connected.other_era().raw_client() as old:
+        await new.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        await new.receive_message("notifications/subscriptions/acknowledged")
+        await old.get_result("ping")
         connected.bridge.registry.register(ToolEntry("newcomer", "Is new.", lambda data: 1, {"type": "object"}))
-        for wire in (new, old):
-            await wire.heard_from(CHANGED)
+        for raw in (new, old):
+            await raw.receive_message(CHANGED)
 
 
 @pytest.mark.parametrize("stateless", [False, True], ids=["handshake", "stateless"])
@@ -111,10 +111,10 @@ def test_a_pipe_that_ends_with_its_last_request_loses_no_answer(tmp_path: Path, 
         "import time\nfrom mcp_bridge import tool\n\n@tool\ndef slow(n: int) -> int:\n"
         '    "Takes its time."\n    time.sleep(0.05)\n    return n\n'
     )
-    wire = Wire(stateless=stateless)
-    calls = [wire.request("tools/call", {"name": "slow", "arguments": {"n": n}}) for n in range(10)]
+    raw = RawClient(stateless=stateless)
+    calls = [raw.make_request("tools/call", {"name": "slow", "arguments": {"n": n}}) for n in range(10)]
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "pipe", "version": "1"}}
-    greeting = [wire.request("initialize", hello), {"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    greeting = [raw.make_request("initialize", hello), {"jsonrpc": "2.0", "method": "notifications/initialized"}]
     lines = [json.dumps(message) for message in (*([] if stateless else greeting), *calls)]
     command = [sys.executable, "-m", "mcp_bridge", "serve", str(tmp_path / "tools.py")]
     ran = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=TIMEOUT, check=True)
@@ -125,14 +125,14 @@ def test_a_pipe_that_ends_with_its_last_request_loses_no_answer(tmp_path: Path, 
 
 @over("stdio")
 async def test_a_line_that_is_no_message_is_answered_with_an_error(connected: Connected) -> None:
-    async with connected.wire() as wire:
+    async with connected.raw_client() as raw:
         for line, code in ((b"{", -32700), (b"garbage", -32700), (b'[{"jsonrpc":"2.0"}]', -32600), (b"7", -32600)):
-            before = len(wire.heard)
-            await wire.write(line + b"\n")
-            answer = await wire.until(lambda message: "error" in message)
+            before = len(raw.received)
+            await raw.write(line + b"\n")
+            answer = await raw.receive(lambda message: "error" in message)
             assert (answer["error"]["code"], answer.get("id")) == (code, None)
-            assert len(wire.heard) == before + 1
-        assert (await wire.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
+            assert len(raw.received) == before + 1
+        assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
 
 
 def test_the_sdk_is_not_imported_before_something_is_served() -> None:
@@ -143,8 +143,8 @@ def test_the_sdk_is_not_imported_before_something_is_served() -> None:
 
 @over("memory", "http", stateless=True)
 async def test_clients_of_both_eras_are_told_of_the_same_capabilities(connected: Connected) -> None:
-    async with connected.wire() as new, connected.other_era().wire() as old:
-        discovered = (await new.result("server/discover"))["capabilities"]
-        welcomed = old.welcome["capabilities"]
+    async with connected.raw_client() as new, connected.other_era().raw_client() as old:
+        discovered = (await new.get_result("server/discover"))["capabilities"]
+        welcomed = old.initialize_result["capabilities"]
         assert discovered == welcomed
         assert not discovered.get("extensions")  # handshake clients would never hear of them

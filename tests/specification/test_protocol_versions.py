@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.client.raw_client import Json
 from tests.kits.constants import CLIENT_INFO, HANDSHAKE, META_PREFIX, STATELESS
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_server import NAME
@@ -17,7 +18,6 @@ from tests.kits.protocol.protocol_ways import (
     Connected,
     over,
 )
-from tests.kits.protocol.protocol_wire import Json
 
 OLDER = ("2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE)
 PROMISES: dict[str, tuple[str, Json]] = {
@@ -35,8 +35,8 @@ PROMISES: dict[str, tuple[str, Json]] = {
 @STATELESS_ONLY
 @pytest.mark.parametrize("options", [{"instructions": "Be kind.", "title": "Tests"}])
 async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        found = await wire.result("server/discover")
+    async with connected.raw_client() as raw:
+        found = await raw.get_result("server/discover")
         assert STATELESS in found["supportedVersions"]
         assert isinstance(found["capabilities"], dict)
         assert found["instructions"] == "Be kind."
@@ -47,10 +47,10 @@ async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Con
 @proves("versions/unsupported-version")
 @STATELESS_ONLY
 async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        await wire.result("tools/list")  # the connection's era is settled
+    async with connected.raw_client() as raw:
+        await raw.get_result("tools/list")  # the connection's era is settled
         for version in ("2099-01-01", "1900-01-01", "soon"):
-            error = await wire.error("tools/list", meta={f"{META_PREFIX}protocolVersion": version})
+            error = await raw.get_error("tools/list", meta={f"{META_PREFIX}protocolVersion": version})
             assert error["code"] == -32022
             assert error["data"]["requested"] == version
             assert STATELESS in error["data"]["supported"]
@@ -60,21 +60,21 @@ async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(co
 @proves("versions/unsupported-version")
 @over(*TRANSPORTS, stateless=True)
 async def test_it_is_refused_as_the_first_request_too(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        error = await wire.error("server/discover", meta={f"{META_PREFIX}protocolVersion": "2099-01-01"})
+    async with connected.raw_client() as raw:
+        error = await raw.get_error("server/discover", meta={f"{META_PREFIX}protocolVersion": "2099-01-01"})
         assert error["code"] == -32022
         assert STATELESS in error["data"]["supported"]
-        assert (await wire.result("server/discover"))["supportedVersions"]
+        assert (await raw.get_result("server/discover"))["supportedVersions"]
 
 
 @proves("versions/both-eras")
 @over("memory", "http", "sse", stateless=True)
 async def test_clients_of_both_eras_are_served_at_once(connected: Connected) -> None:
-    async with connected.wire() as new, connected.other_era().wire() as old:
-        waiting = await new.begin("hold", {"name": "shared"})
+    async with connected.raw_client() as new, connected.other_era().raw_client() as old:
+        waiting = await new.send_call("hold", {"name": "shared"})
         await old.call("wait_for", {"kind": "begun", "name": "shared"})
         await old.call("let_go", {"name": "shared"})
-        assert (await new.answer(waiting))["result"]["resultType"] == "complete"
+        assert (await new.receive_response(waiting))["result"]["resultType"] == "complete"
         assert "resultType" not in await old.call("echo", {"text": "hi"})
 
 
@@ -100,20 +100,20 @@ async def test_initialize_answers_with_the_latest_version_when_it_does_not_know_
 async def greeted(connected: Connected, version: str) -> Json:
     """What a new client of this version is welcomed with."""
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT_INFO}
-    async with connected.wire(hello=False) as wire:
-        welcome: Json = await wire.result("initialize", params)
+    async with connected.raw_client(initialize=False) as raw:
+        welcome: Json = await raw.get_result("initialize", params)
         return welcome
 
 
 @proves("versions/ping")
 @HANDSHAKE_ONLY
 async def test_ping_is_answered_with_nothing_also_while_a_call_runs(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        running = await wire.begin("hold", {"name": "slow"})
-        await wire.call("wait_for", {"kind": "begun", "name": "slow"})
-        assert await wire.result("ping") == {}
-        await wire.call("let_go", {"name": "slow"})
-        await wire.answer(running)
+    async with connected.raw_client() as raw:
+        running = await raw.send_call("hold", {"name": "slow"})
+        await raw.call("wait_for", {"kind": "begun", "name": "slow"})
+        assert await raw.get_result("ping") == {}
+        await raw.call("let_go", {"name": "slow"})
+        await raw.receive_response(running)
 
 
 @proves(
@@ -126,23 +126,23 @@ async def test_ping_is_answered_with_nothing_also_while_a_call_runs(connected: C
     "utilities/log-capability",
 )
 async def test_what_is_served_is_declared_and_what_is_declared_is_served(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        declared = await capabilities(wire)
+    async with connected.raw_client() as raw:
+        declared = await capabilities(raw)
         assert declared["tools"] == {"listChanged": True}
         assert declared["resources"] == {"listChanged": True, "subscribe": True}
         assert declared["prompts"] == {"listChanged": True}
         assert "logging" in declared
         for name, (method, params) in PROMISES.items():
             assert name in declared
-            await wire.result(method, params)
+            await raw.get_result(method, params)
         if not connected.stateless:
-            assert await wire.result("logging/setLevel", {"level": "error"}) == {}
-            assert await wire.result("resources/subscribe", {"uri": "test://watched"}) == {}
+            assert await raw.get_result("logging/setLevel", {"level": "error"}) == {}
+            assert await raw.get_result("resources/subscribe", {"uri": "test://watched"}) == {}
 
 
-async def capabilities(wire: Any) -> Json:
+async def capabilities(raw: Any) -> Json:
     """What the server declares, in this era's way."""
-    found: Json = (await wire.result("server/discover") if wire.stateless else wire.welcome)["capabilities"]
+    found: Json = (await raw.get_result("server/discover") if raw.stateless else raw.initialize_result)["capabilities"]
     return found
 
 

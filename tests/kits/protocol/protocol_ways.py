@@ -10,22 +10,21 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import anyio
 import httpx2
-import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
 
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports import memory
+from tests.client.http_client import connect_over_http, connect_over_sse
+from tests.client.memory_client import connect_in_memory
+from tests.client.raw_client import open_task_group
+from tests.client.stdio_client import start_server
 from tests.kits.constants import STATELESS, TIMEOUT
 from tests.kits.protocol import protocol_launch, protocol_server
 from tests.kits.protocol.protocol_hosting import Hosting
-from tests.kits.protocol.protocol_http import http_wire, sse_wire
-from tests.kits.protocol.protocol_wire import Json, Wire, beside
 
 
 @dataclass(frozen=True)
@@ -88,17 +87,17 @@ class Connected:
         """The era: whether connections are without a handshake."""
         return self.way.stateless
 
-    def wire(self, *, hello: bool = True, **capabilities: Any) -> AbstractAsyncContextManager[Any]:
-        """A raw connection of a client with these capabilities; without `hello` it has not begun yet."""
-        options: dict[str, Any] = {"stateless": self.stateless, "capabilities": capabilities, "hello": hello}
+    def raw_client(self, *, initialize: bool = True, **capabilities: Any) -> AbstractAsyncContextManager[Any]:
+        """A raw client with these capabilities; without `initialize`, the test does the handshake."""
+        options: dict[str, Any] = {"stateless": self.stateless, "capabilities": capabilities, "initialize": initialize}
         match self.way.transport:
             case "memory":
-                return _memory_wire(self.bridge, **options)
+                return connect_in_memory(self.bridge, **options)
             case "stdio":
-                return stdio_wire(self.command(), **options)
+                return start_server(self.command(), **options)
             case "http":
-                return http_wire(self.base, **options)
-        return sse_wire(self.base, **options)
+                return connect_over_http(self.base, **options)
+        return connect_over_sse(self.base, **options)
 
     def other_era(self) -> Connected:
         """The same server, for clients of the other era."""
@@ -145,7 +144,7 @@ async def serving(
         with host.serving(bridge, **http) as connected.base:
             yield connected
         return
-    async with bridge.run_sources(), beside() as tasks:
+    async with bridge.run_sources(), open_task_group() as tasks:
         await tasks.start(bridge.endpoint.run)
         yield connected
 
@@ -157,91 +156,3 @@ async def _http_client(url: str, **options: Any) -> AsyncIterator[Client]:
         Client(streamable_http_client(url, http_client=http), **options) as client,
     ):
         yield client
-
-
-class StdioWire(Wire):
-    """A process: a line for each message, and nothing else."""
-
-    transport = "stdio"
-
-    def __init__(self, process: anyio.abc.Process, **options: Any) -> None:
-        super().__init__(**options)
-        self.process = process
-
-    async def send(self, message: Any) -> None:
-        """Write one line."""
-        await self.write(json.dumps(message, ensure_ascii=False).encode() + b"\n")
-
-    async def write(self, data: bytes) -> None:
-        """Write bytes."""
-        assert self.process.stdin is not None
-        await self.process.stdin.send(data)
-
-    async def end(self) -> int:
-        """End the server's input, hear the rest; the exit code."""
-        assert self.process.stdin is not None
-        await self.process.stdin.aclose()
-        with anyio.fail_after(TIMEOUT):
-            await self.left()
-            return await self.process.wait()
-
-    async def read(self) -> None:
-        """Hear every line; each must be a message."""
-        assert self.process.stdout is not None
-        rest = b""
-        async for data in self.process.stdout:
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self.take(json.loads(line))
-        assert not rest, f"an unfinished line: {rest!r}"
-        self.over()
-
-
-@contextlib.asynccontextmanager
-async def stdio_wire(
-    command: list[str], *, hello: bool = True, stderr: Any = None, **options: Any
-) -> AsyncIterator[StdioWire]:
-    """A raw connection to a server process, begun; the process does not outlive the block."""
-    async with (
-        await anyio.open_process(command, stderr=stderr) as process,
-        beside() as tasks,
-    ):
-        wire = StdioWire(process, **options)
-        tasks.start_soon(wire.read)
-        if hello:
-            await wire.hello()
-        yield wire
-        await wire.end()
-
-
-class MemoryWire(Wire):
-    """Streams in this process."""
-
-    transport = "memory"
-
-    def __init__(self, sink: Any, source: Any, **options: Any) -> None:
-        super().__init__(**options)
-        self._sink, self._source = sink, source
-
-    async def send(self, message: Any) -> None:
-        """Hand one message over."""
-        await self._sink.send(SessionMessage(types.jsonrpc_message_adapter.validate_python(message, by_name=False)))
-
-    async def read(self) -> None:
-        """Hear every message, as it would be written."""
-        async for item in self._source:
-            heard: Json = item.message.model_dump(by_alias=True, exclude_unset=True, mode="json")
-            self.take(heard)
-        self.over()
-
-
-@contextlib.asynccontextmanager
-async def _memory_wire(bridge: Bridge, *, hello: bool, **options: Any) -> AsyncIterator[MemoryWire]:
-    async with memory.connect(bridge.endpoint) as (source, sink), beside() as tasks:
-        wire = MemoryWire(sink, source, **options)
-        tasks.start_soon(wire.read)
-        if hello:
-            await wire.hello()
-        yield wire
-        await sink.aclose()
-        await wire.left()
