@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,8 @@ async def start_server(
             await client.initialize()
         yield client
         client.close_input()
-        await client.wait_until_closed()
+        if process.stdout is not None and not process.stdout.closed:
+            await client.wait_until_closed()
     finally:
         client.close_input()
         if process.poll() is None:
@@ -174,3 +176,8 @@ async def start_server(
                 process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def serve_file(file: Path, *options: str, **client_options: Any) -> AbstractAsyncContextManager[StdioProcessClient]:
+    """Start a process that serves a file and yield a client of it."""
+    return start_server(make_serve_command(file, *options), cwd=file.parent, **client_options)

@@ -16,9 +16,9 @@ from mcp_bridge._server import responses
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._transports.memory import make_client as client_of
 from mcp_bridge.testing import connect
+from tests.client.stdio_client import serve_over_pipes
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.transports.stdio_talk import served
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 NOTHING: dict[str, Any] = {"type": "object"}
@@ -57,17 +57,16 @@ async def test_whatever_a_tool_raises_its_neighbour_is_answered(
     registry = ToolRegistry()
     registry.register(ToolEntry("neighbour", "Waits.", neighbour, NOTHING))
     registry.register(ToolEntry("rude", "Raises.", awaited if kind == "async" else threaded, NOTHING))
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
-        waiting = await talk.call("neighbour")
+    async with serve_over_pipes(registry, stateless=stateless) as client:
+        waiting = await client.send_call("neighbour")
         with anyio.fail_after(TIMEOUT):
             await begun.wait()
-        failed = await talk.answer(await talk.call("rude"))
+        failed = await client.receive_response(await client.send_call("rude"))
         assert failed["result"]["isError"] is True
         assert "reference" in failed["result"]["content"][0]["text"]
         release.set()
-        assert (await talk.answer(waiting))["result"]["content"][0]["text"] == "still here"
-        assert "error" not in await talk.get("tools/list")
+        assert (await client.receive_response(waiting))["result"]["content"][0]["text"] == "still here"
+        assert "error" not in await client.request("tools/list")
 
 
 @BOTH_LOOPS
@@ -86,11 +85,10 @@ async def test_a_tool_that_cancels_its_own_scope_fails_alone(stateless: bool) ->
     registry = ToolRegistry()
     registry.register(ToolEntry("gives_up", "Cancels.", gives_up, NOTHING))
     registry.register(ToolEntry("group", "Raises.", group, NOTHING))
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
-        answer = await talk.answer(await talk.call("gives_up"))
+    async with serve_over_pipes(registry, stateless=stateless) as client:
+        answer = await client.receive_response(await client.send_call("gives_up"))
         assert answer["result"]["content"][0]["text"] == "gave up, on its own terms"
-        assert (await talk.answer(await talk.call("group")))["result"]["isError"] is True
+        assert (await client.receive_response(await client.send_call("group")))["result"]["isError"] is True
 
 
 async def test_a_tool_that_cancels_its_own_task_leaves_the_neighbour_answered(stateless: bool) -> None:
@@ -103,11 +101,12 @@ async def test_a_tool_that_cancels_its_own_task_leaves_the_neighbour_answered(st
     registry = ToolRegistry()
     registry.register(ToolEntry("suicidal", "Cancels its own task.", suicidal, NOTHING))
     registry.register(ToolEntry("quick", "Answers.", lambda data: "quick", NOTHING))
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
-        first = await talk.call("suicidal")
-        assert (await talk.answer(await talk.call("quick")))["result"]["content"][0]["text"] == "quick"
-        assert (await talk.answer(first))["result"]["isError"] is True
+    async with serve_over_pipes(registry, stateless=stateless) as client:
+        first = await client.send_call("suicidal")
+        assert (await client.receive_response(await client.send_call("quick")))["result"]["content"][0][
+            "text"
+        ] == "quick"
+        assert (await client.receive_response(first))["result"]["isError"] is True
 
 
 @BOTH_LOOPS
@@ -241,11 +240,11 @@ async def test_one_endpoint_serves_clients_of_both_eras_at_once() -> None:
 
 @pytest.mark.parametrize("version", [True, False], ids=["version", "method"])
 async def test_an_error_does_not_repeat_megabytes_of_a_request(version: bool) -> None:
-    async with served(ToolRegistry(), stateless=True) as talk:
+    async with serve_over_pipes(ToolRegistry(), stateless=True) as client:
         long = "x" * 1_000_000
         if version:
-            number = await talk.ask("tools/list", meta={"io.modelcontextprotocol/protocolVersion": long})
+            number = await client.send_request("tools/list", meta={"io.modelcontextprotocol/protocolVersion": long})
         else:
-            number = await talk.ask(long)
-        error = (await talk.answer(number))["error"]
+            number = await client.send_request(long)
+        error = (await client.receive_response(number))["error"]
         assert len(str(error)) < 2000

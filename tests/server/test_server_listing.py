@@ -16,7 +16,7 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge, Identity
 from mcp_bridge._server.pages import Pages, decode_cursor, encode_cursor
 from mcp_bridge.testing import connect
-from tests.kits.transports.stdio_talk import served
+from tests.client.stdio_client import serve_over_pipes
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 NAMES = [f"tool_{number:03}" for number in range(600)]
@@ -132,10 +132,9 @@ def test_a_page_is_encoded_once_unless_a_client_invented_its_cursor(after: str |
 
 
 async def test_only_the_stateless_era_is_told_how_long_to_keep_a_list(stateless: bool) -> None:
-    async with served(full(), stateless=stateless) as talk:
-        await talk.hello()
-        first = (await talk.get("tools/list"))["result"]
-        second = (await talk.get("tools/list", {"cursor": first["nextCursor"]}))["result"]
+    async with serve_over_pipes(full(), stateless=stateless) as client:
+        first = (await client.request("tools/list"))["result"]
+        second = (await client.request("tools/list", {"cursor": first["nextCursor"]}))["result"]
     for result in (first, second):
         told = {key: result.get(key) for key in ("resultType", "ttlMs", "cacheScope")}
         if stateless:
@@ -147,7 +146,7 @@ async def test_only_the_stateless_era_is_told_how_long_to_keep_a_list(stateless:
 
 async def test_a_private_bridge_says_that_its_lists_are_private() -> None:
     bridge = Bridge(full(), identity=Identity(private=True, ttl_ms=5))
-    async with served(bridge, stateless=True) as talk:
+    async with serve_over_pipes(bridge, stateless=True) as client:
         for method in ("tools/list", "server/discover"):
-            result = (await talk.get(method))["result"]
+            result = (await client.request(method))["result"]
             assert (result["cacheScope"], result["ttlMs"]) == ("private", 5)

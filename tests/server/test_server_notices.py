@@ -22,8 +22,8 @@ from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._server.lifecycle import MAX_CAPABILITIES
 from mcp_bridge._server.responses import Responses
 from mcp_bridge.testing import connect
+from tests.client.stdio_client import serve_over_pipes
 from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
-from tests.kits.transports.stdio_talk import served
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -76,64 +76,59 @@ async def test_a_listening_stateless_client_hears_of_tools_that_come_and_go() ->
 
 async def test_over_stdio_a_client_hears_of_a_change(stateless: bool) -> None:
     registry = ToolRegistry()
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
+    async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
-            opened = await talk.listen()
+            opened = await client.subscribe_to_tools()
         for change in (lambda: registry.register(entry("new")), lambda: registry.unregister("new")):
             change()
-            notice = await talk.notice(CHANGED)
+            notice = await client.receive_message(CHANGED)
             if stateless:
                 assert notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == opened
 
 
 async def test_a_stateless_client_that_does_not_listen_is_told_nothing() -> None:
     registry = ToolRegistry()
-    async with served(registry, stateless=True) as talk:
-        await talk.hello()
+    async with serve_over_pipes(registry, stateless=True) as client:
         registry.register(entry("new"))
-        assert [tool["name"] for tool in (await talk.get("tools/list"))["result"]["tools"]] == ["new"]
-        await talk.get("server/discover")
-    assert CHANGED not in [message.get("method") for message in talk.heard]
+        assert [tool["name"] for tool in (await client.request("tools/list"))["result"]["tools"]] == ["new"]
+        await client.request("server/discover")
+    assert CHANGED not in [message.get("method") for message in client.received]
 
 
 async def test_a_change_from_another_thread_is_told(stateless: bool) -> None:
     registry = ToolRegistry()
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
+    async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
-            await talk.listen()
+            await client.subscribe_to_tools()
         await to_thread.run_sync(registry.register, entry("by_a_worker"))
-        await talk.notice(CHANGED)
+        await client.receive_message(CHANGED)
         thread = threading.Thread(target=registry.register, args=(entry("by_a_stranger"),))
         thread.start()
-        await talk.notice(CHANGED)
+        await client.receive_message(CHANGED)
         thread.join(TIMEOUT)
 
 
 async def test_a_thread_that_the_event_loop_waits_for_may_change_the_tools() -> None:
     registry = ToolRegistry()
-    async with served(registry) as talk:
-        await talk.hello()
+    async with serve_over_pipes(registry) as client:
         thread = threading.Thread(target=registry.register, args=(entry("new"),), daemon=True)
         thread.start()
         thread.join(TIMEOUT)  # blocks the loop, on purpose
         assert not thread.is_alive()
-        await talk.notice(CHANGED)
+        await client.receive_message(CHANGED)
 
 
 async def test_a_burst_is_told_at_least_once_and_at_most_a_few_times(stateless: bool) -> None:
     registry = ToolRegistry()
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
+    async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
-            await talk.listen()
+            await client.subscribe_to_tools()
         for number in range(200):
             registry.register(entry(f"t{number}"))
-        await talk.notice(CHANGED)
+        await client.receive_message(CHANGED)
         for _ in range(5):
-            assert len((await talk.get("tools/list"))["result"]["tools"]) == 200
-    assert 1 <= [message.get("method") for message in talk.heard].count(CHANGED) <= 3
+            assert len((await client.request("tools/list"))["result"]["tools"]) == 200
+    assert 1 <= [message.get("method") for message in client.received].count(CHANGED) <= 3
 
 
 async def test_a_change_before_and_after_serving_disturbs_nobody() -> None:
@@ -141,10 +136,9 @@ async def test_a_change_before_and_after_serving_disturbs_nobody() -> None:
     registry.register(entry("before"))
     bridge = Bridge(registry)
     for name in ("one", "two"):  # the same endpoint may be served again
-        async with served(bridge) as talk:
-            await talk.hello()
+        async with serve_over_pipes(bridge) as client:
             registry.register(entry(name))
-            await talk.notice(CHANGED)
+            await client.receive_message(CHANGED)
     registry.register(entry("after"))
     assert len(registry) == 4
     assert registry.tools._listeners == {}
@@ -155,10 +149,10 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
     registry = ToolRegistry()
     bridge = Bridge(registry)
     for name in ("one", "two"):
-        async with served(bridge, stateless=True) as talk:
-            await talk.listen()
+        async with serve_over_pipes(bridge, stateless=True) as client:
+            await client.subscribe_to_tools()
             registry.register(entry(name))
-            await talk.notice(CHANGED)
+            await client.receive_message(CHANGED)
 
 
 def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> None:
@@ -232,18 +226,18 @@ async def test_a_handshake_client_that_reads_late_is_notified_once_of_all_that_i
     "uris", [[f"test://{number}" for number in range(SUBSCRIPTIONS + 1)], ["test://" + "a" * SUBSCRIBED]]
 )
 async def test_a_listen_stream_takes_no_more_resources_than_a_session(uris: list[str]) -> None:
-    async with served(ToolRegistry(), stateless=True) as talk:
-        response = await talk.get("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+    async with serve_over_pipes(ToolRegistry(), stateless=True) as client:
+        response = await client.request("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
         assert response["error"]["code"] == -32602
 
 
 async def test_capabilities_that_are_too_large_to_keep_are_rejected() -> None:
-    async with served(ToolRegistry()) as talk:
+    async with serve_over_pipes(ToolRegistry(), initialize=False) as client:
         params: dict[str, Any] = {"protocolVersion": HANDSHAKE, "clientInfo": CLIENT_INFO}
         large = {"experimental": {"x": {"y": "z" * MAX_CAPABILITIES}}}
-        response = await talk.get("initialize", params | {"capabilities": large})
+        response = await client.request("initialize", params | {"capabilities": large})
         assert response["error"]["code"] == -32602
-        assert "result" in await talk.hello()
+        assert "serverInfo" in await client.initialize()
 
 
 async def test_what_runs_at_the_end_of_a_session_runs_although_others_fail_or_it_has_ended() -> None:
@@ -258,9 +252,8 @@ async def test_what_runs_at_the_end_of_a_session_runs_although_others_fail_or_it
         ctx.on_session_end(lambda: [].pop())
         return "kept"
 
-    async with served(registry) as talk:
-        await talk.hello()
-        await talk.answer(await talk.call("keep"))
+    async with serve_over_pipes(registry) as client:
+        await client.receive_response(await client.send_call("keep"))
     assert ran == ["first"]
     contexts[0].on_session_end(lambda: ran.append("late"))
     assert ran == ["first", "late"]

@@ -16,9 +16,9 @@ from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._runtime.supervisor import SharedNumbers, Supervisor
 from mcp_bridge._transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
+from tests.client.stdio_client import StdioClient, serve_over_pipes
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.transports.stdio_talk import Talk, served
 
 pytestmark = BOTH_LOOPS
 NOTHING: dict[str, Any] = {"type": "object"}
@@ -73,8 +73,8 @@ async def wait(event: anyio.Event) -> None:
         await event.wait()
 
 
-async def begun(talk: Talk, slow: Slow) -> int:
-    number = await talk.call("slow")
+async def begun(client: StdioClient, slow: Slow) -> int:
+    number = await client.send_call("slow")
     await wait(slow.begun)
     return number
 
@@ -83,64 +83,62 @@ async def test_calls_in_flight_at_the_end_of_input_are_all_answered(
     bridge: Bridge, slow: Slow, stateless: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noticed = ending(bridge, monkeypatch)
-    async with served(bridge, stateless=stateless) as talk:
-        await talk.hello()
-        numbers = [await begun(talk, slow) for _ in range(5)]
-        quick = await talk.call("quick")
-        talk.hang_up()
+    async with serve_over_pipes(bridge, stateless=stateless) as client:
+        numbers = [await begun(client, slow) for _ in range(5)]
+        quick = await client.send_call("quick")
+        client.close_input()
         await wait(noticed)
         slow.release.set()
-        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in await talk.rest()}
+        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in await client.receive_rest()}
         assert answers == {**dict.fromkeys(numbers, "done"), quick: "quick"}
 
 
 async def test_a_call_that_takes_longer_than_the_drain_is_cancelled_and_told_so(
     bridge: Bridge, slow: Slow, stateless: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with served(bridge, stateless=stateless, drain=0.05) as talk:
-        await talk.hello()
-        number = await begun(talk, slow)
-        talk.hang_up()
-        (answer,) = await talk.rest()
+    async with serve_over_pipes(bridge, stateless=stateless, drain=0.05) as client:
+        number = await begun(client, slow)
+        client.close_input()
+        (answer,) = await client.receive_rest()
         assert (answer["id"], answer["error"]["code"]) == (number, -32000)
     assert slow.stopped.is_set()
     assert "did not end within 0.05 seconds" in caplog.text
 
 
 async def test_a_listener_gets_its_final_result_at_the_end(bridge: Bridge) -> None:
-    async with served(bridge, stateless=True) as talk:
-        opened = await talk.listen()
-        talk.hang_up()
-        (final,) = await talk.rest()
+    async with serve_over_pipes(bridge, stateless=True) as client:
+        opened = await client.subscribe_to_tools()
+        client.close_input()
+        (final,) = await client.receive_rest()
         assert (final["id"], final["result"]["resultType"]) == (opened, "complete")
 
 
 async def test_a_listener_that_opens_with_its_last_line_gets_its_final_result_too(bridge: Bridge) -> None:
-    async with served(bridge, stateless=True, drain=TIMEOUT / 2) as talk:
-        opened = await talk.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        talk.hang_up()
-        acknowledged, final = await talk.rest()
+    async with serve_over_pipes(bridge, stateless=True, drain=TIMEOUT / 2) as client:
+        opened = await client.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        client.close_input()
+        acknowledged, final = await client.receive_rest()
         assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
         assert (final["id"], "result" in final) == (opened, True)
 
 
 async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: Slow, stateless: bool) -> None:
-    async with served(bridge, stateless=stateless, drain=3600) as talk:
-        await talk.hello()
-        number = await begun(talk, slow)
-        await talk.tell("notifications/cancelled", {"requestId": number, "reason": "enough"})
+    async with serve_over_pipes(bridge, stateless=stateless, drain=3600) as client:
+        number = await begun(client, slow)
+        await client.notify("notifications/cancelled", {"requestId": number, "reason": "enough"})
         await wait(slow.stopped)
-        assert (await talk.answer(await talk.call("quick")))["result"]["content"][0]["text"] == "quick"
-        talk.hang_up()
-        assert await talk.rest() == []  # and the end did not wait for an answer that never comes
-    assert number not in [message.get("id") for message in talk.heard]
+        assert (await client.receive_response(await client.send_call("quick")))["result"]["content"][0][
+            "text"
+        ] == "quick"
+        client.close_input()
+        assert await client.receive_rest() == []  # and the end did not wait for an answer that never comes
+    assert number not in [message.get("id") for message in client.received]
 
 
 async def test_cancelling_what_is_not_there_changes_nothing(bridge: Bridge) -> None:
-    async with served(bridge) as talk:
-        await talk.hello()
-        await talk.tell("notifications/cancelled", {"requestId": 4711})
-        assert "result" in await talk.answer(await talk.call("quick"))
+    async with serve_over_pipes(bridge) as client:
+        await client.notify("notifications/cancelled", {"requestId": 4711})
+        assert "result" in await client.receive_response(await client.send_call("quick"))
 
 
 async def test_progress_arrives_and_grows_and_what_does_not_grow_is_left_out(stateless: bool) -> None:
@@ -151,13 +149,12 @@ async def test_progress_arrives_and_grows_and_what_does_not_grow_is_left_out(sta
 
     registry = ToolRegistry()
     registry.register(ToolEntry("work", "Works.", work, NOTHING))
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
-        number = await talk.call("work", meta={"progressToken": "p"})
-        assert "result" in await talk.answer(number)
-        unasked = await talk.call("work")
-        assert "result" in await talk.answer(unasked)
-    seen = [message["params"] for message in talk.heard if message.get("method") == "notifications/progress"]
+    async with serve_over_pipes(registry, stateless=stateless) as client:
+        number = await client.send_call("work", meta={"progressToken": "p"})
+        assert "result" in await client.receive_response(number)
+        unasked = await client.send_call("work")
+        assert "result" in await client.receive_response(unasked)
+    seen = [message["params"] for message in client.received if message.get("method") == "notifications/progress"]
     assert [(each["progressToken"], each["progress"], each["total"], each["message"]) for each in seen] == [
         ("p", 1, 3, "step 1"),
         ("p", 2, 3, "step 2"),

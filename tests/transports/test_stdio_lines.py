@@ -15,9 +15,9 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._runtime.line_splitter import MAX_LINE
 from mcp_bridge._runtime.stdio_descriptors import StdioPipes
 from mcp_bridge._transports import stdio
+from tests.client.stdio_client import StdioClient, encode_line, serve_over_pipes
 from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.transports.stdio_talk import Talk, line, served
 
 
 @tool
@@ -48,8 +48,8 @@ def error_of(answer: dict[str, Any]) -> tuple[Any, int]:
     return answer["id"], answer["error"]["code"]
 
 
-async def still_served(talk: Talk) -> None:
-    assert text_of(await talk.answer(await talk.call("length", text="four"))) == "4"
+async def still_served(client: StdioClient) -> None:
+    assert text_of(await client.receive_response(await client.send_call("length", {"text": "four"}))) == "4"
 
 
 @pytest.mark.parametrize(
@@ -73,143 +73,137 @@ async def still_served(talk: Talk) -> None:
 async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
     registry: ToolRegistry, sent: bytes, number: Any, code: int, stateless: bool
 ) -> None:
-    async with served(registry, stateless=stateless) as talk:
-        await talk.send(sent)
-        assert error_of(await talk.answer(number)) == (number, code)
-        await talk.hello()
-        await talk.send(sent)
-        assert error_of(await talk.answer(number)) == (number, code)
-        await still_served(talk)
+    async with serve_over_pipes(registry, stateless=stateless, initialize=False) as client:
+        await client.write(sent)
+        assert error_of(await client.receive_response(number)) == (number, code)
+        await client.initialize()
+        await client.write(sent)
+        assert error_of(await client.receive_response(number)) == (number, code)
+        await still_served(client)
 
 
 async def test_half_an_emoji_is_replaced(registry: ToolRegistry) -> None:
     halves = {r"cut \ud83d": "cut \ufffd", r"\ude00!": "\ufffd!", r"\ud83d\ude00": "\U0001f600", r"\\ud83d": r"\ud83d"}
-    async with served(registry, stateless=True) as talk:
+    async with serve_over_pipes(registry, stateless=True) as client:
         for written, text in halves.items():
-            request = talk.request("tools/call", {"name": "repeat", "arguments": {"text": "TEXT", "times": 1}})
-            await talk.send(line(request).replace(b"TEXT", written.encode()))
-            assert text_of(await talk.answer(request["id"])) == text
+            request = client.make_request("tools/call", {"name": "repeat", "arguments": {"text": "TEXT", "times": 1}})
+            await client.write(encode_line(request).replace(b"TEXT", written.encode()))
+            assert text_of(await client.receive_response(request["id"])) == text
 
 
 async def test_a_byte_order_mark_before_a_line_is_ignored(registry: ToolRegistry) -> None:
-    async with served(registry, stateless=True) as talk:
-        request = talk.request("tools/call", {"name": "length", "arguments": {"text": "four"}})
-        await talk.send(b"\xef\xbb\xbf" + line(request))
-        assert text_of(await talk.answer(request["id"])) == "4"
+    async with serve_over_pipes(registry, stateless=True) as client:
+        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "four"}})
+        await client.write(b"\xef\xbb\xbf" + encode_line(request))
+        assert text_of(await client.receive_response(request["id"])) == "4"
 
 
 async def test_a_line_of_five_megabytes_is_refused_and_the_next_one_served(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.hello()
-        long = talk.request("tools/call", {"name": "length", "arguments": {"text": "x" * 5_000_000}})
-        await talk.send(line(long))
-        assert error_of(await talk.answer(None)) == (None, -32600)
-        await still_served(talk)
+    async with serve_over_pipes(registry) as client:
+        long = client.make_request("tools/call", {"name": "length", "arguments": {"text": "x" * 5_000_000}})
+        await client.send(long)
+        assert error_of(await client.receive_response(None)) == (None, -32600)
+        await still_served(client)
 
 
 async def test_a_line_just_within_the_limit_is_served(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.hello()
-        request = talk.request("tools/call", {"name": "length", "arguments": {"text": ""}})
-        fill = MAX_LINE - (len(line(request)) - 1)
+    async with serve_over_pipes(registry) as client:
+        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": ""}})
+        fill = MAX_LINE - (len(encode_line(request)) - 1)
         request["params"]["arguments"]["text"] = "x" * fill
-        await talk.send(line(request))
-        assert text_of(await talk.answer(request["id"])) == str(fill)
+        await client.send(request)
+        assert text_of(await client.receive_response(request["id"])) == str(fill)
         request["params"]["arguments"]["text"] += "x"
-        await talk.send(line(request))
-        assert error_of(await talk.answer(None)) == (None, -32600)
+        await client.send(request)
+        assert error_of(await client.receive_response(None)) == (None, -32600)
 
 
 @BOTH_LOOPS
 async def test_a_last_line_without_its_newline_is_served(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.hello()
-        request = talk.request("tools/call", {"name": "length", "arguments": {"text": "last"}})
-        await talk.send(line(request).rstrip(b"\n"))
-        talk.hang_up()
-        assert text_of(await talk.answer(request["id"])) == "4"
-        assert await talk.rest() == []
+    async with serve_over_pipes(registry) as client:
+        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "last"}})
+        await client.write(encode_line(request).rstrip(b"\n"))
+        client.close_input()
+        assert text_of(await client.receive_response(request["id"])) == "4"
+        assert await client.receive_rest() == []
 
 
 async def test_a_last_line_that_is_too_long_and_has_no_newline_is_refused(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.send(b"x" * (MAX_LINE + 1))
-        talk.hang_up()
-        assert [error_of(answer) for answer in await talk.rest()] == [(None, -32600)]
+    async with serve_over_pipes(registry, initialize=False) as client:
+        await client.write(b"x" * (MAX_LINE + 1))
+        client.close_input()
+        assert [error_of(answer) for answer in await client.receive_rest()] == [(None, -32600)]
 
 
 async def test_blank_lines_mean_nothing(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.send(b"\n  \n\r\n\t\n")
-        await talk.hello()
-        await talk.send(b"\n\n")
-        await still_served(talk)
-        talk.hang_up()
-        assert await talk.rest() == []
-        assert all("error" not in message for message in talk.heard)
+    async with serve_over_pipes(registry, initialize=False) as client:
+        await client.write(b"\n  \n\r\n\t\n")
+        await client.initialize()
+        await client.write(b"\n\n")
+        await still_served(client)
+        client.close_input()
+        assert await client.receive_rest() == []
+        assert all("error" not in message for message in client.received)
 
 
 async def test_lines_may_end_in_the_windows_way(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.hello()
-        request = talk.request("tools/call", {"name": "length", "arguments": {"text": "1"}})
-        await talk.send(json.dumps(request).encode() + b"\r\n")
-        assert text_of(await talk.answer(request["id"])) == "1"
+    async with serve_over_pipes(registry) as client:
+        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "1"}})
+        await client.write(json.dumps(request).encode() + b"\r\n")
+        assert text_of(await client.receive_response(request["id"])) == "1"
 
 
 @BOTH_LOOPS
 async def test_a_request_may_come_byte_by_byte_and_many_in_one_piece(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.hello()
-        one = talk.request("tools/call", {"name": "length", "arguments": {"text": "é"}})
-        for byte in line(one):
-            await talk.send(bytes([byte]))
+    async with serve_over_pipes(registry) as client:
+        one = client.make_request("tools/call", {"name": "length", "arguments": {"text": "é"}})
+        for byte in encode_line(one):
+            await client.write(bytes([byte]))
             await anyio.lowlevel.checkpoint()
-        assert text_of(await talk.answer(one["id"])) == "1"
-        many = [talk.request("tools/call", {"name": "length", "arguments": {"text": "x" * n}}) for n in range(200)]
-        await talk.send(b"".join(map(line, many)))
+        assert text_of(await client.receive_response(one["id"])) == "1"
+        many = [
+            client.make_request("tools/call", {"name": "length", "arguments": {"text": "x" * n}}) for n in range(200)
+        ]
+        await client.write(b"".join(map(encode_line, many)))
         for n, each in enumerate(many):
-            assert text_of(await talk.answer(each["id"])) == str(n)
+            assert text_of(await client.receive_response(each["id"])) == str(n)
 
 
 async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: ToolRegistry, stateless: bool) -> None:
-    async with served(registry, stateless=stateless) as talk:
-        await talk.hello()
-        assert (await talk.get("tools/make"))["error"]["code"] == -32601
-        error = (await talk.answer(await talk.call("lenght", text="x")))["error"]
+    async with serve_over_pipes(registry, stateless=stateless) as client:
+        assert (await client.request("tools/make"))["error"]["code"] == -32601
+        error = (await client.receive_response(await client.send_call("lenght", {"text": "x"})))["error"]
         assert (error["code"], error["data"]) == (-32602, {"name": "lenght"})
-        assert (await talk.get("tools/call", {"arguments": {}}))["error"]["code"] == -32602
-        await still_served(talk)
+        assert (await client.request("tools/call", {"arguments": {}}))["error"]["code"] == -32602
+        await still_served(client)
 
 
 async def test_bad_arguments_are_a_result_that_the_model_can_read(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.hello()
-        answer = await talk.answer(await talk.call("length", text=7))
+    async with serve_over_pipes(registry) as client:
+        answer = await client.receive_response(await client.send_call("length", {"text": 7}))
         assert answer["result"]["isError"] is True
         assert "text" in text_of(answer)
 
 
 async def test_a_stateless_client_needs_no_greeting(registry: ToolRegistry) -> None:
-    async with served(registry, stateless=True) as talk:
-        await still_served(talk)
-        assert (await talk.get("server/discover"))["result"]["capabilities"]["tools"]["listChanged"] is True
+    async with serve_over_pipes(registry, stateless=True) as client:
+        await still_served(client)
+        assert (await client.request("server/discover"))["result"]["capabilities"]["tools"]["listChanged"] is True
 
 
 async def test_only_a_request_of_its_own_era_decides_for_an_era(registry: ToolRegistry, stateless: bool) -> None:
-    async with served(registry, stateless=stateless) as talk:
+    async with serve_over_pipes(registry, stateless=stateless, initialize=False) as client:
         for method in ("ping", "tools/list"):
-            await talk.send(line({"jsonrpc": "2.0", "id": method, "method": method}))
-            await talk.answer(method)
-        await talk.hello()
-        await still_served(talk)
+            await client.send({"jsonrpc": "2.0", "id": method, "method": method})
+            await client.receive_response(method)
+        await client.initialize()
+        await still_served(client)
 
 
 async def test_a_handshake_client_is_told_that_lists_change(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        answer = await talk.hello()
-        assert answer["result"]["capabilities"]["tools"]["listChanged"] is True
-        assert answer["result"]["serverInfo"]["name"] == "mcp-bridge"
+    async with serve_over_pipes(registry) as client:
+        assert client.initialize_result["capabilities"]["tools"]["listChanged"] is True
+        assert client.initialize_result["serverInfo"]["name"] == "mcp-bridge"
 
 
 async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id() -> None:
@@ -221,37 +215,34 @@ async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id(
         return {"number": 2**70}
 
     registry.register(greedy.tool_entry)
-    async with served(registry) as talk:
-        await talk.hello()
-        answer = await talk.answer(await talk.call("greedy"))
+    async with serve_over_pipes(registry) as client:
+        answer = await client.receive_response(await client.send_call("greedy"))
         assert "error" in answer or "content" in answer["result"]
-        assert "result" in await talk.get("tools/list")
+        assert "result" in await client.request("tools/list")
 
 
 @BOTH_LOOPS
 async def test_a_client_that_leaves_at_once_hears_nothing(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        talk.hang_up()
-        assert await talk.rest() == []
+    async with serve_over_pipes(registry, initialize=False) as client:
+        client.close_input()
+        assert await client.receive_rest() == []
 
 
 @BOTH_LOOPS
 async def test_answers_wait_for_a_slow_reader_and_none_is_lost(registry: ToolRegistry) -> None:
-    async with served(registry) as talk:
-        await talk.hello()
-        numbers = [await talk.call("repeat", text="x", times=700_000) for _ in range(8)]
-        talk.hang_up()
-        answers = {answer["id"]: text_of(answer) for answer in await talk.rest()}
+    async with serve_over_pipes(registry) as client:
+        numbers = [await client.send_call("repeat", {"text": "x", "times": 700_000}) for _ in range(8)]
+        client.close_input()
+        answers = {answer["id"]: text_of(answer) for answer in await client.receive_rest()}
         assert answers == dict.fromkeys(numbers, "x" * 700_000)
 
 
 @BOTH_LOOPS
 async def test_a_reader_that_stops_reading_cannot_hold_the_end(registry: ToolRegistry) -> None:
-    async with served(registry, drain=0.3) as talk:
-        await talk.hello()
+    async with serve_over_pipes(registry, drain=0.3) as client:
         for _ in range(8):
-            await talk.call("repeat", text="x", times=700_000)
-    assert len(talk.heard) == 2  # serving ended, which `served` waits for
+            await client.send_call("repeat", {"text": "x", "times": 700_000})
+    assert len(client.received) == 1  # serving ended, which `serve_over_pipes` waits for
 
 
 @BOTH_LOOPS
@@ -283,7 +274,7 @@ async def test_senders_who_wait_for_a_reader_are_freed_when_it_goes(registry: To
     try:
         with anyio.fail_after(TIMEOUT):
             async with bridge.run_sources(), anyio.create_task_group() as tasks:
-                os.write(to_server, b"".join(map(line, calls)))
+                os.write(to_server, b"".join(map(encode_line, calls)))
 
                 async def serve() -> None:
                     await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), signals=False)
@@ -325,12 +316,11 @@ async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> Non
 
     registry = ToolRegistry()
     registry.register(ToolEntry("chatter", "Talks.", chatter, {"type": "object"}))
-    async with served(registry) as talk:
-        await talk.hello()
-        number = await talk.call("chatter", meta={"progressToken": 1})
+    async with serve_over_pipes(registry) as client:
+        number = await client.send_call("chatter", meta={"progressToken": 1})
         with anyio.fail_after(TIMEOUT):
             await begun.wait()
         await anyio.wait_all_tasks_blocked()
         assert 0 < len(told) < 50
-        assert text_of(await talk.answer(number)) == "said all"
-    assert len(talk.heard) == 2 + 100 + 1
+        assert text_of(await client.receive_response(number)) == "said all"
+    assert len(client.received) == 1 + 100 + 1

@@ -19,9 +19,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
 
+from tests.client.stdio_client import StdioProcessClient, encode_line, make_serve_command, serve_file
 from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.paths import KITS
-from tests.kits.transports.stdio_talk import Server, command, line, spawned
 
 TOOLS = KITS / "transports" / "stdio_tools.py"
 CHANGED = "notifications/tools/list_changed"
@@ -41,9 +41,9 @@ def fifo(tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def held(server: Server, fifo: Path) -> Any:
+async def held(server: StdioProcessClient, fifo: Path) -> Any:
     """A call of `gate` that is certainly running; it ends with the block."""
-    number = await server.call("gate", fifo=str(fifo))
+    number = await server.send_call("gate", {"fifo": str(fifo)})
     with anyio.fail_after(TIMEOUT):
         opened = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
     try:
@@ -66,31 +66,31 @@ def text_of(answer: dict[str, Any]) -> str:
 
 
 async def test_a_process_answers_garbage_and_then_everything_else(fifo: Path) -> None:
-    async with spawned(TOOLS) as server:
-        await server.send(b"garbage\n[1]\n\n" + b"x" * 5_000_000 + b'\n{"jsonrpc":"2.0","id":"odd","method":1}\n')
-        codes = [(await server.until(lambda _: True))["error"]["code"] for _ in range(4)]
+    async with serve_file(TOOLS, initialize=False) as server:
+        await server.write(b"garbage\n[1]\n\n" + b"x" * 5_000_000 + b'\n{"jsonrpc":"2.0","id":"odd","method":1}\n')
+        codes = [(await server.receive(lambda _: True))["error"]["code"] for _ in range(4)]
         assert codes == [-32700, -32600, -32600, -32600]
-        await server.hello()
-        assert (await server.get("no/such"))["error"]["code"] == -32601
-        assert (await server.answer(await server.call("no_such")))["error"]["code"] == -32602
+        await server.initialize()
+        assert (await server.request("no/such"))["error"]["code"] == -32601
+        assert (await server.receive_response(await server.send_call("no_such")))["error"]["code"] == -32602
         async with held(server, fifo) as waiting:
-            last = server.request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
-            await server.send(line(last).rstrip(b"\n"))
-            server.hang_up()
-            assert text_of(await server.answer(last["id"])) == "3"
-        assert text_of(await server.answer(waiting)) == "released"
-        assert await server.rest() == []
-        assert await server.exit_code() == 0
+            last = server.make_request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+            await server.write(encode_line(last).rstrip(b"\n"))
+            server.close_input()
+            assert text_of(await server.receive_response(last["id"])) == "3"
+        assert text_of(await server.receive_response(waiting)) == "released"
+        assert await server.receive_rest() == []
+        assert await server.wait() == 0
 
 
 async def test_nothing_reaches_stdout_but_messages(tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("wb") as stderr:
-        async with spawned(TOOLS, stderr=stderr) as server:
-            await server.hello()  # Talk takes nothing on stdout that is not JSON-RPC
-            assert text_of(await server.answer(await server.call("noisy"))) == "read '' and ''"
-            assert text_of(await server.answer(await server.call("noisy_async"))) == "read ''"
-            server.hang_up()
-            assert await server.rest() == []
+        async with serve_file(TOOLS, stderr=stderr, initialize=False) as server:
+            await server.initialize()  # StdioClient takes nothing on stdout that is not JSON-RPC
+            assert text_of(await server.receive_response(await server.send_call("noisy"))) == "read '' and ''"
+            assert text_of(await server.receive_response(await server.send_call("noisy_async"))) == "read ''"
+            server.close_input()
+            assert await server.receive_rest() == []
     said = (tmp_path / "stderr").read_text()
     for where in ("at import", "in a call", "in an async call"):
         for how in ("print", "write", "descriptor", "child"):
@@ -99,63 +99,63 @@ async def test_nothing_reaches_stdout_but_messages(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_at_a_signal_calls_in_flight_are_answered(number: signal.Signals, fifo: Path) -> None:
-    async with spawned(TOOLS, stateless=True) as server:
-        opened = await server.listen()
+    async with serve_file(TOOLS, stateless=True) as server:
+        opened = await server.subscribe_to_tools()
         async with held(server, fifo) as waiting:
             server.signal(number)
-            assert (await server.answer(opened))["result"]["resultType"] == "complete"  # so the signal was noticed
-        assert text_of(await server.answer(waiting)) == "released"
-        assert await server.exit_code() == 0
-        assert await server.rest() == []
+            assert (await server.receive_response(opened))["result"][
+                "resultType"
+            ] == "complete"  # so the signal was noticed
+        assert text_of(await server.receive_response(waiting)) == "released"
+        assert await server.wait() == 0
+        assert await server.receive_rest() == []
 
 
 async def test_at_a_signal_a_handshake_client_is_answered_too(fifo: Path) -> None:
-    async with spawned(TOOLS) as server:
-        await server.hello()
+    async with serve_file(TOOLS) as server:
         async with held(server, fifo) as waiting:
             server.signal(signal.SIGTERM)
-        assert text_of(await server.answer(waiting)) == "released"
-        assert await server.exit_code() == 0
+        assert text_of(await server.receive_response(waiting)) == "released"
+        assert await server.wait() == 0
 
 
 async def test_a_second_signal_ends_at_once(fifo: Path, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
-    async with spawned(patient_settings(tmp_path), stateless=True) as server:
-        opened = await server.listen()
-        await server.call("forever", diary=str(diary))
+    async with serve_file(patient_settings(tmp_path), stateless=True) as server:
+        opened = await server.subscribe_to_tools()
+        await server.send_call("forever", {"diary": str(diary)})
         async with held(server, fifo):
             server.signal(signal.SIGTERM)
-            await server.answer(opened)
+            await server.receive_response(opened)
             server.signal(signal.SIGTERM)
-            assert await server.exit_code() == 0
+            assert await server.wait() == 0
     assert diary.read_text() == "CancelledError"
 
 
 async def test_a_second_interrupt_with_nothing_but_coroutines_ends_at_once(tmp_path: Path) -> None:
     diary = tmp_path / "diary"
-    async with spawned(patient_settings(tmp_path), stateless=True) as server:
-        opened = await server.listen()
-        await server.call("forever", diary=str(diary))
+    async with serve_file(patient_settings(tmp_path), stateless=True) as server:
+        opened = await server.subscribe_to_tools()
+        await server.send_call("forever", {"diary": str(diary)})
         await written(diary, "begun")
         server.signal(signal.SIGINT)
-        await server.answer(opened)
+        await server.receive_response(opened)
         server.signal(signal.SIGINT)
-        assert await server.exit_code() == 0
+        assert await server.wait() == 0
     assert diary.read_text() == "CancelledError"
 
 
 @pytest.mark.parametrize("input_open", [False, True], ids=["and its input ends", "with its input open"])
 async def test_a_reader_that_goes_away_ends_the_process_cleanly(input_open: bool, tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("wb") as stderr:
-        async with spawned(TOOLS, stateless=True, stderr=stderr) as server:
-            await server.hello()
+        async with serve_file(TOOLS, stateless=True, stderr=stderr) as server:
             assert server.process.stdout is not None
             server.process.stdout.close()
             for _ in range(3):
-                await server.call("add", a=1, b=2)
+                await server.send_call("add", {"a": 1, "b": 2})
             if not input_open:
-                server.hang_up()
-            assert await server.exit_code() == 0
+                server.close_input()
+            assert await server.wait() == 0
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
@@ -167,10 +167,10 @@ def requests() -> Iterator[dict[str, Any]]:
 
 async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
     source, sink = tmp_path / "requests", tmp_path / "answers"
-    source.write_bytes(b"".join(map(line, requests())).rstrip(b"\n"))
+    source.write_bytes(b"".join(map(encode_line, requests())).rstrip(b"\n"))
     with source.open("rb") as stdin, sink.open("wb") as stdout:
         done = await to_thread.run_sync(
-            lambda: subprocess.run(command(TOOLS), stdin=stdin, stdout=stdout, check=True, timeout=TIMEOUT)
+            lambda: subprocess.run(make_serve_command(TOOLS), stdin=stdin, stdout=stdout, check=True, timeout=TIMEOUT)
         )
     answers = [json.loads(each) for each in sink.read_bytes().splitlines()]
     assert sorted((each["id"], text_of(each)) for each in answers) == [(n, str(n + 1)) for n in range(50)]
@@ -180,7 +180,7 @@ async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
 async def test_no_input_at_all_is_an_end_without_a_word() -> None:
     done = await to_thread.run_sync(
         lambda: subprocess.run(
-            command(TOOLS), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT
+            make_serve_command(TOOLS), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT
         )
     )
     assert (done.returncode, done.stdout) == (0, b"")
@@ -196,7 +196,7 @@ async def test_the_official_client_calls_hears_progress_and_cancels(tmp_path: Pa
         if progress == total:
             last.set()
 
-    argv = command(TOOLS)
+    argv = make_serve_command(TOOLS)
     with anyio.fail_after(2 * TIMEOUT), (tmp_path / "stderr").open("w") as stderr:
         parameters = StdioServerParameters(command=argv[0], args=argv[1:])
         async with Client(stdio_client(parameters, stderr)) as client:
@@ -259,37 +259,36 @@ async def test_an_edited_file_changes_the_tools_tells_the_client_and_loses_no_ca
     folder.mkdir()
     path = folder / "edited_tools.py"
     path.write_text(BEFORE)
-    async with spawned(path, "--reload") as server:
-        await server.hello()
+    async with serve_file(path, "--reload") as server:
         assert await listed(server) == ["gate"]
         async with held(server, fifo) as waiting:
             await edited(server, path, AFTER)
             assert await listed(server) == ["newcomer"]
-        assert text_of(await server.answer(waiting)) == "released by the old one"
-        assert text_of(await server.answer(await server.call("newcomer"))) == "hello"
-        assert (await server.answer(await server.call("gate", fifo="")))["error"]["code"] == -32602
-        server.hang_up()
-        assert await server.exit_code() == 0
+        assert text_of(await server.receive_response(waiting)) == "released by the old one"
+        assert text_of(await server.receive_response(await server.send_call("newcomer"))) == "hello"
+        assert (await server.receive_response(await server.send_call("gate", {"fifo": ""})))["error"]["code"] == -32602
+        server.close_input()
+        assert await server.wait() == 0
 
 
-async def listed(server: Server) -> list[str]:
-    return [tool["name"] for tool in (await server.get("tools/list"))["result"]["tools"]]
+async def listed(server: StdioProcessClient) -> list[str]:
+    return [tool["name"] for tool in (await server.request("tools/list"))["result"]["tools"]]
 
 
-async def edited(server: Server, path: Path, text: str) -> None:
+async def edited(server: StdioProcessClient, path: Path, text: str) -> None:
     """Edit until it is noticed: the first edits may come before the process watches."""
     with anyio.fail_after(TIMEOUT):
         while True:
             edit(path, text)
             with anyio.move_on_after(1):
-                await server.notice(CHANGED)
+                await server.receive_message(CHANGED)
                 return
 
 
 async def test_the_official_client_listens_for_an_edit(tmp_path: Path) -> None:
     path = tmp_path / "edited_by_client.py"
     path.write_text(BEFORE)
-    argv = command(path, "--reload")
+    argv = make_serve_command(path, "--reload")
     with anyio.fail_after(2 * TIMEOUT):
         parameters = StdioServerParameters(command=argv[0], args=argv[1:])
         async with (

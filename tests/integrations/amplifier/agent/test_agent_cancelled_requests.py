@@ -11,12 +11,12 @@ import httpx2
 import pytest
 
 from mcp_bridge.amplifier.testing import wait_for
+from tests.client.stdio_client import serve_over_pipes
 from tests.integrations.amplifier.agent.test_agent_cancellation import check_nothing_is_left, count_tasks, serve, stream
 from tests.kits.amplifier import messages_provider
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.constants import ENVELOPE, HTTP_HEADERS, STATELESS
 from tests.kits.http.http_process import command, running
-from tests.kits.transports import stdio_talk
 
 
 def build_silent_reply() -> Reply:
@@ -30,16 +30,16 @@ def build_silent_reply() -> Reply:
 async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool, tmp_path: Path) -> None:
     with serve_model(build_silent_reply(), stream("Here I am.")) as model:
         served = serve(tmp_path, model.url)
-        async with stdio_talk.served(served.bridge, stateless=stateless) as talk:
+        async with serve_over_pipes(served.bridge, stateless=stateless, initialize=False) as client:
             if not stateless:
-                await talk.hello()
-            await talk.get("tools/list")
+                await client.initialize()
+            await client.request("tools/list")
             tasks = count_tasks()
-            number = await talk.call("run_agent", task="Begin.")
+            number = await client.send_call("run_agent", {"task": "Begin."})
             assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 10)
-            await talk.tell("notifications/cancelled", {"requestId": number})
+            await client.notify("notifications/cancelled", {"requestId": number})
             await check_nothing_is_left(served, model, tasks + 1)  # the session of the client
-            answer = await talk.answer(await talk.call("run_agent", task="Begin."))
+            answer = await client.receive_response(await client.send_call("run_agent", {"task": "Begin."}))
     assert answer["result"]["structuredContent"]["text"] == "Here I am."
 
 
