@@ -29,7 +29,7 @@ from mcp_bridge.sources import Offer, PromptEntry, ResourceEntry, Source
 from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import talking
+from tests.kits.questions.asking_kit import serve_client
 from tests.kits.wire.speaking import call, entry_of, listed, words
 
 
@@ -160,16 +160,16 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
 
     monkeypatch.setattr("mcp_bridge._server.responses.READY_PATIENCE", 0.01)
     slow = Slow("slow", [offer("echo")])
-    async with talking(bridge_of(ControlledSource("quick", [offer("a")]), slow)) as talk:
+    async with serve_client(bridge_of(ControlledSource("quick", [offer("a")]), slow)) as client:
         with monkeypatch.context() as impatient:
             impatient.setattr("mcp_bridge._app.bridge.START_PATIENCE", 0.01)
-            result = (await talk.get("tools/call", {"name": "echo"}))["result"]
+            result = (await client.request("tools/call", {"name": "echo"}))["result"]
         assert result["isError"]
         assert words(result) == "The tool may be of a source that is still starting: 'slow'. Retry later."
-        number = await talk.ask("tools/call", {"name": "echo"})
+        number = await client.send_request("tools/call", {"name": "echo"})
         await anyio.wait_all_tasks_blocked()
         slow.go_on.set()
-        assert words((await talk.answer(number))["result"]) == "echo"
+        assert words((await client.receive_response(number))["result"]) == "echo"
 
 
 @BOTH_LOOPS
@@ -180,11 +180,11 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(tas
     ready = replace(offer("echo"), prompts=[greeting], resources=[resource])
     sources = [AttachedSource(ControlledSource("ready", [ready])), AttachedSource(ControlledSource("slow"))]
     bridge = Bridge(None, sources, state=State(tasks=TaskOptions() if tasks else None))
-    async with talking(bridge) as talk:
-        assert words((await talk.get("tools/call", {"name": "echo"}))["result"]) == "echo"
-        prompt = (await talk.get("prompts/get", {"name": "greeting"}))["result"]
+    async with serve_client(bridge) as client:
+        assert words((await client.request("tools/call", {"name": "echo"}))["result"]) == "echo"
+        prompt = (await client.request("prompts/get", {"name": "greeting"}))["result"]
         assert prompt["messages"][0]["content"]["text"] == "hello"
-        contents = (await talk.get("resources/read", {"uri": "note://a"}))["result"]["contents"]
+        contents = (await client.request("resources/read", {"uri": "note://a"}))["result"]["contents"]
         assert contents[0]["text"] == "text"
 
 

@@ -126,6 +126,16 @@ class RawClient:
         """Call a tool and return the result."""
         return await self.get_result("tools/call", {"name": name, "arguments": dict(arguments or {})}, **options)
 
+    def start_call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, state: str | None = None
+    ) -> MultiRoundRequest:
+        """Return a tools/call that is made in rounds."""
+        return MultiRoundRequest(self, "tools/call", {"name": name, "arguments": dict(arguments or {})}, state)
+
+    def start_request(self, method: str, **params: Any) -> MultiRoundRequest:
+        """Return another request that is made in rounds."""
+        return MultiRoundRequest(self, method, params)
+
     async def subscribe_to_tools(self) -> Any:
         """Open a subscriptions/listen stream for changes of tools and return its id once it is acknowledged."""
         request_id = await self.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
@@ -193,3 +203,60 @@ class RawClient:
     def _wake(self) -> None:
         self._news.set()
         self._news = anyio.Event()
+
+
+class MultiRoundRequest:
+    """A stateless request that is made in rounds (basic/patterns/mrtr).
+
+    `state` and `questions` are the `requestState` and `inputRequests` of the last round.
+    """
+
+    def __init__(self, client: RawClient, method: str, params: Mapping[str, Any], state: str | None = None) -> None:
+        self._client, self._method, self._params = client, method, params
+        self.state = state
+        self.questions: Json = {}
+
+    def continue_on(self, client: RawClient) -> MultiRoundRequest:
+        """Return the same request, in the same state, for another server."""
+        return MultiRoundRequest(client, self._method, self._params, self.state)
+
+    async def send(self, responses: Any = None, *, meta: Mapping[str, Any] | None = None) -> int:
+        """Send the next round and return its id."""
+        params = dict(self._params)
+        if responses is not None:
+            params["inputResponses"] = responses
+        if self.state is not None:
+            params["requestState"] = self.state
+        return int(await self._client.send_request(self._method, params, meta=meta))
+
+    async def receive(self, request_id: int) -> Json:
+        """Return the response to a round."""
+        response = await self._client.receive_response(request_id)
+        result: Json = response.get("result", {})
+        if result.get("resultType") == "input_required":
+            self.state, self.questions = result["requestState"], result["inputRequests"]
+        return response
+
+    async def exchange(self, responses: Any = None, *, meta: Mapping[str, Any] | None = None) -> Json:
+        """Send the next round and return its response."""
+        return await self.receive(await self.send(responses, meta=meta))
+
+    async def get_questions(self, responses: Any = None, **options: Any) -> Json:
+        """Send the next round, which must ask, and return its questions by name."""
+        response = await self.exchange(responses, **options)
+        assert response.get("result", {}).get("resultType") == "input_required", response
+        return self.questions
+
+    async def get_result(self, responses: Any = None, **options: Any) -> Json:
+        """Send the last round, which must succeed, and return its result."""
+        response = await self.exchange(responses, **options)
+        assert response.get("result", {}).get("resultType") == "complete", response
+        result: Json = response["result"]
+        return result
+
+    async def get_error(self, responses: Any = None, **options: Any) -> Json:
+        """Send the next round, which must fail, and return its error."""
+        response = await self.exchange(responses, **options)
+        assert "error" in response, response
+        error: Json = response["error"]
+        return error

@@ -16,7 +16,7 @@ from mcp_bridge._engine.explanation import explain_call
 from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
-from tests.kits.questions.asking_kit import EVERYTHING, said, talking
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, said, serve_client
 
 TOOLS = '''
 from pathlib import Path
@@ -45,7 +45,7 @@ async def report(ctx: CallContext) -> int:
     await ctx.report_progress(1, message="mail to ada@example.org")
     return len(runs)
 '''
-ABLE: Any = {**EVERYTHING, "extensions": {TASKS: {}}}
+ABLE: Any = {**ALL_CAPABILITIES, "extensions": {TASKS: {}}}
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])
@@ -63,37 +63,37 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
     source = {"type": "python", "path": "tools.py"}
     policy = [{"deny": {"tools": "look"}}, {"redact": {"patterns": "email"}}, {"approval": {}}]
     bridge = build_bridge(tmp_path, source, *policy, tasks={"after": 0}, approvals={"remember": False, "local": False})
-    async with talking(bridge, capabilities=ABLE) as talk:
-        assert said(await finish(talk, "look")).startswith("Tool 'look' was denied")
-        task = await start(talk, "change", text="ada@example.org")
-        questions = (await wait_for(talk, task, "input_required"))["inputRequests"]
+    async with serve_client(bridge, capabilities=ABLE) as client:
+        assert said(await finish(client, "look")).startswith("Tool 'look' was denied")
+        task = await start(client, "change", text="ada@example.org")
+        questions = (await wait_for(client, task, "input_required"))["inputRequests"]
         answers = {key: {"action": "accept", "content": {"value": "Allow once"}} for key in questions}
-        await talk.get("tasks/update", {"taskId": task, "inputResponses": answers})
-        assert said((await wait_for(talk, task, "completed"))["result"]) == "changed [redacted email]"
+        await client.request("tasks/update", {"taskId": task, "inputResponses": answers})
+        assert said((await wait_for(client, task, "completed"))["result"]) == "changed [redacted email]"
 
 
 async def test_progress_of_tasks_is_redacted_and_their_results_are_not_kept(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
     source = {"type": "python", "path": "tools.py"}
     bridge = build_bridge(tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0})
-    async with talking(bridge, capabilities=ABLE) as talk:
-        ended = [await wait_for(talk, await start(talk, "report"), "completed") for _ in range(2)]
+    async with serve_client(bridge, capabilities=ABLE) as client:
+        ended = [await wait_for(client, await start(client, "report"), "completed") for _ in range(2)]
     assert [said(each["result"]) for each in ended] == ["1", "2"]
     assert [each["statusMessage"] for each in ended] == ["mail to [redacted email]"] * 2
 
 
-async def start(talk: Any, name: str, **arguments: Any) -> str:
-    return str((await talk.get("tools/call", {"name": name, "arguments": arguments}))["result"]["taskId"])
+async def start(client: Any, name: str, **arguments: Any) -> str:
+    return str((await client.request("tools/call", {"name": name, "arguments": arguments}))["result"]["taskId"])
 
 
-async def finish(talk: Any, name: str) -> Any:
-    return (await wait_for(talk, await start(talk, name), "completed"))["result"]
+async def finish(client: Any, name: str) -> Any:
+    return (await wait_for(client, await start(client, name), "completed"))["result"]
 
 
-async def wait_for(talk: Any, task: str, status: str) -> Any:
+async def wait_for(client: Any, task: str, status: str) -> Any:
     with anyio.fail_after(TIMEOUT):
         while True:
-            result = (await talk.get("tasks/get", {"taskId": task}))["result"]
+            result = (await client.request("tasks/get", {"taskId": task}))["result"]
             if result["status"] == status:
                 return result
 

@@ -26,7 +26,7 @@ from tests.integrations.amplifier.agent.test_delegation import DELEGATE
 from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.constants import TIMEOUT
 from tests.kits.policies.policies_kit import build_bridge
-from tests.kits.questions.asking_kit import talking
+from tests.kits.questions.asking_kit import serve_client
 from tests.kits.web.web_kit import served_page
 
 Json = dict[str, Any]
@@ -345,12 +345,12 @@ async def call_by_search(folder: Path, bridge: Any) -> None:
 
 
 async def call_by_task(folder: Path, bridge: Any) -> None:
-    async with talking(bridge, capabilities={"extensions": {TASKS: {}}}) as talk:
+    async with serve_client(bridge, capabilities={"extensions": {TASKS: {}}}) as client:
         for name, arguments in list_calls():
-            response = await talk.get("tools/call", {"name": publish_name(name), "arguments": arguments})
+            response = await client.request("tools/call", {"name": publish_name(name), "arguments": arguments})
             task = response.get("result", {}).get("taskId")
             with anyio.fail_after(TIMEOUT):
-                while task and (await talk.get("tasks/get", {"taskId": task}))["result"]["status"] == "working":
+                while task and (await client.request("tasks/get", {"taskId": task}))["result"]["status"] == "working":
                     pass
 
 

@@ -12,15 +12,17 @@ from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.tasks import MEMORY, TASKS
 from mcp_bridge.tasks import TaskOptions, ToolTasks
+from tests.client.raw_client import Json
+from tests.client.stdio_client import StdioClient
 from tests.kits.constants import TIMEOUT
-from tests.kits.questions.asking_kit import EVERYTHING, Json, Talk, bridge_of
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, bridge_of
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 
 EVERY_ENGINE = pytest.mark.parametrize(
     ("anyio_backend", "engine"), [("asyncio", "memory"), ("trio", "memory"), ("asyncio", "redis")]
 )
 AT_ONCE = TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)})
-ABLE: Json = {**EVERYTHING, "extensions": {TASKS: {}}}
+ABLE: Json = {**ALL_CAPABILITIES, "extensions": {TASKS: {}}}
 
 
 _urls: list[str] = []
@@ -39,18 +41,18 @@ def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge
     return bridge_of(registry, tasks=options._replace(url=_urls[-1]))
 
 
-async def create(talk: Talk, name: str, **arguments: Any) -> str:
+async def create(client: StdioClient, name: str, **arguments: Any) -> str:
     """Call a tool whose calls are tasks; the handle."""
-    result = (await talk.get("tools/call", {"name": name, "arguments": arguments}))["result"]
+    result = (await client.request("tools/call", {"name": name, "arguments": arguments}))["result"]
     assert result["resultType"] == "task", result
     return str(result["taskId"])
 
 
-async def fetch(talk: Talk, task: str, *statuses: str) -> Json:
+async def fetch(client: StdioClient, task: str, *statuses: str) -> Json:
     """The task, once it has one of these statuses."""
     with anyio.fail_after(TIMEOUT):
         while True:
-            result: Json = (await talk.get("tasks/get", {"taskId": task}))["result"]
+            result: Json = (await client.request("tasks/get", {"taskId": task}))["result"]
             if result["status"] in (statuses or ("completed", "failed", "cancelled")):
                 return result
             await anyio.sleep(0.01)

@@ -20,7 +20,7 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, NAMED, ONCE, SESSION, house_with, lines
 
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, said, talking  # isort: skip - approvals_kit says where
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, said, serve_client  # isort: skip - approvals_kit says where
 from tests.kits.constants import EVERY_ERA
 
 from tests.kits.hooks.hooks_kit import Someone, ask, visited  # isort: skip - approvals_kit says where
@@ -119,15 +119,15 @@ async def test_time_that_a_person_took_is_known_to_another_instance(tmp_path: Pa
     audit = tmp_path / "audit.jsonl"
     houses = [house_with(audit=audit) for _ in range(2)]
     one, other = (bridge_of(house.registry, keys=KEYS) for house in houses)
-    async with talking(one) as here, talking(other) as there:
-        call = here.calling("add", {"n": 2})
-        await call.asks()
+    async with serve_client(one) as here, serve_client(other) as there:
+        call = here.start_call("add", {"n": 2})
+        await call.get_questions()
         await anyio.sleep(MIN_READING_TIME + 0.1)
-        await call.elsewhere(there).ends({"q1": accept(value=DENY)})
+        await call.continue_on(there).get_result({"q1": accept(value=DENY)})
         (line,) = lines(audit)
         assert (line["decision"], line["how"], line.get("hurried")) == ("deny", "elicitation", None)
         assert line["seconds"] >= MIN_READING_TIME
-        here.hang_up()
+        here.close_input()
 
 
 async def test_what_is_replayed_is_written_down_and_remembered_once(tmp_path: Path) -> None:
@@ -137,29 +137,29 @@ async def test_what_is_replayed_is_written_down_and_remembered_once(tmp_path: Pa
         house.on("tool:pre", ask("First?"))
         house.registry.register(entry_that_needs())
     bridges = [bridge_of(house.registry, keys=KEYS) for house in houses]
-    async with talking(bridges[0]) as one, talking(bridges[1]) as two, talking(bridges[2]) as three:
-        call = one.calling("needy", {})
-        await call.asks()
-        call = call.elsewhere(two)
-        assert list(await call.asks({"q1": accept(value=ONCE)})) == ["name"]
-        assert "Ann" in said(await call.elsewhere(three).ends({"name": accept(value="Ann")}))
+    async with serve_client(bridges[0]) as one, serve_client(bridges[1]) as two, serve_client(bridges[2]) as three:
+        call = one.start_call("needy", {})
+        await call.get_questions()
+        call = call.continue_on(two)
+        assert list(await call.get_questions({"q1": accept(value=ONCE)})) == ["name"]
+        assert "Ann" in said(await call.continue_on(three).get_result({"name": accept(value="Ann")}))
         assert [line["decision"] for line in lines(audit)] == ["once"]
-        one.hang_up()
-        two.hang_up()
+        one.close_input()
+        two.close_input()
 
 
 async def test_who_declines_is_heard_whatever_was_allowed_in_between() -> None:
     store = MemoryStore()
     houses = [house_with(store) for _ in range(2)]
     one, other = (bridge_of(house.registry, keys=KEYS) for house in houses)
-    async with talking(one) as here, talking(other) as there:
-        first, second = (here.calling("add", {"n": 2}) for _ in range(2))
-        await first.asks()
-        await second.asks()
-        await second.ends({"q1": accept(value=ALWAYS)})
-        assert code_of(await first.elsewhere(there).ends({"q1": accept(value=DENY)})) == "approval_declined"
-        assert code_of(await there.calling("add", {"n": 2}).ends()) is None
-        here.hang_up()
+    async with serve_client(one) as here, serve_client(other) as there:
+        first, second = (here.start_call("add", {"n": 2}) for _ in range(2))
+        await first.get_questions()
+        await second.get_questions()
+        await second.get_result({"q1": accept(value=ALWAYS)})
+        assert code_of(await first.continue_on(there).get_result({"q1": accept(value=DENY)})) == "approval_declined"
+        assert code_of(await there.start_call("add", {"n": 2}).get_result()) is None
+        here.close_input()
     assert [len(house.ran) for house in houses] == [1, 1]
 
 

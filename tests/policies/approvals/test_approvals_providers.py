@@ -31,7 +31,7 @@ from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 
-from tests.kits.questions.asking_kit import accept, code_of, said, talking  # isort: skip - approvals_kit says where
+from tests.kits.questions.asking_kit import accept, code_of, said, serve_client  # isort: skip - approvals_kit says where
 from tests.kits.constants import EVERY_ERA, STATELESS
 
 from tests.kits.hooks.hooks_kit import Someone, texts  # isort: skip - approvals_kit says where
@@ -175,13 +175,13 @@ async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Pat
 async def test_a_late_denial_stops_what_the_module_allows_by_default(
     answers: Any, code: str | None, tmp_path: Path, forgotten: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with talking(bridge_in(tmp_path, default_timeout=0.5, default_action="continue")) as client:
-        call = client.calling("bash", {"command": "ls"})
-        assert list(await call.asks()) == ["q1"]
+    async with serve_client(bridge_in(tmp_path, default_timeout=0.5, default_action="continue")) as client:
+        call = client.start_call("bash", {"command": "ls"})
+        assert list(await call.get_questions()) == ["q1"]
         with anyio.fail_after(60):
             while "did not answer in time" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
                 await anyio.sleep(0.01)
-        result = await call.ends(answers)
+        result = await call.get_result(answers)
     assert code_of(result) == code
     assert (said(result) == "ran ls") is (code is None)
 
@@ -200,13 +200,13 @@ async def test_another_instance_takes_up_what_a_module_has_asked(
     choice: str, runs: bool, tmp_path: Path, forgotten: None
 ) -> None:
     one, other = bridge_in(tmp_path), bridge_in(tmp_path)
-    async with talking(one) as here, talking(other) as there:
-        call = here.calling("bash", {"command": "ls"})
-        assert list(await call.asks()) == ["q1"]
-        result = await call.elsewhere(there).ends({"q1": accept(value=choice)})
+    async with serve_client(one) as here, serve_client(other) as there:
+        call = here.start_call("bash", {"command": "ls"})
+        assert list(await call.get_questions()) == ["q1"]
+        result = await call.continue_on(there).get_result({"q1": accept(value=choice)})
         assert (said(result) == "ran ls") is runs
         assert code_of(result) == (None if runs else "denied")
-        here.hang_up()
+        here.close_input()
 
 
 async def test_every_module_that_asks_for_a_provider_gets_one_whenever_it_does() -> None:

@@ -16,18 +16,17 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._server.questions.requests import AnswerMismatch, to_request
 from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
+from tests.client.raw_client import Json
+from tests.client.stdio_client import StdioClient, encode_line
 from tests.kits.questions.asking_kit import (
-    DEEP,
-    EVERYTHING,
+    ALL_CAPABILITIES,
     NAME,
-    Json,
-    Talk,
     accept,
     bridge_of,
     idle,
     said,
     sampled,
-    talking,
+    serve_client,
 )
 
 FUZZ = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -73,7 +72,7 @@ class Server:
 
     portal: BlockingPortal
     bridge: Bridge
-    talk: Talk
+    client: StdioClient
 
     def go(self, state: Any, answers: Any, name: str = "ask") -> Json:
         """One round; it must end as rounds may end."""
@@ -85,11 +84,9 @@ class Server:
         return answer
 
     async def _go(self, state: Any, answers: Any, name: str) -> Json:
-        number = await self.talk.calling(name, state=state).begin(answers)
-        # what cannot be read at all, such as a number without end, is answered without an id
-        answer = await self.talk.until(lambda message: message.get("id") in (number, None))
-        self.talk.heard.clear()
-        return answer
+        number = await self.client.start_call(name, state=state).send(answers)
+        # The response to a message that cannot be parsed, such as an endless number, has no id.
+        return await self.client.receive(lambda message: message.get("id") in (number, None))
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +108,9 @@ def server() -> Iterator[Server]:
     bridge = bridge_of(registry, suspended=100_000)
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(talking(bridge, capabilities=EVERYTHING)) as talk,
+        portal.wrap_async_context_manager(serve_client(bridge, capabilities=ALL_CAPABILITIES)) as client,
     ):
-        yield Server(portal, bridge, talk)
+        yield Server(portal, bridge, client)
 
 
 @pytest.mark.parametrize("name", ["ask", "need"])
@@ -200,11 +197,16 @@ async def test_answers_that_are_large_or_deep_are_no_worse(name: str) -> None:
         )
 
     bridge = bridge_of(registry)
-    async with talking(bridge) as talk:
-        call = talk.calling(name)
-        await call.asks()
-        for wrong in (accept(name=DEEP), {**accept(name="Ada"), "more": DEEP}):
-            answer = await call.go({"name": wrong, "other": wrong})
+    async with serve_client(bridge) as client:
+        call = client.start_call(name)
+        await call.get_questions()
+        deep = '"DEEP"', "[" * 1000 + "]" * 1000
+        for wrong in (accept(name="DEEP"), {**accept(name="Ada"), "more": "DEEP"}):
+            params = {"name": name, "arguments": {}, "requestState": call.state}
+            params["inputResponses"] = {"name": wrong, "other": wrong}
+            request = client.make_request("tools/call", params)
+            await client.write(encode_line(request).replace(*(text.encode() for text in deep)))
+            answer = await call.receive(request["id"])
             assert "error" in answer or answer["result"]["resultType"] == "input_required"
-        assert said(await call.ends({"name": accept(name="x" * 1_000_000)})) == "1000000"
+        assert said(await call.get_result({"name": accept(name="x" * 1_000_000)})) == "1000000"
         assert idle(bridge)

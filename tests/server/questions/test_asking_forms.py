@@ -16,7 +16,7 @@ from mcp_bridge import Answer, CallContext, ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.questions.asking_kit import NAME, accept, code_of, said, talking
+from tests.kits.questions.asking_kit import NAME, accept, code_of, said, serve_client
 from tests.kits.questions.asking_people import Person
 
 
@@ -257,15 +257,15 @@ async def test_clients_of_older_versions_get_forms_in_the_words_they_know() -> N
         kept = {key: part for key, part in ENUMS.items() if several or part["type"] != "array"}
         return str((await ctx.ask("Please.", {"type": "object", "properties": kept})).content)
 
-    async with talking(registry, version="2025-06-18") as talk:
-        number = await talk.ask("tools/call", {"name": "ask", "arguments": {}})
-        question = await talk.question()
+    async with serve_client(registry, version="2025-06-18") as client:
+        number = await client.send_request("tools/call", {"name": "ask", "arguments": {}})
+        question = await client.receive_request()
         assert question["params"]["requestedSchema"]["properties"] == {
             "plain": {"type": "string", "enum": ["a", "b"]},
             "titled": {"type": "string", "enum": ["x", "y"], "enumNames": ["An X", "A Y"]},
             "named": {"type": "string", "enum": ["p", "q"], "enumNames": ["Pea", "Queue"]},
         }
-        await talk.reply(question, result=accept(plain="a"))
-        assert said((await talk.answer(number))["result"]) == "{'plain': 'a'}"
-        refused = await talk.get("tools/call", {"name": "ask", "arguments": {"several": True}})
+        await client.respond(question, result=accept(plain="a"))
+        assert said((await client.receive_response(number))["result"]) == "{'plain': 'a'}"
+        refused = await client.request("tools/call", {"name": "ask", "arguments": {"several": True}})
         assert code_of(refused["result"]) == "internal_error"

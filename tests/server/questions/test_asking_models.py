@@ -13,7 +13,7 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge.questions import Root, Roots, Sampled, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, sampled, talking
+from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, sampled, serve_client
 from tests.kits.questions.asking_people import Model, Person, folders
 
 TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}
@@ -199,13 +199,15 @@ def racing() -> ToolRegistry:
 
 @pytest.mark.parametrize("keys", [["a", "b"], ["a", "a"], ["", ""], ["q2", ""], ["", "q1"], ["q1", "", "q1", "q2", ""]])
 async def test_questions_put_in_one_turn_go_out_in_one_round_each_under_a_name_of_its_own(keys: list[str]) -> None:
-    async with talking(racing()) as talk:
-        call = talk.calling("ask", {"keys": keys})
-        questions = await call.asks()
+    async with serve_client(racing()) as client:
+        call = client.start_call("ask", {"keys": keys})
+        questions = await call.get_questions()
         assert len(questions) == len(keys)
         for key in set(keys) - {""}:
             assert key in questions
-        result = await call.ends({name: accept(name=each["params"]["message"]) for name, each in questions.items()})
+        result = await call.get_result(
+            {name: accept(name=each["params"]["message"]) for name, each in questions.items()}
+        )
         assert result["structuredContent"] == [f"Question {number}" for number in range(len(keys))]
 
 
@@ -218,10 +220,10 @@ async def test_a_conversation_that_does_not_fit_is_asked_for_again() -> None:
         got = await ctx.put({"model": Sampling("Hi"), "roots": Roots()})
         return f"{got['model'].text} {len(got['roots'])}"
 
-    async with talking(registry) as talk:
-        call = talk.calling("ask")
-        asked = await call.asks()
+    async with serve_client(registry) as client:
+        call = client.start_call("ask")
+        asked = await call.get_questions()
         assert asked["roots"] == {"method": "roots/list", "params": {}}
-        assert await call.asks({"model": {"roots": []}, "roots": sampled("x")}) == asked
-        assert names(await call.asks({"model": sampled("Hello"), "roots": sampled("x")})) == ["roots"]
-        assert said(await call.ends({"roots": {"roots": [{"uri": "file:///a"}]}})) == "Hello 1"
+        assert await call.get_questions({"model": {"roots": []}, "roots": sampled("x")}) == asked
+        assert names(await call.get_questions({"model": sampled("Hello"), "roots": sampled("x")})) == ["roots"]
+        assert said(await call.get_result({"roots": {"roots": [{"uri": "file:///a"}]}})) == "Hello 1"

@@ -17,7 +17,7 @@ from mcp_bridge.questions import Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import NAME, code_of, governed, said, talking
+from tests.kits.questions.asking_kit import NAME, code_of, governed, said, serve_client
 from tests.kits.questions.asking_people import Model, Person, folders
 
 
@@ -201,8 +201,8 @@ async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
     registry, done = approved()
     async with connect(registry, mode="legacy") as client:
         assert code_of(await client.call_tool("remove", {"name": "all"})) == "missing_capability"
-    async with talking(registry, capabilities={}) as talk:
-        error = await talk.calling("remove", {"name": "all"}).fails()
+    async with serve_client(registry, capabilities={}) as talk:
+        error = await talk.start_call("remove", {"name": "all"}).get_error()
         assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"elicitation": {"form": {}}}})
     assert done == []
 

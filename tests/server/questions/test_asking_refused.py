@@ -13,7 +13,7 @@ from mcp_bridge.errors import MissingCapability
 from mcp_bridge.questions import Link, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import HANDSHAKE, STATELESS
-from tests.kits.questions.asking_kit import EVERYTHING, accept, code_of, said, talking
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, accept, code_of, said, serve_client
 from tests.kits.questions.asking_people import Person
 
 FORM, URL, SAMPLE = {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}, {"sampling": {}}
@@ -88,11 +88,11 @@ LACKING = pytest.mark.parametrize(
 async def test_without_the_capability_a_stateless_call_is_refused_and_says_what_is_required(
     kind: str, declared: Any, required: Any
 ) -> None:
-    async with talking(asking(), capabilities=declared) as talk:
-        error = await talk.calling("ask", {"kind": kind}).fails()
+    async with serve_client(asking(), capabilities=declared) as client:
+        error = await client.start_call("ask", {"kind": kind}).get_error()
         assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": required})
         for name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
-            assert said(await talk.calling(name, {"kind": kind}).ends()) == text
+            assert said(await client.start_call(name, {"kind": kind}).get_result()) == text
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ async def test_without_the_capability_a_stateless_call_is_refused_and_says_what_
 async def test_without_the_capability_a_handshake_call_fails_with_its_code(
     kind: str, declared: Any, required: Any
 ) -> None:
-    async with talking(asking(), version=HANDSHAKE, capabilities=declared) as talk:
-        result = (await talk.get("tools/call", {"name": "ask", "arguments": {"kind": kind}}))["result"]
+    async with serve_client(asking(), version=HANDSHAKE, capabilities=declared) as client:
+        result = (await client.request("tools/call", {"name": "ask", "arguments": {"kind": kind}}))["result"]
         assert code_of(result) == "missing_capability"
         (name,), (parts,) = required, required.values()
         assert ".".join([name, *parts]) in said(result)
         for tool_name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
-            answer = await talk.get("tools/call", {"name": tool_name, "arguments": {"kind": kind}})
+            answer = await client.request("tools/call", {"name": tool_name, "arguments": {"kind": kind}})
             assert said(answer["result"]) == text
-        assert not [message for message in talk.heard if "method" in message]  # nothing was sent
+        assert not [message for message in client.received if "method" in message]  # nothing was sent
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ async def test_without_the_capability_a_handshake_call_fails_with_its_code(
     ],
 )
 async def test_with_the_capability_the_question_goes_out(kind: str, declared: Any) -> None:
-    async with talking(asking(), capabilities=declared) as talk:
-        assert len(await talk.calling("fall_back", {"kind": kind}).asks()) == 1
-    async with talking(asking(), version=HANDSHAKE, capabilities=declared) as talk:
-        number = await talk.ask("tools/call", {"name": "fall_back", "arguments": {"kind": kind}})
-        await talk.question()
-        await talk.cancel(number)
+    async with serve_client(asking(), capabilities=declared) as client:
+        assert len(await client.start_call("fall_back", {"kind": kind}).get_questions()) == 1
+    async with serve_client(asking(), version=HANDSHAKE, capabilities=declared) as client:
+        number = await client.send_request("tools/call", {"name": "fall_back", "arguments": {"kind": kind}})
+        await client.receive_request()
+        await client.cancel(number)
 
 
 async def test_all_that_several_questions_lack_is_said_at_once() -> None:
@@ -152,8 +152,8 @@ async def test_all_that_several_questions_lack_is_said_at_once() -> None:
         ({"elicitation": {"url": {}}, "roots": {}}, {"elicitation": {"form": {}}, "sampling": {"tools": {}}}),
         ({"elicitation": {}, "sampling": {}}, {**URL, **TOOLS, **ROOTS}),
     ):
-        async with talking(registry, capabilities=declared) as talk:
-            error = await talk.calling("ask").fails()
+        async with serve_client(registry, capabilities=declared) as client:
+            error = await client.start_call("ask").get_error()
             assert error["data"] == {"requiredCapabilities": missing}
 
 
@@ -166,14 +166,14 @@ async def test_each_round_says_anew_what_its_client_can_do() -> None:
         await ctx.ask("Well?", key="form")
         return (await ctx.ask("Open.", url="https://example.com/", key="page")).action
 
-    async with talking(registry, capabilities={"elicitation": {}}) as talk:
-        grown = talk.calling("ask")
-        await grown.asks()
-        shrunk = talk.calling("ask")
-        await shrunk.asks()
-        assert (await shrunk.fails({"form": accept()}))["data"] == {"requiredCapabilities": URL}
-        talk.capabilities = {"elicitation": {"form": {}, "url": {}}}
-        assert list(await grown.asks({"form": accept()})) == ["page"]
+    async with serve_client(registry, capabilities={"elicitation": {}}) as client:
+        grown = client.start_call("ask")
+        await grown.get_questions()
+        shrunk = client.start_call("ask")
+        await shrunk.get_questions()
+        assert (await shrunk.get_error({"form": accept()}))["data"] == {"requiredCapabilities": URL}
+        client.capabilities = {"elicitation": {"form": {}, "url": {}}}
+        assert list(await grown.get_questions({"form": accept()})) == ["page"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
@@ -195,11 +195,11 @@ async def test_a_person_who_declines_is_answered_for_by_no_fallback(mode: str) -
 async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_a_code(
     kind: str, code: int, expected: str
 ) -> None:
-    async with talking(asking(), version=HANDSHAKE) as talk:
+    async with serve_client(asking(), version=HANDSHAKE) as client:
         for name in ("ask", "fall_back"):
-            number = await talk.ask("tools/call", {"name": name, "arguments": {"kind": kind}})
-            await talk.reply(await talk.question(), error={"code": code, "message": "not today"})
-            result = (await talk.answer(number))["result"]
+            number = await client.send_request("tools/call", {"name": name, "arguments": {"kind": kind}})
+            await client.respond(await client.receive_request(), error={"code": code, "message": "not today"})
+            result = (await client.receive_response(number))["result"]
             assert code_of(result) == expected
             assert "not today" in said(result)
 
@@ -226,8 +226,8 @@ async def test_a_tool_may_go_on_after_a_refusal() -> None:
 
 @pytest.mark.parametrize("reply", [{}, {"action": "perhaps"}, {"action": "accept", "content": "yes"}, {"roots": 3}])
 async def test_a_handshake_client_that_answers_nonsense_is_asked_three_times(reply: Any) -> None:
-    async with talking(asking(), version=HANDSHAKE, capabilities=EVERYTHING) as talk:
-        number = await talk.ask("tools/call", {"name": "ask", "arguments": {"kind": "form"}})
+    async with serve_client(asking(), version=HANDSHAKE, capabilities=ALL_CAPABILITIES) as client:
+        number = await client.send_request("tools/call", {"name": "ask", "arguments": {"kind": "form"}})
         for _ in range(3):
-            await talk.reply(await talk.question(), result=reply)
-        assert code_of((await talk.answer(number))["result"]) == "invalid_answer"
+            await client.respond(await client.receive_request(), result=reply)
+        assert code_of((await client.receive_response(number))["result"]) == "invalid_answer"

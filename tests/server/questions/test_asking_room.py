@@ -12,7 +12,7 @@ from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import NeedsInput
 from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, said, talking
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, said, serve_client
 
 
 async def never(context: Any, params: Any) -> Any:
@@ -71,12 +71,12 @@ async def test_a_tool_that_a_policy_has_called_is_not_called_again_on_another_in
 
         return bridge_of(registry, keys=["k" * 40])
 
-    async with talking(instance("a")) as a, talking(instance("b")) as b:
-        here = a.calling("work")
-        await here.asks()
-        there = here.elsewhere(b)
-        assert code_of(await there.ends({"sure": accept()})) == "question_expired"
-        again = a.calling("work")
-        await again.asks()
-        assert said(await again.ends({"sure": accept()})) == "done"
+    async with serve_client(instance("a")) as a, serve_client(instance("b")) as b:
+        here = a.start_call("work")
+        await here.get_questions()
+        there = here.continue_on(b)
+        assert code_of(await there.get_result({"sure": accept()})) == "question_expired"
+        again = a.start_call("work")
+        await again.get_questions()
+        assert said(await again.get_result({"sure": accept()})) == "done"
     assert ran == ["a", "a"]

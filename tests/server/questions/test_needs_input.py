@@ -13,7 +13,7 @@ from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge.questions import NeedsInput, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, HANDSHAKE, STATELESS
-from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, talking
+from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, serve_client
 from tests.kits.questions.asking_people import Model, Person, folders
 from tests.kits.questions.asking_tools import WHO, collecting
 
@@ -131,22 +131,22 @@ async def test_what_a_handler_needs_of_a_client_that_cannot_be_asked_is_said() -
         return NeedsInput({"model": Sampling("Hi")})
 
     for capabilities in ({}, {"elicitation": {}}):
-        async with talking(registry, capabilities=capabilities) as talk:
-            error = await talk.calling("ask").fails()
+        async with serve_client(registry, capabilities=capabilities) as client:
+            error = await client.start_call("ask").get_error()
             assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"sampling": {}}})
-    async with talking(registry, version=HANDSHAKE, capabilities={}) as talk:
-        answer = await talk.get("tools/call", {"name": "ask", "arguments": {}})
+    async with serve_client(registry, version=HANDSHAKE, capabilities={}) as client:
+        answer = await client.request("tools/call", {"name": "ask", "arguments": {}})
         assert code_of(answer["result"]) == "missing_capability"
 
 
 async def test_answers_that_come_unasked_settle_what_a_handler_needs_once() -> None:
     registry, seen = ToolRegistry(), []
     collecting(registry, seen)
-    async with talking(registry) as talk:
-        call = talk.calling("collect")
-        assert names(await call.asks({"name": accept(name="Ada")})) == ["name"]
-        await call.asks({"name": accept(name="Bob")})
-        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+    async with serve_client(registry) as client:
+        call = client.start_call("collect")
+        assert names(await call.get_questions({"name": accept(name="Ada")})) == ["name"]
+        await call.get_questions({"name": accept(name="Bob")})
+        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
 @EVERY_ERA

@@ -12,7 +12,7 @@ from mcp_bridge._contracts.errors import ApprovalDeclined
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, sampled, talking
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, sampled, serve_client
 from tests.kits.questions.asking_tools import WHO, collecting
 
 KEY = "a key of at least thirty-two bytes, shared"
@@ -47,30 +47,30 @@ EVERY_ANSWER = {
 async def test_each_instance_goes_on_where_another_ended_even_with_the_same_question() -> None:
     seen: list[Any] = []
     first, second = sharing(seen), sharing(seen)
-    async with talking(first) as here, talking(second) as there:
-        call = here.calling("collect")
-        await call.asks()
-        for talk, name in ((there, "Ada"), (here, "Bob")):
-            call = call.elsewhere(talk)
-            await call.asks({"name": accept(name=name)})
-        call = call.elsewhere(there)
-        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+    async with serve_client(first) as here, serve_client(second) as there:
+        call = here.start_call("collect")
+        await call.get_questions()
+        for client, name in ((there, "Ada"), (here, "Bob")):
+            call = call.continue_on(client)
+            await call.get_questions({"name": accept(name=name)})
+        call = call.continue_on(there)
+        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert [state for _, state in seen] == [None, [], ["Ada"], ["Ada", "Bob"]]
 
 
 @pytest.mark.parametrize("state", [None, 0, "ünï \ud83d\ude00", [1, [2.5, None]], {"a": {"b": [True]}}], ids=str)
 async def test_every_kind_of_question_and_of_state_travels_to_another_instance(state: Any) -> None:
     first, second = sharing([]), sharing([])
-    async with talking(first) as here, talking(second) as there:
-        call = here.calling("everything", {"state": state})
-        asked = await call.asks()
+    async with serve_client(first) as here, serve_client(second) as there:
+        call = here.start_call("everything", {"state": state})
+        asked = await call.get_questions()
         some = {key: EVERY_ANSWER[key] for key in ("form", "model")}
-        call = call.elsewhere(there)
-        left = await call.asks(some)
+        call = call.continue_on(there)
+        left = await call.get_questions(some)
         assert left == {key: asked[key] for key in ("page", "roots")}
-        call = call.elsewhere(here)
+        call = call.continue_on(here)
         rest = {key: EVERY_ANSWER[key] for key in left}
-        assert said(await call.ends(rest)) == "Ada accept Hello file:///a"
+        assert said(await call.get_result(rest)) == "Ada accept Hello file:///a"
 
 
 class Approval:
@@ -96,16 +96,16 @@ async def test_a_policy_s_question_is_asked_once_whatever_a_handler_needs_after_
         collecting(registry, seen)
         return bridge_of(registry, keys=[KEY])
 
-    async with talking(instance()) as here, talking(instance()) as there:
-        call = here.calling("collect")
-        assert names(await call.asks()) == ["approve"]
-        call = call.elsewhere(there)
-        assert names(await call.asks({"approve": accept()})) == ["name"]
-        for talk, name in ((here, "Ada"), (there, "Bob")):
-            call = call.elsewhere(talk)
-            assert names(await call.asks({"name": accept(name=name)})) == ["name"]
-        call = call.elsewhere(here)
-        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+    async with serve_client(instance()) as here, serve_client(instance()) as there:
+        call = here.start_call("collect")
+        assert names(await call.get_questions()) == ["approve"]
+        call = call.continue_on(there)
+        assert names(await call.get_questions({"approve": accept()})) == ["name"]
+        for client, name in ((here, "Ada"), (there, "Bob")):
+            call = call.continue_on(client)
+            assert names(await call.get_questions({"name": accept(name=name)})) == ["name"]
+        call = call.continue_on(here)
+        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert len(seen) == 4
 
 
@@ -131,15 +131,15 @@ async def test_a_policy_gets_the_type_it_asked_for_on_every_instance(sure: bool)
         collecting(registry, seen)
         return bridge_of(registry, keys=[KEY])
 
-    async with talking(instance()) as here, talking(instance()) as there:
-        call = here.calling("collect")
-        await call.asks()
-        call = call.elsewhere(there)
+    async with serve_client(instance()) as here, serve_client(instance()) as there:
+        call = here.start_call("collect")
+        await call.get_questions()
+        call = call.continue_on(there)
         if not sure:
-            assert code_of(await call.ends({"sure": accept(value=False)})) == "approval_declined"
+            assert code_of(await call.get_result({"sure": accept(value=False)})) == "approval_declined"
             return
-        await call.asks({"sure": accept(value=True)})
-        for talk, name in ((here, "Ada"), (there, "Bob")):
-            call = call.elsewhere(talk)
-            await call.asks({"name": accept(name=name)})
-        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        await call.get_questions({"sure": accept(value=True)})
+        for client, name in ((here, "Ada"), (there, "Bob")):
+            call = call.continue_on(client)
+            await call.get_questions({"name": accept(name=name)})
+        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"

@@ -12,7 +12,18 @@ from mcp_bridge._contracts.errors import QuestionExpired
 from mcp_bridge._engine.authoring import tool
 from tests.kits.constants import HANDSHAKE, TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, code_of, idle, names, said, soon, talking
+from tests.kits.questions.asking_kit import (
+    NAME,
+    REFUSED,
+    accept,
+    bridge_of,
+    code_of,
+    idle,
+    names,
+    said,
+    serve_client,
+    soon,
+)
 
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
@@ -64,22 +75,22 @@ async def until(fact: Any) -> None:
 async def test_when_no_more_calls_may_wait_the_next_question_is_refused_and_the_first_lives() -> None:
     waiting = Waiting()
     bridge = bridge_of(waiting.registry, suspended=1)
-    async with talking(bridge) as talk:
-        first = talk.calling("ask")
-        await first.asks()
+    async with serve_client(bridge) as client:
+        first = client.start_call("ask")
+        await first.get_questions()
         for _ in range(3):
-            assert code_of(await talk.calling("ask").ends()) == "overloaded"
-        assert said(await first.ends(ANSWER)) == "Ada"
+            assert code_of(await client.start_call("ask").get_result()) == "overloaded"
+        assert said(await first.get_result(ANSWER)) == "Ada"
         assert idle(bridge)
-        assert names(await talk.calling("ask").asks()) == ["name"]
+        assert names(await client.start_call("ask").get_questions()) == ["name"]
 
 
 async def test_calls_that_ask_at_the_same_moment_are_counted_too() -> None:
     waiting = Waiting()
-    async with talking(bridge_of(waiting.registry, suspended=3)) as talk:
-        calls = [talk.calling("ask") for _ in range(10)]
-        sent = [await call.begin() for call in calls]
-        answers = [await call.end(number) for call, number in zip(calls, sent, strict=True)]
+    async with serve_client(bridge_of(waiting.registry, suspended=3)) as client:
+        calls = [client.start_call("ask") for _ in range(10)]
+        sent = [await call.send() for call in calls]
+        answers = [await call.receive(number) for call, number in zip(calls, sent, strict=True)]
         codes = [code_of(answer["result"]) for answer in answers]
         assert sorted(code or "" for code in codes) == [""] * 3 + ["overloaded"] * 7
 
@@ -94,12 +105,12 @@ async def test_a_call_needs_one_place_whatever_it_asks_and_keeps_it_while_it_is_
         return f"{got['a'].content['name']} {got['b'].content['name']}"
 
     bridge = bridge_of(registry, suspended=1)
-    async with talking(bridge) as talk:
-        call = talk.calling("both")
-        assert names(await call.asks()) == ["a", "b"]
-        assert names(await call.asks({"a": accept(), "b": accept(name="Bob")})) == ["a"]
-        assert code_of(await talk.calling("both").ends()) == "overloaded"
-        assert said(await call.ends({"a": accept(name="Ada")})) == "Ada Bob"
+    async with serve_client(bridge) as client:
+        call = client.start_call("both")
+        assert names(await call.get_questions()) == ["a", "b"]
+        assert names(await call.get_questions({"a": accept(), "b": accept(name="Bob")})) == ["a"]
+        assert code_of(await client.start_call("both").get_result()) == "overloaded"
+        assert said(await call.get_result({"a": accept(name="Ada")})) == "Ada Bob"
         assert idle(bridge)
 
 
@@ -111,31 +122,31 @@ async def test_calls_that_ask_nothing_need_no_place() -> None:
         """Asks nothing."""
         return "done"
 
-    async with talking(bridge_of(waiting.registry, suspended=1)) as talk:
-        await talk.calling("ask").asks()
-        assert said(await talk.calling("silent").ends()) == "done"
-        assert said(await talk.calling("ask").ends(ANSWER)) == "Ada"  # answered before it had to wait
+    async with serve_client(bridge_of(waiting.registry, suspended=1)) as client:
+        await client.start_call("ask").get_questions()
+        assert said(await client.start_call("silent").get_result()) == "done"
+        assert said(await client.start_call("ask").get_result(ANSWER)) == "Ada"  # answered before it had to wait
 
 
 async def test_a_call_that_nobody_answers_in_time_is_cancelled_cleans_up_and_makes_room() -> None:
     waiting = Waiting()
     bridge = bridge_of(waiting.registry, suspended=1, ttl=SOON_OVER)
-    async with talking(bridge) as talk:
-        call = talk.calling("ask")
-        await call.asks()
+    async with serve_client(bridge) as client:
+        call = client.start_call("ask")
+        await call.get_questions()
         await soon(waiting.cleaned)
         await until(lambda: idle(bridge))
         await anyio.sleep(SOON_OVER / 2)  # the seal lives a moment longer than the call
-        assert await call.fails(ANSWER) == REFUSED
-        assert names(await talk.calling("ask").asks()) == ["name"]
+        assert await call.get_error(ANSWER) == REFUSED
+        assert names(await client.start_call("ask").get_questions()) == ["name"]
     assert waiting.went_on == []
 
 
 async def test_a_synchronous_tool_that_nobody_answers_leaves_its_thread() -> None:
     waiting = Waiting()
     bridge = bridge_of(waiting.registry, ttl=SOON_OVER)
-    async with talking(bridge) as talk:
-        await talk.calling("ask_from_a_thread").asks()
+    async with serve_client(bridge) as client:
+        await client.start_call("ask_from_a_thread").get_questions()
         assert waiting.registry.pipeline.threads.busy_count == 0  # lent to others while it asks
         await soon(waiting.cleaned)
         await until(lambda: waiting.registry.pipeline.threads.busy_count == 0)
@@ -172,12 +183,12 @@ async def test_each_question_waits_for_the_whole_time() -> None:
         look.set()
         await soon(looked)
 
-    async with talking(bridge_of(registry, ttl=1000.0)) as talk:
-        call = talk.calling("ask")
+    async with serve_client(bridge_of(registry, ttl=1000.0)) as client:
+        call = client.start_call("ask")
         for answer in (None, None, None, ANSWER):  # asked again, and so anew; then the second question
-            await call.asks(answer)
+            await call.get_questions(answer)
             await observe()
-        assert said(await call.ends(ANSWER)) == "Ada Ada"
+        assert said(await call.get_result(ANSWER)) == "Ada Ada"
         now = anyio.current_time()
     assert sorted(set(deadlines)) == deadlines
     assert len(deadlines) == 4
@@ -203,13 +214,13 @@ async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_
         return (await ctx.ask("Who?", NAME)).action
 
     bridge = bridge_of(registry, suspended=1)
-    async with talking(bridge) as talk:
-        first = talk.calling("impatient")
-        await first.asks()
+    async with serve_client(bridge) as client:
+        first = client.start_call("impatient")
+        await first.get_questions()
         give_up.set()
         await soon(given_up)
-        assert code_of(await talk.calling("late").ends()) == "overloaded"
-        assert said(await first.ends()) == "went on without"
+        assert code_of(await client.start_call("late").get_result()) == "overloaded"
+        assert said(await first.get_result()) == "went on without"
         assert idle(bridge)
 
 
@@ -229,8 +240,8 @@ async def test_a_result_that_nobody_fetches_in_time_is_forgotten() -> None:
         return "went on without"
 
     bridge = bridge_of(registry, ttl=SOON_OVER)
-    async with talking(bridge) as talk:
-        await talk.calling("impatient").asks()
+    async with serve_client(bridge) as client:
+        await client.start_call("impatient").get_questions()
         give_up.set()
         await soon(ended)
         await until(lambda: idle(bridge))
@@ -253,26 +264,26 @@ async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
             expired.append(error.code)
             return "went on without"
 
-    async with talking(bridge_of(registry, ttl=SOON_OVER), version=HANDSHAKE) as talk:
-        answer = await talk.get("tools/call", {"name": "ask", "arguments": {}})
+    async with serve_client(bridge_of(registry, ttl=SOON_OVER), version=HANDSHAKE) as client:
+        answer = await client.request("tools/call", {"name": "ask", "arguments": {}})
         assert code_of(answer["result"]) == "question_expired"
-        answer = await talk.get("tools/call", {"name": "ask_or_not", "arguments": {}})
+        answer = await client.request("tools/call", {"name": "ask_or_not", "arguments": {}})
         assert said(answer["result"]) == "went on without"
-        late = await talk.question()
-        await talk.reply(late, result=accept(name="Ada"))  # too late is no harm
-        assert "result" in await talk.get("ping", {})
+        late = await client.receive_request()
+        await client.respond(late, result=accept(name="Ada"))  # too late is no harm
+        assert "result" in await client.request("ping", {})
     assert expired == ["question_expired"]
 
 
 async def test_many_calls_that_nobody_comes_back_to_leave_nothing_behind() -> None:
     waiting = Waiting()
     bridge = bridge_of(waiting.registry, ttl=SOON_OVER)
-    async with talking(bridge) as talk:
-        await talk.calling("ask").ends(ANSWER)
+    async with serve_client(bridge) as client:
+        await client.start_call("ask").get_result(ANSWER)
         await anyio.wait_all_tasks_blocked()
         before = len(anyio.get_running_tasks())
         for _ in range(30):
-            await talk.calling("ask").asks()
+            await client.start_call("ask").get_questions()
         await until(lambda: idle(bridge))
         await until(lambda: len(anyio.get_running_tasks()) <= before)
 
@@ -292,9 +303,9 @@ async def test_places_are_given_back_however_a_call_ends(suspended: int) -> None
         return answer.action
 
     bridge = bridge_of(registry, suspended=suspended)
-    async with talking(bridge) as talk:
+    async with serve_client(bridge) as client:
         for how in ("return", "raise", "exit", "return"):
-            call = talk.calling("end", {"how": how})
-            await call.asks()
-            await call.ends(ANSWER)
+            call = client.start_call("end", {"how": how})
+            await call.get_questions()
+            await call.get_result(ANSWER)
             assert idle(bridge)

@@ -14,7 +14,7 @@ from mcp_bridge.middleware import Stage
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, soon, talking
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, serve_client, soon
 from tests.kits.questions.asking_people import Person
 
 NEVER = float("inf")
@@ -162,13 +162,13 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
         look[number].set()
         await soon(looked[number])
 
-    async with talking(bridge_of(registry, ttl=LONG)) as talk:
-        call = talk.calling("ask")
-        assert names(await call.asks()) == ["a", "b"]
+    async with serve_client(bridge_of(registry, ttl=LONG)) as client:
+        call = client.start_call("ask")
+        assert names(await call.get_questions()) == ["a", "b"]
         await observe(0)
-        assert names(await call.asks({"a": accept()})) == ["b"]
+        assert names(await call.get_questions({"a": accept()})) == ["b"]
         await observe(1)
-        await call.ends({"b": accept()})
+        await call.get_result({"b": accept()})
     left = [deadline - anyio.current_time() for deadline in deadlines]
     assert min(left[:2]) > LONG / 2  # nothing but the question's own time
     assert 0 < left[2] <= 60.0
@@ -236,17 +236,17 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
             await ctx.invoke("inner")
         left["outside, after"] = get_deadline(ctx) - anyio.current_time()
 
-    async with talking(bridge_of(registry, ttl=LONG)) as talk:
-        call = talk.calling("outer")
-        assert set(await call.asks()) == {"outer"}
+    async with serve_client(bridge_of(registry, ttl=LONG)) as client:
+        call = client.start_call("outer")
+        assert set(await call.get_questions()) == {"outer"}
         asked.set()
         questions: set[str] = set()
         while questions != {"inner", "outer"}:
-            questions = set(await call.asks())
+            questions = set(await call.get_questions())
         look.set()
         await soon(looked)
-        await call.asks({"outer": accept()})
-        await call.ends({"inner": accept()})
+        await call.get_questions({"outer": accept()})
+        await call.get_result({"inner": accept()})
     assert left["while both are asked"] > LONG / 2
     assert 0 < left["inside, after"] <= 60.0
     assert 0 < left["outside, after"] <= 60.0
@@ -263,10 +263,10 @@ async def test_without_a_time_limit_there_is_none_after_a_question_either() -> N
         await ctx.ask("Well?", key="well")
         seen.append(ctx.deadline)
 
-    async with talking(registry) as talk:
-        call = talk.calling("ask")
-        await call.asks()
-        await call.ends({"well": accept()})
+    async with serve_client(registry) as client:
+        call = client.start_call("ask")
+        await call.get_questions()
+        await call.get_result({"well": accept()})
     assert seen == [None]
 
 

@@ -15,7 +15,7 @@ from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import NeedsInput
 from tests.kits.constants import HANDSHAKE, STATELESS
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, governed, idle, said, soon, talking
+from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, governed, idle, said, serve_client, soon
 
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
@@ -55,44 +55,44 @@ class Stages:
 async def test_giving_up_the_first_round_before_anything_was_asked_cancels_the_call() -> None:
     stages = Stages()
     bridge = bridge_of(stages.registry)
-    async with talking(bridge) as talk:
-        number = await talk.calling("work").begin()
+    async with serve_client(bridge) as client:
+        number = await client.start_call("work").send()
         await soon(stages.at_work["first"])
-        await talk.cancel(number)
+        await client.cancel(number)
         await soon(stages.cleaned)
         assert stages.stopped
         assert idle(bridge)
-        assert "result" in await talk.get("tools/list", {})
+        assert "result" in await client.request("tools/list", {})
 
 
 async def test_giving_up_a_later_round_cancels_the_call_and_its_state_stays_used() -> None:
     stages = Stages()
     stages.go_on["first"].set()
     bridge = bridge_of(stages.registry)
-    async with talking(bridge) as talk:
-        call = talk.calling("work")
-        await call.asks()
-        number = await call.begin(ANSWER)
+    async with serve_client(bridge) as client:
+        call = client.start_call("work")
+        await call.get_questions()
+        number = await call.send(ANSWER)
         await soon(stages.at_work["then"])
-        await talk.cancel(number)
+        await client.cancel(number)
         await soon(stages.cleaned)
         assert stages.stopped
         assert idle(bridge)
-        assert await call.fails(ANSWER) == REFUSED
+        assert await call.get_error(ANSWER) == REFUSED
 
 
 async def test_giving_up_a_round_that_is_over_changes_nothing() -> None:
     stages = Stages()
     for event in stages.go_on.values():
         event.set()
-    async with talking(stages.registry) as talk:
-        call = talk.calling("work")
-        number = await call.begin()
-        await call.end(number)
-        await talk.cancel(number)
-        await call.asks(ANSWER)
-        await talk.cancel(number)
-        assert said(await call.ends(ANSWER)) == "done"
+    async with serve_client(stages.registry) as client:
+        call = client.start_call("work")
+        number = await call.send()
+        await call.receive(number)
+        await client.cancel(number)
+        await call.get_questions(ANSWER)
+        await client.cancel(number)
+        assert said(await call.get_result(ANSWER)) == "done"
 
 
 async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -> None:
@@ -110,12 +110,12 @@ async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -
     stages, store = Stages(), Stuck()
     stages.go_on["first"].set()
     bridge = bridge_of(stages.registry, store=store)
-    async with talking(bridge) as talk:
-        call = talk.calling("work")
-        await call.asks()
-        number = await call.begin(ANSWER)
+    async with serve_client(bridge) as client:
+        call = client.start_call("work")
+        await call.get_questions()
+        number = await call.send(ANSWER)
         await soon(store.asked)
-        await talk.cancel(number)
+        await client.cancel(number)
         await soon(stages.cleaned)
         assert stages.stopped
 
@@ -123,14 +123,14 @@ async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -
 async def test_giving_up_a_call_of_the_handshake_era_while_it_asks_cancels_it() -> None:
     stages = Stages()
     stages.go_on["first"].set()
-    async with talking(stages.registry, version=HANDSHAKE) as talk:
-        number = await talk.ask("tools/call", {"name": "work", "arguments": {}})
-        question = await talk.question()
-        await talk.cancel(number)
+    async with serve_client(stages.registry, version=HANDSHAKE) as client:
+        number = await client.send_request("tools/call", {"name": "work", "arguments": {}})
+        question = await client.receive_request()
+        await client.cancel(number)
         await soon(stages.cleaned)
         assert stages.stopped
-        await talk.reply(question, result=accept(name="Ada"))  # too late is no harm
-        assert "result" in await talk.get("ping", {})
+        await client.respond(question, result=accept(name="Ada"))  # too late is no harm
+        assert "result" in await client.request("ping", {})
 
 
 async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_asks() -> None:
@@ -145,12 +145,12 @@ async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_a
             anyio.from_thread.run_sync(left.set)
         return "answered"
 
-    async with talking(registry, version=HANDSHAKE) as talk:
-        number = await talk.ask("tools/call", {"name": "ask_in_thread", "arguments": {}})
-        question = await talk.question()
-        await talk.cancel(number)
+    async with serve_client(registry, version=HANDSHAKE) as client:
+        number = await client.send_request("tools/call", {"name": "ask_in_thread", "arguments": {}})
+        question = await client.receive_request()
+        await client.cancel(number)
         await soon(left)
-        cancelled = await talk.until(lambda message: message.get("method") == "notifications/cancelled")
+        cancelled = await client.receive(lambda message: message.get("method") == "notifications/cancelled")
         assert cancelled["params"]["requestId"] == question["id"]
 
 
@@ -174,12 +174,12 @@ async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_mor
             await anyio.wait_all_tasks_blocked()
             return "left"
 
-        async with talking(registry, version=HANDSHAKE) as talk:
-            result = await talk.get("tools/call", {"name": "leave_task", "arguments": {}})
+        async with serve_client(registry, version=HANDSHAKE) as client:
+            result = await client.request("tools/call", {"name": "leave_task", "arguments": {}})
             assert said(result["result"]) == "left"
             await soon(ended)
             assert len(errors) == 2
-            assert [message.get("method") for message in talk.heard].count("elicitation/create") == 1
+            assert [message.get("method") for message in client.received].count("elicitation/create") == 1
 
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
@@ -187,12 +187,12 @@ async def test_a_server_that_ends_ends_the_calls_that_wait_for_answers(version: 
     stages = Stages()
     stages.go_on["first"].set()
     bridge = bridge_of(stages.registry)
-    async with talking(bridge, version=version, drain=0.1) as talk:
+    async with serve_client(bridge, version=version, drain=0.1) as client:
         if version == STATELESS:
-            await talk.calling("work").asks()
+            await client.start_call("work").get_questions()
         else:
-            await talk.ask("tools/call", {"name": "work", "arguments": {}})
-            await talk.question()
+            await client.send_request("tools/call", {"name": "work", "arguments": {}})
+            await client.receive_request()
         assert not stages.cleaned.is_set()
     assert stages.cleaned.is_set()
     assert idle(bridge)
@@ -203,16 +203,16 @@ async def test_a_server_that_has_ended_may_serve_again_and_knows_nothing_of_earl
     for event in stages.go_on.values():
         event.set()
     bridge = bridge_of(stages.registry)
-    async with talking(bridge) as talk:
-        call = talk.calling("work")
-        await call.asks()
-    async with talking(bridge) as talk:
-        result = await call.elsewhere(talk).ends(ANSWER)
+    async with serve_client(bridge) as client:
+        call = client.start_call("work")
+        await call.get_questions()
+    async with serve_client(bridge) as client:
+        result = await call.continue_on(client).get_result(ANSWER)
         assert result["_meta"]["mcp-bridge/code"] == "question_expired"
-        again = talk.calling("work")
-        await again.asks()
-        await again.asks(ANSWER)
-        assert said(await again.ends(ANSWER)) == "done"
+        again = client.start_call("work")
+        await again.get_questions()
+        await again.get_questions(ANSWER)
+        assert said(await again.get_result(ANSWER)) == "done"
 
 
 async def test_a_thread_that_asks_once_more_after_its_call_was_given_up_is_told_so() -> None:
@@ -230,8 +230,8 @@ async def test_a_thread_that_asks_once_more_after_its_call_was_given_up_is_told_
         return "left"
 
     bridge = bridge_of(registry, ttl=0.3)
-    async with talking(bridge) as talk:
-        await talk.calling("stubborn").asks()
+    async with serve_client(bridge) as client:
+        await client.start_call("stubborn").get_questions()
         await soon(left)
         assert len(errors) == 3
         assert idle(bridge)
@@ -264,12 +264,12 @@ async def test_what_a_policy_decided_while_nobody_answered_waits_for_who_asked()
         raise AssertionError("reached")
 
     bridge = bridge_of(registry)
-    async with talking(bridge) as talk:
-        call = talk.calling("work")
-        await call.asks()
+    async with serve_client(bridge) as client:
+        call = client.start_call("work")
+        await call.get_questions()
         careless.give_up.set()
         await soon(careless.given_up)
-        assert said(await call.ends()) == "decided without"
+        assert said(await call.get_result()) == "decided without"
         assert idle(bridge)
 
 
@@ -284,8 +284,8 @@ async def test_a_state_that_cannot_be_kept_ends_the_call_and_says_why() -> None:
         return NeedsInput({"name": Form("Who?")}, loop)
 
     bridge = bridge_of(registry)
-    async with talking(bridge) as talk:
-        result = await talk.calling("endless").ends()
+    async with serve_client(bridge) as client:
+        result = await client.start_call("endless").get_result()
         assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
         assert "$.state" in said(result)
         await anyio.wait_all_tasks_blocked()
@@ -307,9 +307,9 @@ async def test_a_tool_that_cancels_its_task_later_fails_alone(anyio_backend: str
 
     stages.go_on["first"].set()
     stages.go_on["then"].set()
-    async with talking(bridge_of(stages.registry)) as talk:
-        waiting = talk.calling("work")
-        await waiting.asks()
-        assert (await talk.calling("cancel_itself").fails())["code"] == -32603
-        await waiting.asks(ANSWER)
-        assert said(await waiting.ends(ANSWER)) == "done"
+    async with serve_client(bridge_of(stages.registry)) as client:
+        waiting = client.start_call("work")
+        await waiting.get_questions()
+        assert (await client.start_call("cancel_itself").get_error())["code"] == -32603
+        await waiting.get_questions(ANSWER)
+        assert said(await waiting.get_result(ANSWER)) == "done"

@@ -8,8 +8,9 @@ import anyio
 
 from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge._engine.authoring import tool
+from tests.client.stdio_client import StdioClient
 from tests.kits.constants import HANDSHAKE, META_PREFIX, STATELESS
-from tests.kits.questions.asking_kit import Talk, accept, said, soon, talking
+from tests.kits.questions.asking_kit import accept, said, serve_client, soon
 
 YES = {"key": accept()}
 
@@ -20,15 +21,15 @@ def wants(token: Any = None, level: str | None = None) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value is not None}
 
 
-def progress(talk: Talk) -> list[tuple[Any, float]]:
+def progress(client: StdioClient) -> list[tuple[Any, float]]:
     """What was heard of progress: token and value."""
-    heard = [each["params"] for each in talk.heard if each.get("method") == "notifications/progress"]
+    heard = [each["params"] for each in client.received if each.get("method") == "notifications/progress"]
     return [(each["progressToken"], each["progress"]) for each in heard]
 
 
-def logged(talk: Talk) -> list[tuple[str, Any]]:
+def logged(client: StdioClient) -> list[tuple[str, Any]]:
     """What was heard of log messages: level and data."""
-    heard = [each["params"] for each in talk.heard if each.get("method") == "notifications/message"]
+    heard = [each["params"] for each in client.received if each.get("method") == "notifications/message"]
     return [(each["level"], each["data"]) for each in heard]
 
 
@@ -52,29 +53,29 @@ def chatty() -> ToolRegistry:
 
 
 async def test_each_round_hears_of_what_happens_in_it_under_its_own_token_and_level() -> None:
-    async with talking(chatty()) as talk:
-        call = talk.calling("chat")
-        await call.asks(meta=wants("one", "debug"))
-        assert (progress(talk), logged(talk)) == (
+    async with serve_client(chatty()) as client:
+        call = client.start_call("chat")
+        await call.get_questions(meta=wants("one", "debug"))
+        assert (progress(client), logged(client)) == (
             [("one", 1), ("one", 2)],
             [("debug", "detail 0"), ("error", "trouble 0")],
         )
-        talk.heard.clear()
-        await call.asks(YES, meta=wants(2, "error"))
-        assert (progress(talk), logged(talk)) == ([(2, 3), (2, 4)], [("error", "trouble 1")])
-        talk.heard.clear()
-        await call.asks(YES)
-        assert (progress(talk), logged(talk)) == ([], [])
-        assert said(await call.ends(YES, meta=wants("four"))) == "done"
-        assert (progress(talk), logged(talk)) == ([("four", 7), ("four", 8)], [])
+        client.received.clear()
+        await call.get_questions(YES, meta=wants(2, "error"))
+        assert (progress(client), logged(client)) == ([(2, 3), (2, 4)], [("error", "trouble 1")])
+        client.received.clear()
+        await call.get_questions(YES)
+        assert (progress(client), logged(client)) == ([], [])
+        assert said(await call.get_result(YES, meta=wants("four"))) == "done"
+        assert (progress(client), logged(client)) == ([("four", 7), ("four", 8)], [])
 
 
 async def test_messages_come_before_the_end_of_their_round() -> None:
-    async with talking(chatty()) as talk:
-        call = talk.calling("chat")
-        await call.asks(meta=wants("one", "debug"))
-        await call.asks(YES, meta=wants("two", "debug"))
-        kinds = [message.get("method", "end").rsplit("/", 1)[-1] for message in talk.heard]
+    async with serve_client(chatty()) as client:
+        call = client.start_call("chat")
+        await call.get_questions(meta=wants("one", "debug"))
+        await call.get_questions(YES, meta=wants("two", "debug"))
+        kinds = [message.get("method", "end").rsplit("/", 1)[-1] for message in client.received]
         assert kinds == ["progress", "message", "progress", "message", "end"] * 2
 
 
@@ -98,13 +99,13 @@ async def test_between_two_rounds_nothing_is_told_and_what_grew_meanwhile_is_tol
         await ctx.log("error", "after")
         return "done"
 
-    async with talking(registry) as talk:
-        call = talk.calling("wander")
-        await call.asks(meta=wants("one", "debug"))
+    async with serve_client(registry) as client:
+        call = client.start_call("wander")
+        await call.get_questions(meta=wants("one", "debug"))
         work.set()
         await soon(worked)
-        assert said(await call.ends(YES, meta=wants("two", "debug"))) == "done"
-        assert (progress(talk), logged(talk)) == ([("two", 6)], [("error", "after")])
+        assert said(await call.get_result(YES, meta=wants("two", "debug"))) == "done"
+        assert (progress(client), logged(client)) == ([("two", 6)], [("error", "after")])
 
 
 async def test_each_round_counts_its_own_progress() -> None:
@@ -119,12 +120,12 @@ async def test_each_round_counts_its_own_progress() -> None:
             await ctx.ask("Go on?", key="key")
         return "done"
 
-    async with talking(registry) as talk:
-        call = talk.calling("work")
-        await call.asks(meta=wants("one"))
-        await call.asks(YES, meta=wants("two"))
-        assert progress(talk) == [("one", 5), ("one", 8), ("two", 1), ("two", 2)]
-        assert said(await call.ends(YES)) == "done"
+    async with serve_client(registry) as client:
+        call = client.start_call("work")
+        await call.get_questions(meta=wants("one"))
+        await call.get_questions(YES, meta=wants("two"))
+        assert progress(client) == [("one", 5), ("one", 8), ("two", 1), ("two", 2)]
+        assert said(await call.get_result(YES)) == "done"
 
 
 async def test_the_context_tells_which_request_is_answered_now() -> None:
@@ -138,22 +139,22 @@ async def test_the_context_tells_which_request_is_answered_now() -> None:
         seen.append((ctx.request_id, ctx.meta.get("round"), ctx.protocol_version))
         return "done"
 
-    async with talking(registry) as talk:
-        call = talk.calling("look")
-        first = await call.begin(meta={"round": 1})
-        await call.end(first)
-        second = await call.begin(YES, meta={"round": 2})
-        await call.end(second)
+    async with serve_client(registry) as client:
+        call = client.start_call("look")
+        first = await call.send(meta={"round": 1})
+        await call.receive(first)
+        second = await call.send(YES, meta={"round": 2})
+        await call.receive(second)
     assert seen == [(str(first), 1, STATELESS), (str(second), 2, STATELESS)]
 
 
 async def test_in_the_handshake_era_everything_stays_with_the_one_request() -> None:
-    async with talking(chatty(), version=HANDSHAKE) as talk:
-        await talk.get("logging/setLevel", {"level": "error"})
+    async with serve_client(chatty(), version=HANDSHAKE) as client:
+        await client.request("logging/setLevel", {"level": "error"})
         call = {"name": "chat", "arguments": {}}
-        number = await talk.ask("tools/call", call, meta={"progressToken": "one"})
+        number = await client.send_request("tools/call", call, meta={"progressToken": "one"})
         for _ in range(3):
-            await talk.reply(await talk.question(), result=accept())
-        assert said((await talk.answer(number))["result"]) == "done"
-        assert progress(talk) == [("one", value) for value in range(1, 9)]
-        assert logged(talk) == [("error", f"trouble {part}") for part in range(4)]
+            await client.respond(await client.receive_request(), result=accept())
+        assert said((await client.receive_response(number))["result"]) == "done"
+        assert progress(client) == [("one", value) for value in range(1, 9)]
+        assert logged(client) == [("error", f"trouble {part}") for part in range(4)]

@@ -21,10 +21,10 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.questions import NeedsInput
 from tests.kits.constants import make_envelope
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import EVERYTHING, NAME, REFUSED, accept, code_of, idle, said
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, NAME, REFUSED, accept, code_of, idle, said
 
 pytestmark = BOTH_LOOPS
-ENVELOPE = make_envelope(EVERYTHING)
+ENVELOPE = make_envelope(ALL_CAPABILITIES)
 ANSWER = {"name": accept(name="Ada")}
 ANN, BOB = "principal/ann", "principal/bob"
 

@@ -22,12 +22,12 @@ from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge.questions import Roots, Sampling
 from tests.kits.constants import EVERY_ERA, STATELESS, make_envelope
-from tests.kits.questions.asking_kit import EVERYTHING, NAME, accept, bridge_of, idle, said, soon
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, NAME, accept, bridge_of, idle, said, soon
 from tests.kits.questions.asking_people import Model, Person, folders
 
 ANSWER = {"name": accept(name="Ada")}
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "sse"])
-ENVELOPE = make_envelope(EVERYTHING)
+ENVELOPE = make_envelope(ALL_CAPABILITIES)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._engine.authoring import prompt, tool
 from mcp_bridge._server.questions import request_state
-from tests.kits.questions.asking_kit import NAME, REFUSED, Rounds, accept, bridge_of, idle, said, talking
+from tests.client.raw_client import MultiRoundRequest
+from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, idle, said, serve_client
 
 SECRET = "Rumpelstilzchen"
 KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"
@@ -69,33 +70,33 @@ def changed(state: str) -> list[str]:
     return [*flipped, state[:-1], state[:half], f"{state}A", f"{state}=", state[3:], f"v2.{state[3:]}", state.upper()]
 
 
-async def refused(call: Rounds, caplog: pytest.LogCaptureFixture) -> None:
+async def refused(call: MultiRoundRequest, caplog: pytest.LogCaptureFixture) -> None:
     """This round is refused, as every other that may not be taken; the log says so, and why."""
     before = len(caplog.records)
-    assert await call.fails(ANSWER) == REFUSED
+    assert await call.get_error(ANSWER) == REFUSED
     said_now = [record for record in caplog.records[before:] if "requestState rejected" in record.getMessage()]
     assert [record.levelname for record in said_now] == ["WARNING"]
 
 
 async def test_a_state_that_was_changed_is_refused_and_the_call_lives_on(caplog: pytest.LogCaptureFixture) -> None:
     bridge, told = asking()
-    async with talking(bridge) as talk:
-        call = talk.calling("once")
-        await call.asks()
+    async with serve_client(bridge) as client:
+        call = client.start_call("once")
+        await call.get_questions()
         assert call.state is not None
         for state in [*changed(call.state), "", "x", "v1.", "v1.AAAA", "\ud83d\ude00", "null", SECRET * 1000]:
-            await refused(talk.calling("once", state=state), caplog)
+            await refused(client.start_call("once", state=state), caplog)
         assert told == []
-        assert said(await call.ends(ANSWER)) == "told"
+        assert said(await call.get_result(ANSWER)) == "told"
     assert told == [SECRET]
 
 
 async def test_a_client_can_read_nothing_in_a_state() -> None:
     bridge, _ = asking()
-    async with talking(bridge) as talk:
-        call = talk.calling("twice")
-        await call.asks()
-        await call.asks(ANSWER)
+    async with serve_client(bridge) as client:
+        call = client.start_call("twice")
+        await call.get_questions()
+        await call.get_questions(ANSWER)
         assert call.state is not None
         body = call.state.removeprefix("v1.")
         raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
@@ -106,14 +107,14 @@ async def test_a_client_can_read_nothing_in_a_state() -> None:
 
 async def test_a_state_that_was_used_is_refused_whenever_it_comes_again(caplog: pytest.LogCaptureFixture) -> None:
     bridge, told = asking()
-    async with talking(bridge) as talk:
-        call = talk.calling("twice")
-        await call.asks()
-        first = talk.calling("twice", state=call.state)
-        await call.asks(ANSWER)
+    async with serve_client(bridge) as client:
+        call = client.start_call("twice")
+        await call.get_questions()
+        first = client.start_call("twice", state=call.state)
+        await call.get_questions(ANSWER)
         await refused(first, caplog)
-        second = talk.calling("twice", state=call.state)
-        assert said(await call.ends(ANSWER)) == "told"
+        second = client.start_call("twice", state=call.state)
+        assert said(await call.get_result(ANSWER)) == "told"
         for used in (first, second):
             await refused(used, caplog)
         assert idle(bridge)
@@ -122,11 +123,11 @@ async def test_a_state_that_was_used_is_refused_whenever_it_comes_again(caplog: 
 
 async def test_a_state_used_twice_at_once_is_taken_once() -> None:
     bridge, told = asking()
-    async with talking(bridge) as talk:
-        call = talk.calling("once")
-        await call.asks()
-        sent = [await call.begin(ANSWER) for _ in range(5)]
-        answers = [await talk.answer(number) for number in sent]
+    async with serve_client(bridge) as client:
+        call = client.start_call("once")
+        await call.get_questions()
+        sent = [await call.send(ANSWER) for _ in range(5)]
+        answers = [await client.receive_response(number) for number in sent]
         assert [answer["error"] for answer in answers if "error" in answer] == [REFUSED] * 4
         assert [said(answer["result"]) for answer in answers if "result" in answer] == ["told"]
     assert told == [SECRET]
@@ -146,46 +147,46 @@ async def test_a_slow_store_is_asked_in_one_step_so_that_a_state_is_still_taken_
             return new
 
     bridge, told = asking(store=Slow())
-    async with talking(bridge) as talk:
-        call = talk.calling("once")
-        await call.asks()
-        answers = [await talk.answer(number) for number in [await call.begin(ANSWER) for _ in range(3)]]
+    async with serve_client(bridge) as client:
+        call = client.start_call("once")
+        await call.get_questions()
+        answers = [await client.receive_response(number) for number in [await call.send(ANSWER) for _ in range(3)]]
         assert sorted("result" in answer for answer in answers) == [False, False, True]
     assert told == [SECRET]
 
 
 async def test_a_state_is_good_for_nothing_but_the_request_it_came_with(caplog: pytest.LogCaptureFixture) -> None:
     bridge, told = asking()
-    async with talking(bridge) as talk:
-        call = talk.calling("once")
-        await call.asks()
-        await refused(talk.calling("twice", state=call.state), caplog)
-        await refused(talk.calling("once", {"times": 2}, state=call.state), caplog)
-        prompted = talk.rounds("prompts/get", name="once")
+    async with serve_client(bridge) as client:
+        call = client.start_call("once")
+        await call.get_questions()
+        await refused(client.start_call("twice", state=call.state), caplog)
+        await refused(client.start_call("once", {"times": 2}, state=call.state), caplog)
+        prompted = client.start_request("prompts/get", name="once")
         prompted.state = call.state
         await refused(prompted, caplog)
         assert told == []
-        assert said(await call.ends(ANSWER)) == "told"
+        assert said(await call.get_result(ANSWER)) == "told"
 
 
 @pytest.mark.parametrize("other", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
 async def test_a_state_of_another_server_is_refused(other: Any, caplog: pytest.LogCaptureFixture) -> None:
     bridge, told = asking()
     stranger, told_there = asking(**other)
-    async with talking(bridge) as talk, talking(stranger) as elsewhere:
-        call = talk.calling("once")
-        await call.asks()
-        await refused(call.elsewhere(elsewhere), caplog)
-        assert said(await call.ends(ANSWER)) == "told"
+    async with serve_client(bridge) as client, serve_client(stranger) as elsewhere:
+        call = client.start_call("once")
+        await call.get_questions()
+        await refused(call.continue_on(elsewhere), caplog)
+        assert said(await call.get_result(ANSWER)) == "told"
     assert (told, told_there) == ([SECRET], [])
 
 
 async def test_without_keys_each_server_seals_with_one_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    async with talking(asking(keys=[])[0]) as talk, talking(asking(keys=[])[0]) as elsewhere:
-        call = talk.calling("once")
-        await call.asks()
-        await refused(call.elsewhere(elsewhere), caplog)
-        assert said(await call.ends(ANSWER)) == "told"
+    async with serve_client(asking(keys=[])[0]) as client, serve_client(asking(keys=[])[0]) as elsewhere:
+        call = client.start_call("once")
+        await call.get_questions()
+        await refused(call.continue_on(elsewhere), caplog)
+        assert said(await call.get_result(ANSWER)) == "told"
 
 
 async def test_a_state_is_refused_after_its_time(
@@ -194,20 +195,20 @@ async def test_a_state_is_refused_after_its_time(
     later = 0.0
     monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + later))
     bridge, _ = asking(ttl=100.0)
-    async with talking(bridge) as talk:
-        call = talk.calling("once")
-        await call.asks()
+    async with serve_client(bridge) as client:
+        call = client.start_call("once")
+        await call.get_questions()
         later = 101.0
         await refused(call, caplog)
         later = 90.0
-        assert said(await call.ends(ANSWER)) == "told"
+        assert said(await call.get_result(ANSWER)) == "told"
 
 
 @pytest.mark.parametrize("state", [7, ["x"], {"v": 1}, True])
 async def test_a_state_that_is_no_text_is_an_error(state: Any) -> None:
     bridge, told = asking()
-    async with talking(bridge) as talk:
-        assert (await talk.calling("once", state=state).fails(ANSWER))["code"] == -32602
+    async with serve_client(bridge) as client:
+        assert (await client.start_call("once", state=state).get_error(ANSWER))["code"] == -32602
     assert told == []
 
 
@@ -219,6 +220,6 @@ async def test_a_tool_that_asks_nothing_takes_no_state_of_anybody(caplog: pytest
         """Asks nothing."""
         return "done"
 
-    async with talking(bridge) as talk:
-        assert said(await talk.calling("silent").ends(ANSWER)) == "done"
-        await refused(talk.calling("silent", state="v1.made-up"), caplog)
+    async with serve_client(bridge) as client:
+        assert said(await client.start_call("silent").get_result(ANSWER)) == "done"
+        await refused(client.start_call("silent", state="v1.made-up"), caplog)

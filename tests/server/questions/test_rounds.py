@@ -1,4 +1,4 @@
-"""Rounds of the stateless era: what each brings, what is asked again, and what is not."""
+"""MultiRoundRequest of the stateless era: what each brings, what is asked again, and what is not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ import pytest
 from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge.questions import Sampling
-from tests.kits.questions.asking_kit import NAME, accept, bridge_of, code_of, idle, names, said, sampled, soon, talking
+from tests.kits.questions.asking_kit import (
+    NAME,
+    accept,
+    bridge_of,
+    code_of,
+    idle,
+    names,
+    said,
+    sampled,
+    serve_client,
+    soon,
+)
 
 FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME}
 
@@ -50,26 +61,26 @@ def asking() -> tuple[ToolRegistry, list[str]]:
 
 async def test_a_question_is_the_result_of_its_round_and_the_answer_goes_on_where_the_tool_was() -> None:
     registry, begun = asking()
-    async with talking(registry) as talk:
-        call = talk.calling("one")
-        answer = await call.go()
+    async with serve_client(registry) as client:
+        call = client.start_call("one")
+        answer = await call.exchange()
         assert answer["result"]["inputRequests"] == {"name": {"method": "elicitation/create", "params": FORM}}
         assert answer["result"].keys() <= {"resultType", "inputRequests", "requestState", "_meta"}
-        result = await call.ends({"name": accept(name="Ada")})
+        result = await call.get_result({"name": accept(name="Ada")})
         assert (said(result), result.get("isError", False)) == ("Ada", False)
     assert begun == ["one"]
 
 
 async def test_every_round_has_a_state_of_its_own_and_the_tool_runs_once() -> None:
     registry, begun = asking()
-    async with talking(registry) as talk:
-        call, states = talk.calling("three"), set()
-        questions = await call.asks()
+    async with serve_client(registry) as client:
+        call, states = client.start_call("three"), set()
+        questions = await call.get_questions()
         for number, name in ((1, "Ada"), (2, "Bob"), (3, "Cyd")):
             assert questions["name"]["params"]["message"] == f"Who is number {number}?"
             states.add(call.state)
-            questions = (await call.asks({"name": accept(name=name)})) if number < 3 else {}
-        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+            questions = (await call.get_questions({"name": accept(name=name)})) if number < 3 else {}
+        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert len(states) == 3
     assert begun == ["three"]
 
@@ -77,37 +88,37 @@ async def test_every_round_has_a_state_of_its_own_and_the_tool_runs_once() -> No
 @pytest.mark.parametrize("responses", [None, {}, {"other": accept(name="Eve")}, {"q1": accept(name="Eve")}])
 async def test_what_is_not_answered_is_asked_again_under_a_fresh_state(responses: Any) -> None:
     registry, begun = asking()
-    async with talking(registry) as talk:
-        call = talk.calling("one")
-        first, old = await call.asks(), call.state
-        assert await call.asks(responses) == first
+    async with serve_client(registry) as client:
+        call = client.start_call("one")
+        first, old = await call.get_questions(), call.state
+        assert await call.get_questions(responses) == first
         assert call.state != old
-        assert said(await call.ends({"name": accept(name="Ada"), "other": accept(name="Eve")})) == "Ada"
+        assert said(await call.get_result({"name": accept(name="Ada"), "other": accept(name="Eve")})) == "Ada"
     assert begun == ["one"]
 
 
 async def test_answers_that_came_are_kept_and_only_the_missing_one_is_asked_again() -> None:
     registry, _ = asking()
-    async with talking(registry) as talk:
-        call = talk.calling("both")
-        assert names(await call.asks()) == ["a", "b"]
-        assert names(await call.asks({"b": accept(name="Bob")})) == ["a"]
+    async with serve_client(registry) as client:
+        call = client.start_call("both")
+        assert names(await call.get_questions()) == ["a", "b"]
+        assert names(await call.get_questions({"b": accept(name="Bob")})) == ["a"]
         # an answer to what is answered already is an extra one
-        assert said(await call.ends({"a": accept(name="Ada"), "b": accept(name="Eve")})) == "Ada Bob"
+        assert said(await call.get_result({"a": accept(name="Ada"), "b": accept(name="Eve")})) == "Ada Bob"
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong() -> None:
     registry, begun = asking()
-    async with talking(registry) as talk:
-        call = talk.calling("one")
-        await call.asks()
+    async with serve_client(registry) as client:
+        call = client.start_call("one")
+        await call.get_questions()
         for wrong in (accept(), accept(name=7)):
-            questions = await call.asks({"name": wrong})
+            questions = await call.get_questions({"name": wrong})
             message = questions["name"]["params"]["message"]
             assert message.startswith("Who?")
             assert "$.name" in message
             assert questions["name"]["params"]["requestedSchema"] == NAME
-        assert said(await call.ends({"name": accept(name="Ada")})) == "Ada"
+        assert said(await call.get_result({"name": accept(name="Ada")})) == "Ada"
     assert begun == ["one"]
 
 
@@ -125,55 +136,55 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
 async def test_after_three_answers_that_do_not_fit_the_call_ends(wrong: Any) -> None:
     registry, _ = asking()
     bridge = bridge_of(registry)
-    async with talking(bridge) as talk:
-        call = talk.calling("one")
-        await call.asks()
-        await call.asks({"name": wrong})
-        await call.asks()  # nothing is not a wrong answer
-        await call.asks({"name": wrong})
-        result = await call.ends({"name": wrong})
+    async with serve_client(bridge) as client:
+        call = client.start_call("one")
+        await call.get_questions()
+        await call.get_questions({"name": wrong})
+        await call.get_questions()  # nothing is not a wrong answer
+        await call.get_questions({"name": wrong})
+        result = await call.get_result({"name": wrong})
         assert code_of(result) == "invalid_answer"
         assert idle(bridge)
 
 
 async def test_each_question_has_three_tries_of_its_own() -> None:
     registry, _ = asking()
-    async with talking(registry) as talk:
-        call = talk.calling("three")
-        await call.asks()
+    async with serve_client(registry) as client:
+        call = client.start_call("three")
+        await call.get_questions()
         for name in ("Ada", "Bob"):
-            await call.asks({"name": accept()})
-            await call.asks({"name": accept()})
-            await call.asks({"name": accept(name=name)})
-        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+            await call.get_questions({"name": accept()})
+            await call.get_questions({"name": accept()})
+            await call.get_questions({"name": accept(name=name)})
+        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
 async def test_an_answer_that_comes_unasked_settles_a_question_of_that_key_once() -> None:
     registry, begun = asking()
-    async with talking(registry) as talk:
-        assert said(await talk.calling("one").ends({"name": accept(name="Ada")})) == "Ada"
-        call = talk.calling("three")
-        questions = await call.asks({"name": accept(name="Ada")})
+    async with serve_client(registry) as client:
+        assert said(await client.start_call("one").get_result({"name": accept(name="Ada")})) == "Ada"
+        call = client.start_call("three")
+        questions = await call.get_questions({"name": accept(name="Ada")})
         assert questions["name"]["params"]["message"] == "Who is number 2?"
-        await call.asks({"name": accept(name="Bob")})
-        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        await call.get_questions({"name": accept(name="Bob")})
+        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert begun == ["one", "three"]
 
 
 async def test_an_answer_that_comes_unasked_settles_no_question_without_a_key_of_the_authors() -> None:
     registry, _ = asking()
-    async with talking(registry) as talk:
-        (name,) = await talk.calling("nameless").asks()
+    async with serve_client(registry) as client:
+        (name,) = await client.start_call("nameless").get_questions()
         for guess in (name, "", "q1"):
-            assert names(await talk.calling("nameless").asks({guess: accept(name="Eve")})) == [name]
+            assert names(await client.start_call("nameless").get_questions({guess: accept(name="Eve")})) == [name]
 
 
 async def test_an_answer_that_comes_unasked_and_does_not_fit_is_asked_for() -> None:
     registry, begun = asking()
-    async with talking(registry) as talk:
-        call = talk.calling("one")
-        assert names(await call.asks({"name": accept(name=7)})) == ["name"]
-        assert said(await call.ends({"name": accept(name="Ada")})) == "Ada"
+    async with serve_client(registry) as client:
+        call = client.start_call("one")
+        assert names(await call.get_questions({"name": accept(name=7)})) == ["name"]
+        assert said(await call.get_result({"name": accept(name="Ada")})) == "Ada"
     assert begun == ["one"]
 
 
@@ -190,12 +201,12 @@ async def test_prompts_and_resources_go_in_rounds_too() -> None:
         """A page."""
         return f"Of {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
 
-    async with talking(registry) as talk:
+    async with serve_client(registry) as client:
         for method, params in (("prompts/get", {"name": "greeting"}), ("resources/read", {"uri": "test://page"})):
-            call = talk.rounds(method, **params)
-            assert await call.asks() == {"name": {"method": "elicitation/create", "params": FORM}}
-            await call.asks({"name": accept()})
-            result = await call.ends({"name": accept(name="Ada")})
+            call = client.start_request(method, **params)
+            assert await call.get_questions() == {"name": {"method": "elicitation/create", "params": FORM}}
+            await call.get_questions({"name": accept()})
+            result = await call.get_result({"name": accept(name="Ada")})
             assert "Ada" in str(result.get("messages") or result.get("contents"))
 
 
@@ -213,13 +224,13 @@ async def test_a_question_that_the_tool_gives_up_itself_is_not_asked_again_and_i
         return "went on without"
 
     bridge = bridge_of(registry)
-    async with talking(bridge) as talk:
-        call = talk.calling("impatient")
-        (name,) = await call.asks()
+    async with serve_client(bridge) as client:
+        call = client.start_call("impatient")
+        (name,) = await call.get_questions()
         give_up.set()
         await soon(gone)
         await anyio.wait_all_tasks_blocked()
-        assert said(await call.ends({name: accept(name="Ada")})) == "went on without"
+        assert said(await call.get_result({name: accept(name="Ada")})) == "went on without"
         assert idle(bridge)
 
 
@@ -240,12 +251,12 @@ async def test_what_ends_a_call_while_it_also_asks_reaches_the_client() -> None:
                 tasks.start_soon(one, question)
         return f"{first[0]} was first"
 
-    async with talking(registry) as talk:
-        call = talk.calling("race")
-        assert names(await call.asks()) == ["a", "b"]
-        answer = await call.go({"b": accept(name="Bob")})
+    async with serve_client(registry) as client:
+        call = client.start_call("race")
+        assert names(await call.get_questions()) == ["a", "b"]
+        answer = await call.exchange({"b": accept(name="Bob")})
         if answer["result"]["resultType"] == "input_required":  # the tool has not been quick enough to withdraw it
-            answer = await call.go()
+            answer = await call.exchange()
         assert said(answer["result"]) == "Bob was first"
 
 
@@ -267,14 +278,14 @@ async def test_what_a_tool_asks_between_two_rounds_comes_with_the_next() -> None
             got["name"] = await ctx.ask("Who?", NAME, key="name")
         return f"{got['name'].content['name']} {got['model'].text}"
 
-    async with talking(registry) as talk:
-        call = talk.calling("wander")
-        assert names(await call.asks()) == ["name"]
+    async with serve_client(registry) as client:
+        call = client.start_call("wander")
+        assert names(await call.get_questions()) == ["name"]
         on.set()
         await soon(asked)
         await anyio.wait_all_tasks_blocked()
-        assert names(await call.asks({"name": accept(name="Ada")})) == ["model"]
-        assert said(await call.ends({"model": sampled("Hello")})) == "Ada Hello"
+        assert names(await call.get_questions({"name": accept(name="Ada")})) == ["model"]
+        assert said(await call.get_result({"model": sampled("Hello")})) == "Ada Hello"
 
 
 async def test_calls_that_ask_at_the_same_time_do_not_get_each_others_answers() -> None:
@@ -286,10 +297,10 @@ async def test_calls_that_ask_at_the_same_time_do_not_get_each_others_answers() 
         got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi")})
         return f"{number} {got['name'].content['name']} {got['model'].text}"
 
-    async with talking(registry) as talk:
-        calls = [talk.calling("echo", {"number": number}) for number in range(20)]
-        for begun in [(call, await call.begin()) for call in calls]:
-            await begun[0].end(begun[1])
+    async with serve_client(registry) as client:
+        calls = [client.start_call("echo", {"number": number}) for number in range(20)]
+        for begun in [(call, await call.send()) for call in calls]:
+            await begun[0].receive(begun[1])
         for number, call in reversed(list(enumerate(calls))):
             answers = {"name": accept(name=f"name {number}"), "model": sampled(f"model {number}")}
-            assert said(await call.ends(answers)) == f"{number} name {number} model {number}"
+            assert said(await call.get_result(answers)) == f"{number} name {number} model {number}"

@@ -17,18 +17,19 @@ from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
 from mcp_bridge._contracts.source import Offer, Source
 from mcp_bridge._contracts.state import State
 from mcp_bridge.tasks import TaskOptions, ToolTasks
+from tests.client.stdio_client import StdioClient
 from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.isolation_kit import bridge_of as bridge_of_file
-from tests.kits.questions.asking_kit import Talk, bridge_of, said, talking
+from tests.kits.questions.asking_kit import bridge_of, said, serve_client
 from tests.kits.questions.task_kit import ABLE, create, fetch
 
 LATE = TaskOptions(after=TIMEOUT, poll=0.01)
 REQUIRED = ToolTasks(mode="required")
 
 
-async def call(talk: Talk, name: str, /, **arguments: Any) -> str:
+async def call(client: StdioClient, name: str, /, **arguments: Any) -> str:
     """What a call comes to: `task`, `complete`, or the code of its error."""
-    answer = await talk.get("tools/call", {"name": name, "arguments": arguments})
+    answer = await client.request("tools/call", {"name": name, "arguments": arguments})
     return str(answer["result"]["resultType"] if "result" in answer else answer["error"]["code"])
 
 
@@ -68,17 +69,17 @@ async def test_a_declaration_decides_whether_a_call_becomes_a_task(
     ):
         registry = ToolRegistry()
         register(registry, tasks)
-        async with talking(bridge_of(registry, tasks=LATE), capabilities=ABLE) as talk:
-            assert await call(talk, "work") == able
-            talk.capabilities = {}
-            assert await call(talk, "work") == unable
+        async with serve_client(bridge_of(registry, tasks=LATE), capabilities=ABLE) as client:
+            assert await call(client, "work") == able
+            client.capabilities = {}
+            assert await call(client, "work") == unable
 
 
 async def test_the_mode_alone_can_be_declared() -> None:
     registry = ToolRegistry()
     register_with_decorator(registry, "required")
-    async with talking(bridge_of(registry, tasks=LATE), capabilities=ABLE) as talk:
-        assert await call(talk, "work") == "task"
+    async with serve_client(bridge_of(registry, tasks=LATE), capabilities=ABLE) as client:
+        assert await call(client, "work") == "task"
 
 
 @pytest.mark.parametrize(
@@ -108,12 +109,12 @@ async def test_each_option_in_the_settings_takes_precedence() -> None:
         return "done"
 
     options = LATE._replace(tools={"slow": ToolTasks(after=TIMEOUT), "quick": ToolTasks(mode="forbidden")})
-    async with talking(bridge_of(registry, tasks=options), capabilities=ABLE) as talk:
-        assert await call(talk, "slow") == "complete"  # its own timeout ends it before it becomes a task
-        assert await call(talk, "quick") == "complete"
-        talk.capabilities = {}
-        assert await call(talk, "slow") == "-32021"  # the mode is still its own
-        assert await call(talk, "quick") == "complete"
+    async with serve_client(bridge_of(registry, tasks=options), capabilities=ABLE) as client:
+        assert await call(client, "slow") == "complete"  # its own timeout ends it before it becomes a task
+        assert await call(client, "quick") == "complete"
+        client.capabilities = {}
+        assert await call(client, "slow") == "-32021"  # the mode is still its own
+        assert await call(client, "quick") == "complete"
 
 
 async def test_a_declaration_holds_for_calls_through_call_tool() -> None:
@@ -121,11 +122,11 @@ async def test_a_declaration_holds_for_calls_through_call_tool() -> None:
     register_with_decorator(registry, REQUIRED)
     listing = ToolListing(search=SearchPolicy(above=0))
     bridge = Bridge(registry, identity=Identity(listing=listing), state=State(tasks=LATE))
-    async with talking(bridge, capabilities=ABLE) as talk:
-        assert await call(talk, "call_tool", name="work") == "task"
-        assert await call(talk, "call_tool", name="unknown") == "complete"
-        talk.capabilities = {}
-        assert await call(talk, "call_tool", name="work") == "-32021"
+    async with serve_client(bridge, capabilities=ABLE) as client:
+        assert await call(client, "call_tool", name="work") == "task"
+        assert await call(client, "call_tool", name="unknown") == "complete"
+        client.capabilities = {}
+        assert await call(client, "call_tool", name="work") == "-32021"
 
 
 class SlowSource(Source):
@@ -147,10 +148,10 @@ async def test_a_declaration_holds_for_a_call_that_arrives_before_its_tool_is_pu
     register_with_decorator(registry, REQUIRED)
     source = SlowSource(registry.list()[0])
     bridge = Bridge(sources=[AttachedSource(source=source)], state=State(tasks=LATE))
-    async with talking(bridge, capabilities=ABLE) as talk:
-        number = await talk.ask("tools/call", {"name": "work"})
+    async with serve_client(bridge, capabilities=ABLE) as client:
+        number = await client.send_request("tools/call", {"name": "work"})
         source.release.set()
-        assert (await talk.answer(number))["result"]["resultType"] == "task"
+        assert (await client.receive_response(number))["result"]["resultType"] == "task"
 
 
 TOOLS = """
@@ -168,8 +169,8 @@ def work(ctx: CallContext) -> list[object]:
 
 async def test_tools_in_worker_processes_declare_tasks_too_and_know_their_attempt(tmp_path: Path) -> None:
     bridge = bridge_of_file(tmp_path, {"mode": "process"}, tools=TOOLS, tasks={"after": 60})
-    async with talking(bridge, capabilities=ABLE) as talk:
-        attempt, key = (await fetch(talk, await create(talk, "work")))["result"]["structuredContent"]
+    async with serve_client(bridge, capabilities=ABLE) as client:
+        attempt, key = (await fetch(client, await create(client, "work")))["result"]["structuredContent"]
         assert attempt == 2
         assert len(key) == 64
 
@@ -184,8 +185,8 @@ async def test_a_tool_that_requires_tasks_runs_without_them_where_they_are_not_e
     for bridge in (Bridge(registry), Bridge(sources=[AttachedSource(source=source)])):
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            async with talking(bridge, capabilities=ABLE) as talk:
-                assert said((await talk.get("tools/call", {"name": "work"}))["result"]) == "done"
+            async with serve_client(bridge, capabilities=ABLE) as client:
+                assert said((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
         assert [record.getMessage() for record in caplog.records] == [
             "tool 'work' requires tasks, which are not enabled, so its calls are ordinary ones. "
             "Write `tasks: {}` in the settings"
@@ -199,6 +200,6 @@ async def test_a_call_that_is_no_task_is_the_first_attempt() -> None:
     def work(ctx: CallContext) -> list[object]:
         return [ctx.attempt, ctx.idempotency_key]
 
-    async with talking(bridge_of(registry)) as talk:
-        result = (await talk.get("tools/call", {"name": "work"}))["result"]
+    async with serve_client(bridge_of(registry)) as client:
+        result = (await client.request("tools/call", {"name": "work"}))["result"]
         assert result["structuredContent"] == [1, None]

@@ -10,7 +10,7 @@ import pytest
 from mcp_bridge import ToolRegistry, tool
 from mcp_bridge._storage.engines.redis_records import TaskRecords
 from tests.kits.constants import TIMEOUT
-from tests.kits.questions.asking_kit import bridge_of, talking
+from tests.kits.questions.asking_kit import bridge_of, serve_client
 from tests.kits.questions.task_kit import ABLE, AT_ONCE, create, fetch
 from tests.kits.redis_server import RedisServer, redis_process  # noqa: F401
 
@@ -50,15 +50,17 @@ async def test_a_task_that_redis_cannot_create_in_time_is_an_error_and_never_run
 
     monkeypatch.setattr("mcp_bridge._storage.engines.redis.SUBMITTING", 1.0)
     monkeypatch.setattr(TaskRecords, "abandon_record", abandon_and_report)
-    async with talking(bridge_of(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=ABLE) as talk:
-        await fetch(talk, await create(talk, "work", label="first"))
+    async with serve_client(
+        bridge_of(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=ABLE
+    ) as client:
+        await fetch(client, await create(client, "work", label="first"))
         with monkeypatch.context() as freezing, anyio.fail_after(TIMEOUT):
             freezing.setattr(TaskRecords, "create_record", freeze_and_create)
             try:
-                response = await talk.get("tools/call", {"name": "work", "arguments": {"label": "frozen"}})
+                response = await client.request("tools/call", {"name": "work", "arguments": {"label": "frozen"}})
             finally:
                 redis_process.resume()
             await abandoned.wait()
         assert response["error"] == UNAVAILABLE
-        await fetch(talk, await create(talk, "work", label="last"))
+        await fetch(client, await create(client, "work", label="last"))
     assert runs == ["first", "last"]

@@ -9,7 +9,7 @@ import anyio
 from mcp_bridge import CallContext, ToolError, ToolRegistry
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.constants import TIMEOUT
-from tests.kits.questions.asking_kit import NAME, accept, code_of, said, talking
+from tests.kits.questions.asking_kit import NAME, accept, code_of, said, serve_client
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
     ABLE,
     EVERY_ENGINE,
@@ -38,8 +38,8 @@ async def test_a_failed_task_is_attempted_again_and_its_result_says_how_often_it
             raise ConnectionError("the service is away")
         return ctx.attempt
 
-    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
-        task = await fetch(talk, await create(talk, "work"))
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        task = await fetch(client, await create(client, "work"))
         assert task["result"]["structuredContent"] == 3
         assert task["result"]["_meta"][RUNS] == 3
         assert len(keys) == 1
@@ -53,8 +53,8 @@ async def test_after_the_last_retry_the_failure_is_the_result() -> None:
         attempts.append(ctx.attempt)
         raise ConnectionError("the service is away")
 
-    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
-        task = await fetch(talk, await create(talk, "work"))
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        task = await fetch(client, await create(client, "work"))
         assert task["status"] == "completed"
         assert code_of(task["result"]) == "internal_error"
         assert "statusMessage" not in task, "no next attempt is announced"
@@ -84,9 +84,9 @@ async def test_without_a_declaration_of_its_own_only_a_tool_that_can_be_repeated
     async def other(ctx: CallContext) -> None:
         fail("other", ctx)
 
-    async with talking(with_tasks(registry, AT_ONCE._replace(retries=1)), capabilities=ABLE) as talk:
+    async with serve_client(with_tasks(registry, AT_ONCE._replace(retries=1)), capabilities=ABLE) as client:
         for name in ("idempotent", "reading", "opted_out", "other"):
-            await fetch(talk, await create(talk, name))
+            await fetch(client, await create(client, name))
         assert attempts == {"idempotent": 2, "reading": 2, "opted_out": 1, "other": 1}
 
 
@@ -102,10 +102,12 @@ async def test_what_would_fail_again_is_not_attempted_again() -> None:
     async def count(number: int, ctx: CallContext) -> None:
         attempts.append(ctx.attempt)
 
-    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
-        assert code_of((await fetch(talk, await create(talk, "report")))["result"]) == "tool_error"
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        assert code_of((await fetch(client, await create(client, "report")))["result"]) == "tool_error"
         assert attempts == [1]
-        assert code_of((await fetch(talk, await create(talk, "count", number="x")))["result"]) == "invalid_arguments"
+        assert (
+            code_of((await fetch(client, await create(client, "count", number="x")))["result"]) == "invalid_arguments"
+        )
         assert attempts == [1]
 
 
@@ -119,8 +121,8 @@ async def test_the_time_limit_is_that_of_each_attempt() -> None:
         await anyio.lowlevel.checkpoint()  # raises if the time of the first attempt counts
         return "done"
 
-    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
-        assert said((await fetch(talk, await create(talk, "work")))["result"]) == "done"
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        assert said((await fetch(client, await create(client, "work")))["result"]) == "done"
 
 
 async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancelled() -> None:
@@ -131,14 +133,14 @@ async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancell
         attempts.append(ctx.attempt)
         raise ToolError("the service is away", code="tool_unavailable")
 
-    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
-        task = await create(talk, "work")
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        task = await create(client, "work")
         expected = "Attempt 1 of 2 failed, the next one starts in 60 s: the service is away"
         with anyio.fail_after(TIMEOUT):
-            while (await fetch(talk, task, "working")).get("statusMessage") != expected:
+            while (await fetch(client, task, "working")).get("statusMessage") != expected:
                 pass
-        await talk.get("tasks/cancel", {"taskId": task})
-        assert (await fetch(talk, task))["status"] == "cancelled"
+        await client.request("tasks/cancel", {"taskId": task})
+        assert (await fetch(client, task))["status"] == "cancelled"
         assert attempts == [1]
 
 
@@ -152,8 +154,8 @@ async def test_an_ordinary_call_of_a_client_with_tasks_is_attempted_again_too() 
             raise ConnectionError
         return ctx.attempt
 
-    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
-        result: Any = await talk.calling("work").ends(meta={"progressToken": "p"})
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        result: Any = await client.start_call("work").get_result(meta={"progressToken": "p"})
         assert result["_meta"][RUNS] == 2
         assert said(result) == "2"
 
@@ -168,12 +170,12 @@ async def test_a_new_attempt_asks_again() -> None:
             raise ConnectionError
         return f"Hello, {name}"
 
-    async with talking(with_tasks(registry, AT_ONCE), capabilities=ABLE) as talk:
-        task = await create(talk, "work")
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        task = await create(client, "work")
         for name in ("Ada", "Eve"):
-            (key,) = (await fetch(talk, task, "input_required"))["inputRequests"]
-            await talk.get("tasks/update", {"taskId": task, "inputResponses": {key: accept(name=name)}})
-        assert said((await fetch(talk, task))["result"]) == "Hello, Eve"
+            (key,) = (await fetch(client, task, "input_required"))["inputRequests"]
+            await client.request("tasks/update", {"taskId": task, "inputResponses": {key: accept(name=name)}})
+        assert said((await fetch(client, task))["result"]) == "Hello, Eve"
 
 
 async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot() -> None:
@@ -187,20 +189,22 @@ async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot()
     async def work() -> str:
         return "done"
 
-    async with talking(with_tasks(registry, AT_ONCE._replace(ttl=2.0, concurrency=1)), capabilities=ABLE) as talk:
-        task = await create(talk, "ask")
-        await fetch(talk, task, "input_required")
+    async with serve_client(
+        with_tasks(registry, AT_ONCE._replace(ttl=2.0, concurrency=1)), capabilities=ABLE
+    ) as client:
+        task = await create(client, "ask")
+        await fetch(client, task, "input_required")
         with anyio.fail_after(TIMEOUT):
-            while "result" in await talk.get("tasks/get", {"taskId": task}):
+            while "result" in await client.request("tasks/get", {"taskId": task}):
                 pass
-            while "result" not in (answer := (await create_and_look(talk, "work"))):
+            while "result" not in (answer := (await create_and_look(client, "work"))):
                 pass
         assert answer["status"] == "completed"
 
 
-async def create_and_look(talk: Any, name: str) -> Any:
+async def create_and_look(client: Any, name: str) -> Any:
     """The state of a new task after a moment; without `result` if it does not run, or has expired."""
-    task = await create(talk, name)
+    task = await create(client, name)
     with anyio.move_on_after(0.5):
-        return await fetch(talk, task)
+        return await fetch(client, task)
     return {}

@@ -12,8 +12,9 @@ from mcp_bridge._contracts.tasks import TASKS
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.questions import NeedsInput
 from mcp_bridge.tasks import TaskOptions, ToolTasks
+from tests.client.raw_client import Json
 from tests.kits.constants import HANDSHAKE, TIMEOUT
-from tests.kits.questions.asking_kit import EVERYTHING, NAME, Json, accept, code_of, governed, said, talking
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, NAME, accept, code_of, governed, said, serve_client
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
     ABLE,
     AT_ONCE,
@@ -38,16 +39,16 @@ async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:
         await release.wait()
         return "four"
 
-    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
-        created = (await talk.get("tools/call", {"name": "work"}))["result"]
+    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
+        created = (await client.request("tools/call", {"name": "work"}))["result"]
         assert created["status"] == "working"
         assert created["ttlMs"] == 86_400_000
         assert created["pollIntervalMs"] == 10
         with anyio.fail_after(TIMEOUT):
-            while (await fetch(talk, created["taskId"], "working")).get("statusMessage") != "counting":
+            while (await fetch(client, created["taskId"], "working")).get("statusMessage") != "counting":
                 pass
         release.set()
-        task = await fetch(talk, created["taskId"])
+        task = await fetch(client, created["taskId"])
         assert task["resultType"] == "complete"
         assert said(task["result"]) == "four"
 
@@ -59,9 +60,9 @@ async def test_a_short_call_has_an_ordinary_result_and_leaves_no_task() -> None:
     async def work() -> str:
         return "done"
 
-    async with talking(with_tasks(registry, TaskOptions(after=TIMEOUT, most=1)), capabilities=ABLE) as talk:
+    async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT, most=1)), capabilities=ABLE) as client:
         for _ in range(3):
-            result = (await talk.get("tools/call", {"name": "work"}))["result"]
+            result = (await client.request("tools/call", {"name": "work"}))["result"]
             assert result["resultType"] == "complete"
             assert said(result) == "done"
 
@@ -74,12 +75,12 @@ async def test_a_call_that_is_an_ordinary_one_so_far_reports_progress_and_asks_a
         await ctx.report_progress(1, message="before the question")
         return f"Hello, {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
 
-    async with talking(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as talk:
-        call = talk.calling("work")
-        questions = await call.asks(meta={"progressToken": "p"})
-        progress = await talk.until(lambda message: message.get("method") == "notifications/progress")
+    async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as client:
+        call = client.start_call("work")
+        questions = await call.get_questions(meta={"progressToken": "p"})
+        progress = await client.receive(lambda message: message.get("method") == "notifications/progress")
         assert progress["params"]["message"] == "before the question"
-        assert said(await call.ends({key: accept(name="Ada") for key in questions})) == "Hello, Ada"
+        assert said(await call.get_result({key: accept(name="Ada") for key in questions})) == "Hello, Ada"
 
 
 async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
@@ -91,14 +92,14 @@ async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
         await release.wait()
         return f"Hello, {name}"
 
-    async with talking(with_tasks(registry, TaskOptions(after=2.0)), capabilities=ABLE) as talk:
-        call = talk.calling("work")
-        questions = await call.asks()
-        created = (await call.go({key: accept(name="Ada") for key in questions}))["result"]
+    async with serve_client(with_tasks(registry, TaskOptions(after=2.0)), capabilities=ABLE) as client:
+        call = client.start_call("work")
+        questions = await call.get_questions()
+        created = (await call.exchange({key: accept(name="Ada") for key in questions}))["result"]
         assert created["resultType"] == "task"
         assert "requestState" not in created
         release.set()
-        assert said((await fetch(talk, created["taskId"]))["result"]) == "Hello, Ada"
+        assert said((await fetch(client, created["taskId"]))["result"]) == "Hello, Ada"
 
 
 @pytest.mark.parametrize("style", ["asks", "returns"])
@@ -117,15 +118,15 @@ async def test_questions_of_a_task_are_answered_with_tasks_update(style: str) ->
             return NeedsInput(questions)
         return " ".join(ctx.answers[key].content["name"] for key in questions)
 
-    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
-        task = await create(talk, style)
-        asked = (await fetch(talk, task, "input_required"))["inputRequests"]
+    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
+        task = await create(client, style)
+        asked = (await fetch(client, task, "input_required"))["inputRequests"]
         assert [each["method"] for each in asked.values()] == ["elicitation/create"] * 2
         update = {"taskId": task, "inputResponses": {"first": accept(name="Ada"), "unknown": accept(name="Eve")}}
-        assert (await talk.get("tasks/update", update))["result"]["resultType"] == "complete"
-        assert list((await fetch(talk, task, "input_required"))["inputRequests"]) == ["second"]
-        await talk.get("tasks/update", {"taskId": task, "inputResponses": {"second": accept(name="Lovelace")}})
-        assert said((await fetch(talk, task))["result"]) == "Ada Lovelace"
+        assert (await client.request("tasks/update", update))["result"]["resultType"] == "complete"
+        assert list((await fetch(client, task, "input_required"))["inputRequests"]) == ["second"]
+        await client.request("tasks/update", {"taskId": task, "inputResponses": {"second": accept(name="Lovelace")}})
+        assert said((await fetch(client, task))["result"]) == "Ada Lovelace"
 
 
 async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answer() -> None:
@@ -135,14 +136,14 @@ async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answ
     async def work(ctx: CallContext) -> str:
         return (await ctx.ask("Who?", NAME, key="name")).content["name"]
 
-    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
-        task = await create(talk, "work")
-        await fetch(talk, task, "input_required")
-        await talk.get("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="A")}})
-        (key,) = (await fetch(talk, task, "input_required"))["inputRequests"]
+    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
+        task = await create(client, "work")
+        await fetch(client, task, "input_required")
+        await client.request("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="A")}})
+        (key,) = (await fetch(client, task, "input_required"))["inputRequests"]
         assert key != "name"
-        await talk.get("tasks/update", {"taskId": task, "inputResponses": {key: accept(name="Ada")}})
-        assert said((await fetch(talk, task))["result"]) == "Ada"
+        await client.request("tasks/update", {"taskId": task, "inputResponses": {key: accept(name="Ada")}})
+        assert said((await fetch(client, task))["result"]) == "Ada"
 
 
 async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails() -> None:
@@ -156,11 +157,11 @@ async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails
     async def look(ctx: CallContext) -> str:
         return str(await ctx.roots())
 
-    async with talking(with_tasks(registry), capabilities={"extensions": {TASKS: {}}}) as talk:
-        failed = await fetch(talk, await create(talk, "fail"))
+    async with serve_client(with_tasks(registry), capabilities={"extensions": {TASKS: {}}}) as client:
+        failed = await fetch(client, await create(client, "fail"))
         assert failed["status"] == "completed"
         assert failed["result"]["isError"]
-        broken = await fetch(talk, await create(talk, "look"))
+        broken = await fetch(client, await create(client, "look"))
         assert broken["status"] == "failed"
         assert broken["error"]["code"] == -32021
         assert "result" not in broken
@@ -177,16 +178,16 @@ async def test_cancelling_a_task_cancels_its_call() -> None:
         finally:
             ended.set()
 
-    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
-        task = await create(talk, "work")
+    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
+        task = await create(client, "work")
         with anyio.fail_after(TIMEOUT):
             await begun.wait()
         for _ in range(2):  # also of one that has ended
-            answer = (await talk.get("tasks/cancel", {"taskId": task}))["result"]
+            answer = (await client.request("tasks/cancel", {"taskId": task}))["result"]
             assert answer["resultType"] == "complete"
         with anyio.fail_after(TIMEOUT):
             await ended.wait()
-        assert (await fetch(talk, task))["status"] == "cancelled"
+        assert (await fetch(client, task))["status"] == "cancelled"
 
 
 async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() -> None:
@@ -200,11 +201,11 @@ async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() 
         finally:
             ended.set()
 
-    async with talking(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as talk:
-        number = await talk.ask("tools/call", {"name": "work"})
+    async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as client:
+        number = await client.send_request("tools/call", {"name": "work"})
         with anyio.fail_after(TIMEOUT):
             await begun.wait()
-            await talk.cancel(number)
+            await client.cancel(number)
             await ended.wait()
 
 
@@ -215,15 +216,16 @@ async def test_the_handle_of_nobody_and_of_an_expired_task_is_the_same_error() -
     async def work() -> str:
         return "done"
 
-    async with talking(with_tasks(registry, AT_ONCE._replace(ttl=1.0)), capabilities=ABLE) as talk:
-        task = await create(talk, "work")
+    async with serve_client(with_tasks(registry, AT_ONCE._replace(ttl=1.0)), capabilities=ABLE) as client:
+        task = await create(client, "work")
         assert len(task) >= 43
         with anyio.fail_after(TIMEOUT):
-            while "result" in await talk.get("tasks/get", {"taskId": task}):
+            while "result" in await client.request("tasks/get", {"taskId": task}):
                 pass
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
             errors = [
-                (await talk.get(method, {"taskId": each, "inputResponses": {}}))["error"] for each in (task, "x" * 43)
+                (await client.request(method, {"taskId": each, "inputResponses": {}}))["error"]
+                for each in (task, "x" * 43)
             ]
             assert errors[0] == errors[1]
             assert errors[0]["code"] == -32602
@@ -241,15 +243,15 @@ async def test_a_client_has_to_declare_the_extension_in_each_request() -> None:
         return "done"
 
     options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
-    async with talking(with_tasks(registry, options)) as talk:
-        assert said((await talk.get("tools/call", {"name": "work"}))["result"]) == "done"
+    async with serve_client(with_tasks(registry, options)) as client:
+        assert said((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
         for method, params in (
             ("tools/call", {"name": "needs_task"}),
             ("tasks/get", {"taskId": "x"}),
             ("tasks/update", {"taskId": "x", "inputResponses": {}}),
             ("tasks/cancel", {"taskId": "x"}),
         ):
-            error = (await talk.get(method, params))["error"]
+            error = (await client.request(method, params))["error"]
             assert error["code"] == -32021
             assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 
@@ -266,18 +268,18 @@ async def test_handshake_clients_get_ordinary_results() -> None:
         return "done"
 
     options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
-    async with talking(with_tasks(registry, options), version=HANDSHAKE, capabilities=ABLE) as talk:
-        assert said((await talk.get("tools/call", {"name": "work"}))["result"]) == "done"
-        assert code_of((await talk.get("tools/call", {"name": "needs_task"}))["result"]) == "missing_capability"
-        assert (await talk.get("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
+    async with serve_client(with_tasks(registry, options), version=HANDSHAKE, capabilities=ABLE) as client:
+        assert said((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
+        assert code_of((await client.request("tools/call", {"name": "needs_task"}))["result"]) == "missing_capability"
+        assert (await client.request("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
 
 
 async def test_a_server_without_tasks_declares_none() -> None:
-    async with talking(ToolRegistry(), capabilities=ABLE) as talk:
-        assert "extensions" not in (await talk.get("server/discover", {}))["result"]["capabilities"]
-        assert (await talk.get("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
-    async with talking(with_tasks(ToolRegistry()), capabilities=ABLE) as talk:
-        assert (await talk.get("server/discover", {}))["result"]["capabilities"]["extensions"] == {TASKS: {}}
+    async with serve_client(ToolRegistry(), capabilities=ABLE) as client:
+        assert "extensions" not in (await client.request("server/discover", {}))["result"]["capabilities"]
+        assert (await client.request("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
+    async with serve_client(with_tasks(ToolRegistry()), capabilities=ABLE) as client:
+        assert (await client.request("server/discover", {}))["result"]["capabilities"]["extensions"] == {TASKS: {}}
 
 
 async def test_too_many_tasks_are_rejected() -> None:
@@ -287,11 +289,11 @@ async def test_too_many_tasks_are_rejected() -> None:
     async def work() -> str:
         await anyio.sleep_forever()
 
-    async with talking(with_tasks(registry, AT_ONCE._replace(most=2)), capabilities=ABLE) as talk:
-        tasks = [await create(talk, "work") for _ in range(2)]
-        assert code_of((await talk.get("tools/call", {"name": "work"}))["result"]) == "overloaded"
+    async with serve_client(with_tasks(registry, AT_ONCE._replace(most=2)), capabilities=ABLE) as client:
+        tasks = [await create(client, "work") for _ in range(2)]
+        assert code_of((await client.request("tools/call", {"name": "work"}))["result"]) == "overloaded"
         for task in tasks:
-            await talk.get("tasks/cancel", {"taskId": task})
+            await client.request("tasks/cancel", {"taskId": task})
 
 
 async def test_a_task_that_is_cancelled_while_it_starts_does_not_run_on() -> None:
@@ -305,11 +307,11 @@ async def test_a_task_that_is_cancelled_while_it_starts_does_not_run_on() -> Non
         finally:
             running.remove(number)
 
-    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
+    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
         for number in range(50):
-            task = await create(talk, "work", number=number)
+            task = await create(client, "work", number=number)
             await anyio.sleep(number * 0.0002)
-            await talk.get("tasks/cancel", {"taskId": task})
+            await client.request("tasks/cancel", {"taskId": task})
         with anyio.fail_after(TIMEOUT):
             while running:  # noqa: ASYNC110 - the tasks end by themselves
                 await anyio.sleep(0.01)
@@ -324,9 +326,9 @@ async def test_tasks_have_a_time_limit_of_their_own() -> None:
         return "done"
 
     options = TaskOptions(tools={"*": ToolTasks(after=0, timeout=1.5)})
-    async with talking(with_tasks(registry, options), capabilities=ABLE) as talk:
-        assert said((await fetch(talk, await create(talk, "work", seconds=0.1)))["result"]) == "done"
-        assert code_of((await fetch(talk, await create(talk, "work", seconds=TIMEOUT)))["result"]) == "timeout"
+    async with serve_client(with_tasks(registry, options), capabilities=ABLE) as client:
+        assert said((await fetch(client, await create(client, "work", seconds=0.1)))["result"]) == "done"
+        assert code_of((await fetch(client, await create(client, "work", seconds=TIMEOUT)))["result"]) == "timeout"
 
 
 async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_after_each_change() -> None:
@@ -338,34 +340,36 @@ async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_aft
         await release.wait()
         return "done"
 
-    async with talking(with_tasks(registry), capabilities=ABLE) as talk:
-        task = await create(talk, "work")
-        await fetch(talk, task, "input_required")
-        number = await talk.ask("subscriptions/listen", {"notifications": {"taskIds": [task, "unknown", task]}})
+    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
+        task = await create(client, "work")
+        await fetch(client, task, "input_required")
+        number = await client.send_request(
+            "subscriptions/listen", {"notifications": {"taskIds": [task, "unknown", task]}}
+        )
 
         async def hear(status: str) -> Json:
             def fits(message: Json) -> bool:
                 return message.get("method") == "notifications/tasks" and message["params"]["status"] == status
 
-            return dict((await talk.until(fits))["params"])
+            return dict((await client.receive(fits))["params"])
 
         first = await hear("input_required")
         assert first.pop("_meta") == {"io.modelcontextprotocol/subscriptionId": number}
-        fetched = await fetch(talk, task, "input_required")
+        fetched = await fetch(client, task, "input_required")
         assert first == {key: value for key, value in fetched.items() if key not in ("resultType", "_meta")}
-        acknowledged = await talk.until(lambda message: "acknowledged" in message.get("method", ""))
+        acknowledged = await client.receive(lambda message: "acknowledged" in message.get("method", ""))
         assert acknowledged["params"]["notifications"] == {"taskIds": [task]}
-        await talk.get("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="Ada")}})
+        await client.request("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="Ada")}})
         await hear("working")
         release.set()
         assert said((await hear("completed"))["result"]) == "done"
 
 
 async def test_listening_to_tasks_needs_the_extension_and_valid_handles() -> None:
-    async with talking(with_tasks(ToolRegistry()), capabilities=ABLE) as talk:
-        invalid = await talk.get("subscriptions/listen", {"notifications": {"taskIds": [1]}})
+    async with serve_client(with_tasks(ToolRegistry()), capabilities=ABLE) as client:
+        invalid = await client.request("subscriptions/listen", {"notifications": {"taskIds": [1]}})
         assert invalid["error"]["code"] == -32602
-        talk.capabilities = EVERYTHING
-        missing = await talk.get("subscriptions/listen", {"notifications": {"taskIds": ["any"]}})
+        client.capabilities = ALL_CAPABILITIES
+        missing = await client.request("subscriptions/listen", {"notifications": {"taskIds": ["any"]}})
         assert missing["error"]["code"] == -32021
         assert missing["error"]["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}

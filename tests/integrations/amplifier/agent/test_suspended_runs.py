@@ -23,7 +23,8 @@ from tests.kits.constants import HANDSHAKE
 from tests.kits.loops import BOTH_LOOPS
 from tests.server.questions.test_question_quotas import ENVELOPE, NoStream
 
-from tests.kits.questions.asking_kit import REFUSED, Talk, accept, idle, said, talking  # isort: skip
+from tests.client.stdio_client import StdioClient  # isort: skip
+from tests.kits.questions.asking_kit import REFUSED, accept, idle, said, serve_client  # isort: skip
 from tests.kits.questions.asking_kit import code_of as raw_code  # isort: skip
 
 pytestmark = BOTH_LOOPS
@@ -70,15 +71,15 @@ def serve(
 
 
 @contextlib.asynccontextmanager
-async def talk_to(served: Served, **options: Any) -> AsyncIterator[Talk]:
-    async with talking(served.bridge, **options) as talk:
+async def talk_to(served: Served, **options: Any) -> AsyncIterator[StdioClient]:
+    async with serve_client(served.bridge, **options) as client:
         await served.bridge.wait_until_started()
-        yield talk
+        yield client
 
 
-async def begin(talk: Talk) -> str:
+async def begin(client: StdioClient) -> str:
     """The handle of a new conversation."""
-    answer = await talk.get("tools/call", {"name": "run_agent", "arguments": {"task": "Count."}})
+    answer = await client.request("tools/call", {"name": "run_agent", "arguments": {"task": "Count."}})
     return str(answer["result"]["structuredContent"]["session"])
 
 
@@ -94,96 +95,100 @@ def count_runs(served: Served) -> int:
 
 async def test_a_run_continues_where_it_was_once_the_user_has_answered(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.")
-    async with talk_to(served) as talk:
-        call = talk.calling("run_agent", {"task": "Ask first."})
-        questions = await call.asks()
+    async with talk_to(served) as client:
+        call = client.start_call("run_agent", {"task": "Ask first."})
+        questions = await call.get_questions()
         assert questions["q1"]["params"]["message"] == "May it?"
-        assert said(await call.ends(ALLOW)) == "One."
+        assert said(await call.get_result(ALLOW)) == "One."
         assert idle(served.bridge)
 
 
 async def test_a_state_continues_a_run_only_once(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.")
-    async with talk_to(served) as talk:
-        call = talk.calling("run_agent", {"task": "Ask first."})
-        await call.asks()
-        assert said(await call.ends(ALLOW)) == "One."
-        assert await call.fails(ALLOW) == REFUSED
+    async with talk_to(served) as client:
+        call = client.start_call("run_agent", {"task": "Ask first."})
+        await call.get_questions()
+        assert said(await call.get_result(ALLOW)) == "One."
+        assert await call.get_error(ALLOW) == REFUSED
 
 
 async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.", "Two.", "Three.")
-    async with talk_to(served) as talk:
-        handle = await begin(talk)
-        call = talk.calling("run_agent", {"task": "Ask first.", "session": handle})
-        await call.asks()
-        rejected = await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()
+    async with talk_to(served) as client:
+        handle = await begin(client)
+        call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
+        await call.get_questions()
+        rejected = await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()
         assert raw_code(rejected) == "session_busy"
         assert "waits for the user's answer" in said(rejected)
-        assert said(await call.ends(ALLOW)) == "Two."
-        assert said(await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()) == "Three."
+        assert said(await call.get_result(ALLOW)) == "Two."
+        assert (
+            said(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Three."
+        )
 
 
 async def test_a_call_that_waits_for_its_turn_is_an_error_once_the_run_before_it_asks(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.", "Two.")
-    async with talk_to(served, version=HANDSHAKE) as talk:
-        handle = await begin(talk)
+    async with talk_to(served, version=HANDSHAKE) as client:
+        handle = await begin(client)
         gates = served.coordinator.hooks.list_registrations()["prompt:submit"][0].handler.__globals__["GATES"]
-        first = await talk.ask("tools/call", _call_params("Ask late.", handle))
+        first = await client.send_request("tools/call", _call_params("Ask late.", handle))
         assert await wait_for(lambda: len(gates) == 1, 30)
-        second = await talk.ask("tools/call", _call_params("Go on.", handle))
+        second = await client.send_request("tools/call", _call_params("Go on.", handle))
         assert await wait_for(lambda: count_runs(served) == 2, 30)
         gates[0].set()
-        rejected = (await talk.answer(second))["result"]
+        rejected = (await client.receive_response(second))["result"]
         assert raw_code(rejected) == "session_busy"
-        await talk.reply(await talk.question(), result=accept(value="Allow"))
-        assert said((await talk.answer(first))["result"]) == "Two."
+        await client.respond(await client.receive_request(), result=accept(value="Allow"))
+        assert said((await client.receive_response(first))["result"]) == "Two."
 
 
 async def test_a_run_whose_client_never_comes_back_ends_and_its_conversation_is_free(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.", "Two.", ttl=0.5)
-    async with talk_to(served) as talk:
-        handle = await begin(talk)
-        call = talk.calling("run_agent", {"task": "Ask first.", "session": handle})
-        await call.asks()
+    async with talk_to(served) as client:
+        handle = await begin(client)
+        call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
+        await call.get_questions()
         assert await wait_for(lambda: idle(served.bridge) and not count_runs(served), 30)
-        assert said(await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()) == "Two."
-        answer = await call.go(ALLOW)
+        assert said(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Two."
+        answer = await call.exchange(ALLOW)
         assert answer.get("error") == REFUSED or raw_code(answer["result"]) == "question_expired"
 
 
 async def test_cancelling_the_request_that_continues_a_run_ends_it(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.", {"calls": [{"name": "slow"}]}, "Three.")
-    async with talk_to(served) as talk:
+    async with talk_to(served) as client:
         state = served.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
-        handle = await begin(talk)
-        call = talk.calling("run_agent", {"task": "Ask first.", "session": handle})
-        await call.asks()
-        number = await call.begin(ALLOW)
+        handle = await begin(client)
+        call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
+        await call.get_questions()
+        number = await call.send(ALLOW)
         assert await wait_for(lambda: "began" in state, 30)
-        await talk.cancel(number)
+        await client.cancel(number)
         assert await wait_for(lambda: "ended" in state and not count_runs(served), 30)
         assert idle(served.bridge)
-        assert await call.fails(ALLOW) == REFUSED
-        assert said(await talk.calling("run_agent", {"task": "Go on.", "session": handle}).ends()) == "Three."
+        assert await call.get_error(ALLOW) == REFUSED
+        assert (
+            said(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Three."
+        )
 
 
 async def test_the_time_budget_of_a_run_does_not_count_while_it_waits_for_the_user(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.", loop={"max_seconds": 2}, event="provider:request")
-    async with talk_to(served) as talk:
-        call = talk.calling("run_agent", {"task": "Ask first."})
-        await call.asks()
+    async with talk_to(served) as client:
+        call = client.start_call("run_agent", {"task": "Ask first."})
+        await call.get_questions()
         await anyio.sleep(2.2)
-        assert said(await call.ends(ALLOW)) == "One."
+        assert said(await call.get_result(ALLOW)) == "One."
 
 
 async def test_the_time_budget_of_a_run_counts_the_model_of_the_client(tmp_path: Path) -> None:
     served = serve(tmp_path, loop={"max_seconds": 0.5}, providers=[{"module": "provider-sampling"}])
-    async with talk_to(served) as talk:
-        call = talk.calling("run_agent", {"task": "Count."})
-        await call.asks()
+    async with talk_to(served) as client:
+        call = client.start_call("run_agent", {"task": "Count."})
+        await call.get_questions()
         await anyio.sleep(0.7)
-        assert "max_seconds" in said(await call.ends())
+        assert "max_seconds" in said(await call.get_result())
 
 
 async def test_a_late_denial_stops_a_run_that_continued_by_default(
@@ -191,17 +196,17 @@ async def test_a_late_denial_stops_a_run_that_continued_by_default(
 ) -> None:
     asked = {"approval_timeout": 0.3, "approval_default": "allow"}
     served = serve(tmp_path, "One.", asked=asked)
-    async with talk_to(served) as talk:
-        call = talk.calling("run_agent", {"task": "Ask first."})
-        await call.asks()
+    async with talk_to(served) as client:
+        call = client.start_call("run_agent", {"task": "Ask first."})
+        await call.get_questions()
         assert await wait_for(lambda: "by default" in caplog.text, 30)
-        assert "The user declined" in said(await call.ends({"q1": accept(value="Deny")}))
+        assert "The user declined" in said(await call.get_result({"q1": accept(value="Deny")}))
 
 
 async def test_suspended_runs_end_with_the_server(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.")
-    async with talk_to(served) as talk:
-        await talk.calling("run_agent", {"task": "Ask first."}).asks()
+    async with talk_to(served) as client:
+        await client.start_call("run_agent", {"task": "Ask first."}).get_questions()
         assert count_runs(served) == 1
         calls = served.bridge.endpoint.calls._rounds._suspended
     assert calls.count == 0

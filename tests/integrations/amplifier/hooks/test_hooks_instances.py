@@ -12,7 +12,8 @@ import pytest
 from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.kits.hooks.hooks_kit import House, ask, modify
 
-from tests.kits.questions.asking_kit import REFUSED, Talk, accept, bridge_of, code_of, idle, said, talking  # isort: skip - hooks_kit says where
+from tests.client.stdio_client import StdioClient  # isort: skip - hooks_kit says where
+from tests.kits.questions.asking_kit import REFUSED, accept, bridge_of, code_of, idle, said, serve_client  # isort: skip - hooks_kit says where
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
 ALLOW, DENY = {"q1": accept(value="Allow")}, {"q1": accept(value="Deny")}
@@ -32,15 +33,15 @@ async def two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -
     houses = house_of(event, **asked), house_of(event, **asked)
     given = {"store": store} if store != "memory" else {}
     bridges = [bridge_of(house.registry, keys=KEYS, **given) for house in houses]
-    async with talking(bridges[0]) as here, talking(bridges[1]) as there:
+    async with serve_client(bridges[0]) as here, serve_client(bridges[1]) as there:
         yield *houses, here, there
     assert all(idle(bridge) for bridge in bridges)
 
 
-async def asked_at(talk: Talk) -> Any:
+async def asked_at(client: StdioClient) -> Any:
     """A call that has asked for an approval."""
-    call = talk.calling("add", {"n": 2})
-    assert list(await call.asks()) == ["q1"]
+    call = client.start_call("add", {"n": 2})
+    assert list(await call.get_questions()) == ["q1"]
     return call
 
 
@@ -54,14 +55,14 @@ async def by_default(caplog: pytest.LogCaptureFixture) -> None:
 async def test_an_answer_to_one_instance_reaches_another_and_the_changed_call_runs_once() -> None:
     async with two() as (one, other, here, there):
         call = await asked_at(here)
-        assert said(await call.elsewhere(there).ends(ALLOW)) == '{"sum":6}'
+        assert said(await call.continue_on(there).get_result(ALLOW)) == '{"sum":6}'
         assert (one.ran, other.ran) == ([], [{"n": 5, "to": 1}])
 
 
 async def test_a_decline_holds_on_another_instance_too() -> None:
     async with two(approval_default="allow") as (one, other, here, there):
         call = await asked_at(here)
-        assert code_of(await call.elsewhere(there).ends(DENY)) == "approval_declined"
+        assert code_of(await call.continue_on(there).get_result(DENY)) == "approval_declined"
         assert one.ran == other.ran == []
 
 
@@ -69,28 +70,28 @@ async def test_an_approval_is_good_for_one_time() -> None:
     store = MemoryStore()
     async with two(store=store) as (one, other, here, there):
         call = await asked_at(here)
-        used, copy = call.elsewhere(here), call.elsewhere(there)
-        assert said(await call.ends(ALLOW)) == '{"sum":6}'
-        assert await used.fails(ALLOW) == REFUSED
-        assert await copy.fails(ALLOW) == REFUSED
+        used, copy = call.continue_on(here), call.continue_on(there)
+        assert said(await call.get_result(ALLOW)) == '{"sum":6}'
+        assert await used.get_error(ALLOW) == REFUSED
+        assert await copy.get_error(ALLOW) == REFUSED
         assert (len(one.ran), other.ran) == (1, [])
 
 
 async def test_an_approval_is_of_these_arguments_alone() -> None:
     async with two() as (one, other, here, there):
         call = await asked_at(here)
-        assert await there.calling("add", {"n": 3}, state=call.state).fails(ALLOW) == REFUSED
-        assert await here.calling("say", {"text": "x"}, state=call.state).fails(ALLOW) == REFUSED
+        assert await there.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == REFUSED
+        assert await here.start_call("say", {"text": "x"}, state=call.state).get_error(ALLOW) == REFUSED
         assert one.ran == other.ran == []
 
 
 async def test_what_is_asked_about_an_answer_is_not_taken_up_elsewhere() -> None:
     async with two(event="tool:post") as (one, other, here, there):
         call = await asked_at(here)
-        lost = await call.elsewhere(there).ends(ALLOW)
+        lost = await call.continue_on(there).get_result(ALLOW)
         assert code_of(lost) == "question_expired"
         assert (len(one.ran), other.ran) == (1, [])
-        assert said(await call.ends(ALLOW)) == '{"sum":6}'
+        assert said(await call.get_result(ALLOW)) == '{"sum":6}'
         assert len(one.ran) == 1
 
 
@@ -100,9 +101,9 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
     async with two(approval_default="allow", approval_timeout=0.5) as (one, other, here, there):
         call = await asked_at(here)
         await by_default(caplog)
-        assert code_of(await call.elsewhere(there).ends(DENY)) == "approval_declined"
+        assert code_of(await call.continue_on(there).get_result(DENY)) == "approval_declined"
         assert one.ran == other.ran == []
-        here.hang_up()
+        here.close_input()
 
 
 async def test_what_is_allowed_by_default_runs_when_its_client_comes_back(caplog: pytest.LogCaptureFixture) -> None:
@@ -110,7 +111,7 @@ async def test_what_is_allowed_by_default_runs_when_its_client_comes_back(caplog
         call = await asked_at(here)
         await by_default(caplog)
         assert one.ran == []
-        assert said(await call.ends({})) == '{"sum":6}'
+        assert said(await call.get_result({})) == '{"sum":6}'
         assert len(one.ran) == 1
 
 
@@ -118,5 +119,5 @@ async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFix
     async with two(approval_default="deny", approval_timeout=0.5) as (one, _, here, __):
         call = await asked_at(here)
         await by_default(caplog)
-        assert code_of(await call.ends(ALLOW)) == "approval_declined"
+        assert code_of(await call.get_result(ALLOW)) == "approval_declined"
         assert one.ran == []

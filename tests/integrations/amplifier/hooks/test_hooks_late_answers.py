@@ -12,7 +12,8 @@ from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
 from tests.kits.hooks.hooks_kit import House, ask
 
-from tests.kits.questions.asking_kit import Talk, accept, bridge_of, code_of, said, talking  # isort: skip - hooks_kit says where
+from tests.client.stdio_client import StdioClient  # isort: skip - hooks_kit says where
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, said, serve_client  # isort: skip - hooks_kit says where
 
 DENY, ALLOW = accept(value="Deny"), accept(value="Allow")
 
@@ -24,14 +25,14 @@ def make_house(event: str = "tool:pre", **asked: Any) -> House:
     return house
 
 
-async def answer_late(talk: Talk, answers: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> Any:
+async def answer_late(client: StdioClient, answers: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> Any:
     """The result of a call whose client answers after the default has been chosen."""
-    call = talk.calling("add", {"n": 2})
-    assert list(await call.asks()) == ["q1"]
+    call = client.start_call("add", {"n": 2})
+    assert list(await call.get_questions()) == ["q1"]
     with anyio.fail_after(60):
         while "by default" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
             await anyio.sleep(0.01)
-    return await call.ends(answers)
+    return await call.get_result(answers)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ async def test_a_late_answer_that_does_not_allow_the_call_stops_it(
     answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = make_house()
-    async with talking(house.registry) as client:
+    async with serve_client(house.registry) as client:
         result = await answer_late(client, {"q1": answer}, caplog)
     assert (code_of(result), house.ran) == ("approval_declined", [])
 
@@ -49,14 +50,14 @@ async def test_a_late_answer_that_does_not_allow_the_call_stops_it(
 @pytest.mark.parametrize("answers", [{"q1": ALLOW}, {}, {"q2": DENY}], ids=str)
 async def test_a_call_without_a_late_denial_runs_once(answers: Any, caplog: pytest.LogCaptureFixture) -> None:
     house = make_house()
-    async with talking(house.registry) as client:
+    async with serve_client(house.registry) as client:
         result = await answer_late(client, answers, caplog)
     assert (said(result), len(house.ran)) == ('{"sum":3}', 1)
 
 
 async def test_a_late_denial_of_a_result_turns_it_into_an_error(caplog: pytest.LogCaptureFixture) -> None:
     house = make_house("tool:post")
-    async with talking(house.registry) as client:
+    async with serve_client(house.registry) as client:
         result = await answer_late(client, {"q1": DENY}, caplog)
     assert code_of(result) == "approval_declined"
     assert "sum" not in str(result)
@@ -67,11 +68,11 @@ async def test_a_known_denial_counts_on_another_instance_however_short_the_time_
     for house, seconds in zip(houses, (60, 0), strict=True):
         house.on("tool:pre", ask(approval_default="allow", approval_timeout=seconds))
     here, there = [bridge_of(house.registry, keys=("a key of thirty-two bytes or more",)) for house in houses]
-    async with talking(here) as one, talking(there) as other:
-        call = one.calling("add", {"n": 2})
-        await call.asks()
-        assert code_of(await call.elsewhere(other).ends({"q1": DENY})) == "approval_declined"
-        one.hang_up()
+    async with serve_client(here) as one, serve_client(there) as other:
+        call = one.start_call("add", {"n": 2})
+        await call.get_questions()
+        assert code_of(await call.continue_on(other).get_result({"q1": DENY})) == "approval_declined"
+        one.close_input()
     assert [house.ran for house in houses] == [[], []]
 
 
@@ -84,12 +85,12 @@ async def test_a_late_denial_of_a_call_that_another_call_makes_stops_it(caplog: 
     async def pass_on(n: int, ctx: CallContext) -> Any:
         return await ctx.invoke("add", {"n": n})
 
-    async with talking(house.registry) as client:
-        call = client.calling("pass_on", {"n": 2})
-        assert list(await call.asks()) == ["q1"]
+    async with serve_client(house.registry) as client:
+        call = client.start_call("pass_on", {"n": 2})
+        assert list(await call.get_questions()) == ["q1"]
         with anyio.fail_after(60):
             while "by default" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
                 await anyio.sleep(0.01)
         await anyio.sleep(1.2)  # the time limit of the outer call is paused
-        result = await call.ends({"q1": DENY})
+        result = await call.get_result({"q1": DENY})
     assert (code_of(result), house.ran) == ("approval_declined", [])
