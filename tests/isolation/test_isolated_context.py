@@ -10,15 +10,12 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-
-from tests.kits.constants import EVERY_ERA, TIMEOUT
-from tests.kits.isolation import isolated_asking
-from tests.kits.isolation.isolation_kit import both, bridge_of, shown, until
-
-# isort: split
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.testing import connect
+from tests.kits.constants import EVERY_ERA, TIMEOUT
+from tests.kits.isolation import isolated_asking
+from tests.kits.isolation.isolation_kit import both, bridge_of, shown, until
 from tests.kits.questions.asking_people import Model, Person, folders
 
 

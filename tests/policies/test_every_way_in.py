@@ -16,7 +16,7 @@ from mcp_bridge._engine.explanation import explain_call
 from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
-from tests.kits.questions.asking_kit import ALL_CAPABILITIES, said, serve_client
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, get_text, serve_client
 
 TOOLS = '''
 from pathlib import Path
@@ -64,12 +64,12 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
     policy = [{"deny": {"tools": "look"}}, {"redact": {"patterns": "email"}}, {"approval": {}}]
     bridge = build_bridge(tmp_path, source, *policy, tasks={"after": 0}, approvals={"remember": False, "local": False})
     async with serve_client(bridge, capabilities=ABLE) as client:
-        assert said(await finish(client, "look")).startswith("Tool 'look' was denied")
+        assert get_text(await finish(client, "look")).startswith("Tool 'look' was denied")
         task = await start(client, "change", text="ada@example.org")
         questions = (await wait_for(client, task, "input_required"))["inputRequests"]
         answers = {key: {"action": "accept", "content": {"value": "Allow once"}} for key in questions}
         await client.request("tasks/update", {"taskId": task, "inputResponses": answers})
-        assert said((await wait_for(client, task, "completed"))["result"]) == "changed [redacted email]"
+        assert get_text((await wait_for(client, task, "completed"))["result"]) == "changed [redacted email]"
 
 
 async def test_progress_of_tasks_is_redacted_and_their_results_are_not_kept(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_progress_of_tasks_is_redacted_and_their_results_are_not_kept(tmp_
     bridge = build_bridge(tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0})
     async with serve_client(bridge, capabilities=ABLE) as client:
         ended = [await wait_for(client, await start(client, "report"), "completed") for _ in range(2)]
-    assert [said(each["result"]) for each in ended] == ["1", "2"]
+    assert [get_text(each["result"]) for each in ended] == ["1", "2"]
     assert [each["statusMessage"] for each in ended] == ["mail to [redacted email]"] * 2
 
 

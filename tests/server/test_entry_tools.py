@@ -21,7 +21,7 @@ from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.call_recorder import CallRecorder
 from tests.kits.constants import EVERY_ERA
-from tests.kits.questions.asking_kit import code_of, said
+from tests.kits.questions.asking_kit import get_code, get_text
 
 PIXEL = b"\x89PNG"
 
@@ -73,10 +73,10 @@ async def test_resources_and_templates_are_listed_and_read(mode: str) -> None:
     assert listed["resourceTemplates"] == [
         {"uriTemplate": "users://{id}", "name": "user", "description": "A user by id."}
     ]
-    assert said(text) == "buy milk"
+    assert get_text(text) == "buy milk"
     assert (image.content[0].type, image.content[0].data) == ("image", base64.b64encode(PIXEL).decode())
     assert other.content[0].type == "resource"
-    assert said(user) == "user 7"
+    assert get_text(user) == "user 7"
 
 
 async def test_long_lists_have_pages() -> None:
@@ -87,7 +87,7 @@ async def test_long_lists_have_pages() -> None:
         wrong = await client.call_tool("list_resources", {"cursor": "3"})
     assert [one["uri"] for one in first["resources"]] == ["notes://disk", "notes://pixel"]
     assert rest == {"resources": [{"uri": "notes://today", "name": "today", "mimeType": "text/plain"}]}
-    assert code_of(wrong) == "invalid_arguments"
+    assert get_code(wrong) == "invalid_arguments"
 
 
 @EVERY_ERA
@@ -136,8 +136,8 @@ async def test_mistakes_are_errors_that_a_model_can_fix(
 ) -> None:
     async with connect(build_bridge()) as client:
         result = await client.call_tool(tool, arguments)
-    assert code_of(result) == code
-    assert text in said(result)
+    assert get_code(result) == code
+    assert text in get_text(result)
 
 
 async def test_the_rest_of_a_truncated_result_is_read() -> None:
@@ -147,7 +147,7 @@ async def test_the_rest_of_a_truncated_result_is_read() -> None:
         result = await client.call_tool("long", {})
         links = [block for block in result.content if block.type == "resource_link"]
         rest = await client.call_tool("read_resource", {"uri": links[0].uri})
-    assert said(rest) == "x" * 50
+    assert get_text(rest) == "x" * 50
 
 
 @EVERY_ERA
@@ -163,4 +163,4 @@ async def test_a_resource_asks_the_user_through_the_tool(mode: str) -> None:
     bridge.registry.resources.add(ResourceEntry("notes://secret", read_secret))
     async with connect(bridge, mode=mode, elicitation_callback=accept_question) as client:
         result = await client.call_tool("read_resource", {"uri": "notes://secret"})
-    assert said(result) == "shown: True"
+    assert get_text(result) == "shown: True"

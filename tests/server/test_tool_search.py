@@ -24,7 +24,7 @@ from mcp_bridge.testing import connect
 from tests.kits.call_recorder import CallRecorder
 from tests.kits.constants import EVERY_ERA
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import code_of, said
+from tests.kits.questions.asking_kit import get_code, get_text
 
 CITY: dict[str, Any] = {
     "type": "object",
@@ -57,7 +57,7 @@ def make_tool(name: str, description: str = "", *parameters: str) -> ToolEntry:
 
 async def search(client: Any, query: str, **arguments: Any) -> list[dict[str, Any]]:
     result = await client.call_tool("search_tools", {"query": query, **arguments})
-    assert not result.is_error, said(result)
+    assert not result.is_error, get_text(result)
     found: list[dict[str, Any]] = result.structured_content["tools"]
     return found
 
@@ -155,7 +155,7 @@ async def test_a_search_returns_at_most_as_many_tools_as_asked_for() -> None:
         assert len(await search(client, "report")) == 5
         assert len(await search(client, "report", limit=12)) == 12
         refused = await client.call_tool("search_tools", {"query": "report", "limit": 51})
-    assert code_of(refused) == "invalid_arguments"
+    assert get_code(refused) == "invalid_arguments"
 
 
 @BOTH_LOOPS
@@ -179,7 +179,7 @@ async def test_a_search_without_a_match_says_what_to_do(query: str) -> None:
             query = "\ufffd"
         result = await client.call_tool("search_tools", {"query": query})
     assert result.structured_content == {"tools": []}
-    assert said(result) == "No tool matches these words. Search again with other words."
+    assert get_text(result) == "No tool matches these words. Search again with other words."
 
 
 async def test_schemas_are_found_in_the_form_that_the_client_supports() -> None:
@@ -221,7 +221,7 @@ async def test_the_time_limit_of_the_target_applies() -> None:
     pipeline = Pipeline(tools={"slow": ToolLimits(timeout=0.05), "call_tool": ToolLimits(timeout=60)})
     async with connect(build_bridge(ToolEntry("slow", "", wait, NOTHING), pipeline=pipeline)) as client:
         result = await client.call_tool("call_tool", {"name": "slow"})
-    assert code_of(result) == "timeout"
+    assert get_code(result) == "timeout"
 
 
 @EVERY_ERA
@@ -268,7 +268,7 @@ async def test_progress_and_questions_of_the_target_reach_the_client(mode: str) 
     bridge = build_bridge(ToolEntry("order", "", order, NOTHING))
     async with connect(bridge, mode=mode, elicitation_callback=answer_question) as client:
         result = await client.call_tool("call_tool", {"name": "order"}, progress_callback=record_progress)
-    assert said(result).startswith("ordered")
+    assert get_text(result).startswith("ordered")
     assert asked == ["Really?"]
     assert seen == [(1, "asking")]
 
@@ -280,11 +280,11 @@ async def test_invalid_arguments_are_named_where_the_client_wrote_them() -> None
         unwrapped = await client.call_tool("call_tool", {"name": "shout", "arguments": {"text": "hi"}})
         wrong = await client.call_tool("call_tool", {"name": "shout", "arguments": {"input": 3}})
         right = await client.call_tool("call_tool", {"name": "shout", "arguments": {"input": "hi"}})
-    assert "$.arguments.city: required field missing" in said(missing)
-    assert "get_forecast" in said(missing)
-    assert "$.arguments.input: required field missing" in said(unwrapped)
-    assert "$.arguments.input: expected type string" in said(wrong)
-    assert said(right) == "HI"
+    assert "$.arguments.city: required field missing" in get_text(missing)
+    assert "get_forecast" in get_text(missing)
+    assert "$.arguments.input: required field missing" in get_text(unwrapped)
+    assert "$.arguments.input: expected type string" in get_text(wrong)
+    assert get_text(right) == "HI"
 
 
 @pytest.mark.parametrize(
@@ -293,17 +293,17 @@ async def test_invalid_arguments_are_named_where_the_client_wrote_them() -> None
 async def test_calls_that_name_no_tool_properly_are_rejected(arguments: Mapping[str, Any]) -> None:
     async with connect(build_bridge(make_weather_tool())) as client:
         result = await client.call_tool("call_tool", dict(arguments))
-    assert code_of(result) == "invalid_arguments"
-    assert "call_tool" in said(result)
+    assert get_code(result) == "invalid_arguments"
+    assert "call_tool" in get_text(result)
 
 
 async def test_an_unknown_name_is_an_error_with_near_names() -> None:
     async with connect(build_bridge(make_weather_tool())) as client:
         result = await client.call_tool("call_tool", {"name": "get_forcast"})
-        assert code_of(result) == "tool_not_found"
-        assert said(result) == "Unknown tool: get_forcast. Did you mean 'get_forecast'?"
+        assert get_code(result) == "tool_not_found"
+        assert get_text(result) == "Unknown tool: get_forcast. Did you mean 'get_forecast'?"
         itself = await client.call_tool("call_tool", {"name": "call_tool", "arguments": {"name": "get_forecast"}})
-        assert code_of(itself) == "tool_not_found"
+        assert get_code(itself) == "tool_not_found"
         with pytest.raises(MCPError, match="Unknown tool: get_forcast"):
             await client.call_tool("get_forcast", {})
 
@@ -338,7 +338,7 @@ async def test_a_call_of_an_unknown_tool_waits_for_its_source_once() -> None:
     bridge.registry.explain_missing = explain_missing
     async with connect(bridge) as client:
         result = await client.call_tool("call_tool", {"name": "late__echo"})
-    assert said(result) == "The server 'late' is not available."
+    assert get_text(result) == "The server 'late' is not available."
     assert waits == ["late__echo"]
 
 

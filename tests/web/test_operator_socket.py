@@ -31,8 +31,7 @@ from mcp_bridge._web.operator_socket import OperatorSocket
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, house_with, lines, short_folder
 from tests.kits.constants import EVERY_ERA, TIMEOUT
-
-from tests.kits.hooks.hooks_kit import Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import Someone, ask, code_of, texts, visited
 
 Heard = TerminalQuestion | QuestionUpdate
 

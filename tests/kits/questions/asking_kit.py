@@ -18,22 +18,22 @@ from tests.client.stdio_client import StdioClient, serve_over_pipes
 from tests.kits.constants import STATELESS, TIMEOUT
 
 ALL_CAPABILITIES: Any = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}}
-REFUSED = {
+INVALID_STATE = {
     "code": -32602,
     "message": "Invalid or expired requestState",
     "data": {"reason": "invalid_request_state"},
 }
-NAME: Any = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
+NAME_SCHEMA: Any = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
 
 
-def said(result: Any) -> str:
+def get_text(result: Any) -> str:
     """The text of a result, of the official client or raw."""
     content = result["content"] if isinstance(result, Mapping) else result.content
     first = content[0]
     return str(first["text"] if isinstance(first, Mapping) else first.text)
 
 
-def code_of(result: Any) -> str | None:
+def get_code(result: Any) -> str | None:
     """The stable code of a failed result, of the official client or raw; None for one that succeeded."""
     raw = result if isinstance(result, Mapping) else result.model_dump(by_alias=True)
     return raw["_meta"]["mcp-bridge/code"] if raw.get("isError") else None
@@ -44,17 +44,17 @@ def accept(**content: Any) -> Json:
     return {"action": "accept", "content": content}
 
 
-def sampled(text: str) -> Json:
+def make_sampling_result(text: str) -> Json:
     """A raw answer: what a model said."""
     return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "m-1"}
 
 
-def bridge_of(registry: ToolRegistry, *, name: str = "tests", **state: Any) -> Bridge:
+def make_bridge(registry: ToolRegistry, *, name: str = "tests", **state: Any) -> Bridge:
     """A bridge whose questions wait as `state` says."""
     return Bridge(registry, identity=Identity(name=name), state=State(**state))
 
 
-def governed(*middleware: Any, timeout: float | None = 60.0) -> ToolRegistry:
+def make_registry(*middleware: Any, timeout: float | None = 60.0) -> ToolRegistry:
     """An empty registry with this policy."""
     return ToolRegistry(pipeline=Pipeline(middleware, timeout=timeout))
 
@@ -65,25 +65,25 @@ async def serve_client(
 ) -> AsyncIterator[StdioClient]:
     """Serve tools in this process and yield a raw client with this protocol version."""
     if not isinstance(tools, Bridge):
-        tools = bridge_of(tools)
+        tools = make_bridge(tools)
     options |= {"stateless": version == STATELESS, "capabilities": capabilities, "initialize": False}
     async with serve_over_pipes(tools, **options) as client:
         await client.initialize(version)
         yield client
 
 
-async def soon(event: anyio.Event) -> None:
+async def wait_for_event(event: anyio.Event) -> None:
     """Wait for what must happen, but not for ever."""
     with anyio.fail_after(TIMEOUT):
         await event.wait()
 
 
-def idle(bridge: Bridge) -> bool:
+def is_idle(bridge: Bridge) -> bool:
     """Whether no call waits for answers, and none has a place taken."""
     calls = bridge.endpoint.calls._rounds._suspended
     return not calls._suspended and not calls._asking
 
 
-def names(questions: Mapping[str, Any]) -> Sequence[str]:
+def list_names(questions: Mapping[str, Any]) -> Sequence[str]:
     """The names of the questions that were asked, sorted."""
     return sorted(questions)

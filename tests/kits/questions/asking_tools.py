@@ -7,9 +7,9 @@ from typing import Any
 from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.questions import NeedsInput
-from tests.kits.questions.asking_kit import NAME
+from tests.kits.questions.asking_kit import NAME_SCHEMA
 
-WHO = Form("Who?", NAME)
+WHO = Form("Who?", NAME_SCHEMA)
 
 
 def collecting(registry: ToolRegistry, seen: list[Any]) -> None:

@@ -15,7 +15,7 @@ from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.client.raw_client import Json
 from tests.client.stdio_client import StdioClient
 from tests.kits.constants import TIMEOUT
-from tests.kits.questions.asking_kit import ALL_CAPABILITIES, bridge_of
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, make_bridge
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 
 EVERY_ENGINE = pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def url(engine: str, request: pytest.FixtureRequest) -> Iterator[None]:
 
 def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
     """A bridge whose calls may continue as tasks."""
-    return bridge_of(registry, tasks=options._replace(url=_urls[-1]))
+    return make_bridge(registry, tasks=options._replace(url=_urls[-1]))
 
 
 async def create(client: StdioClient, name: str, **arguments: Any) -> str:

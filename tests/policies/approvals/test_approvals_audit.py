@@ -19,11 +19,9 @@ from mcp_bridge._settings import load
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, NAMED, ONCE, SESSION, house_with, lines
-
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, said, serve_client  # isort: skip - approvals_kit says where
 from tests.kits.constants import EVERY_ERA
-
-from tests.kits.hooks.hooks_kit import Someone, ask, visited  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import Someone, ask, visited
+from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, serve_client
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
 FORGED = 'x"}\n{"tool": "forged"}\r\x1b[2J\u2028'
@@ -118,7 +116,7 @@ async def test_a_decline_of_a_client_that_asks_nobody_is_marked(tmp_path: Path) 
 async def test_time_that_a_person_took_is_known_to_another_instance(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     houses = [house_with(audit=audit) for _ in range(2)]
-    one, other = (bridge_of(house.registry, keys=KEYS) for house in houses)
+    one, other = (make_bridge(house.registry, keys=KEYS) for house in houses)
     async with serve_client(one) as here, serve_client(other) as there:
         call = here.start_call("add", {"n": 2})
         await call.get_questions()
@@ -136,13 +134,13 @@ async def test_what_is_replayed_is_written_down_and_remembered_once(tmp_path: Pa
     for house in houses:
         house.on("tool:pre", ask("First?"))
         house.registry.register(entry_that_needs())
-    bridges = [bridge_of(house.registry, keys=KEYS) for house in houses]
+    bridges = [make_bridge(house.registry, keys=KEYS) for house in houses]
     async with serve_client(bridges[0]) as one, serve_client(bridges[1]) as two, serve_client(bridges[2]) as three:
         call = one.start_call("needy", {})
         await call.get_questions()
         call = call.continue_on(two)
         assert list(await call.get_questions({"q1": accept(value=ONCE)})) == ["name"]
-        assert "Ann" in said(await call.continue_on(three).get_result({"name": accept(value="Ann")}))
+        assert "Ann" in get_text(await call.continue_on(three).get_result({"name": accept(value="Ann")}))
         assert [line["decision"] for line in lines(audit)] == ["once"]
         one.close_input()
         two.close_input()
@@ -151,14 +149,14 @@ async def test_what_is_replayed_is_written_down_and_remembered_once(tmp_path: Pa
 async def test_who_declines_is_heard_whatever_was_allowed_in_between() -> None:
     store = MemoryStore()
     houses = [house_with(store) for _ in range(2)]
-    one, other = (bridge_of(house.registry, keys=KEYS) for house in houses)
+    one, other = (make_bridge(house.registry, keys=KEYS) for house in houses)
     async with serve_client(one) as here, serve_client(other) as there:
         first, second = (here.start_call("add", {"n": 2}) for _ in range(2))
         await first.get_questions()
         await second.get_questions()
         await second.get_result({"q1": accept(value=ALWAYS)})
-        assert code_of(await first.continue_on(there).get_result({"q1": accept(value=DENY)})) == "approval_declined"
-        assert code_of(await there.start_call("add", {"n": 2}).get_result()) is None
+        assert get_code(await first.continue_on(there).get_result({"q1": accept(value=DENY)})) == "approval_declined"
+        assert get_code(await there.start_call("add", {"n": 2}).get_result()) is None
         here.close_input()
     assert [len(house.ran) for house in houses] == [1, 1]
 

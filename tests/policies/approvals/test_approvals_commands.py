@@ -28,8 +28,7 @@ from mcp_bridge._runtime import unix_sockets
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
-
-from tests.kits.survival.survival_kit import Guest, Way, live  # isort: skip - approvals_kit says where
+from tests.kits.survival.survival_kit import Guest, Way, live
 
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
 STDIO, STDIO_STATELESS, HTTP_STATELESS = Way("stdio", False), Way("stdio", True), Way("http", True)

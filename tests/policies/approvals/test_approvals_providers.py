@@ -30,11 +30,9 @@ from mcp_bridge.middleware import Pipeline
 from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
-
-from tests.kits.questions.asking_kit import accept, code_of, said, serve_client  # isort: skip - approvals_kit says where
 from tests.kits.constants import EVERY_ERA, STATELESS
-
-from tests.kits.hooks.hooks_kit import Someone, texts  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import Someone, texts
+from tests.kits.questions.asking_kit import accept, get_code, get_text, serve_client
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
 SHELL = """
@@ -182,8 +180,8 @@ async def test_a_late_denial_stops_what_the_module_allows_by_default(
             while "did not answer in time" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
                 await anyio.sleep(0.01)
         result = await call.get_result(answers)
-    assert code_of(result) == code
-    assert (said(result) == "ran ls") is (code is None)
+    assert get_code(result) == code
+    assert (get_text(result) == "ran ls") is (code is None)
 
 
 async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
@@ -204,8 +202,8 @@ async def test_another_instance_takes_up_what_a_module_has_asked(
         call = here.start_call("bash", {"command": "ls"})
         assert list(await call.get_questions()) == ["q1"]
         result = await call.continue_on(there).get_result({"q1": accept(value=choice)})
-        assert (said(result) == "ran ls") is runs
-        assert code_of(result) == (None if runs else "denied")
+        assert (get_text(result) == "ran ls") is runs
+        assert get_code(result) == (None if runs else "denied")
         here.close_input()
 
 

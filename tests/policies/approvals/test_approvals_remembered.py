@@ -30,8 +30,7 @@ from tests.kits.approvals.approvals_kit import (
 )
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.fuzzing import examples
-
-from tests.kits.hooks.hooks_kit import Someone, ask, code_of, visited  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import Someone, ask, code_of, visited
 
 A, B = {NAMED: "a"}, {NAMED: "b"}
 

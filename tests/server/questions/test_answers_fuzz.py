@@ -20,18 +20,18 @@ from tests.client.raw_client import Json
 from tests.client.stdio_client import StdioClient, encode_line
 from tests.kits.questions.asking_kit import (
     ALL_CAPABILITIES,
-    NAME,
+    NAME_SCHEMA,
     accept,
-    bridge_of,
-    idle,
-    said,
-    sampled,
+    get_text,
+    is_idle,
+    make_bridge,
+    make_sampling_result,
     serve_client,
 )
 
 FUZZ = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 QUESTIONS: dict[str, Any] = {
-    "form": Form("Who?", NAME),
+    "form": Form("Who?", NAME_SCHEMA),
     "typed": Form("When?", int),
     "page": Link("Open.", "https://example.com/"),
     "model": Sampling("Hi"),
@@ -41,7 +41,7 @@ GOOD: Json = {
     "form": accept(name="Ada"),
     "typed": accept(value=7),
     "page": {"action": "accept"},
-    "model": sampled("Hello"),
+    "model": make_sampling_result("Hello"),
     "roots": {"roots": [{"uri": "file:///a", "name": "A"}]},
 }
 
@@ -105,7 +105,7 @@ def server() -> Iterator[Server]:
         """Needs."""
         return NeedsInput(QUESTIONS) if not ctx.answers else "done"
 
-    bridge = bridge_of(registry, suspended=100_000)
+    bridge = make_bridge(registry, suspended=100_000)
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(serve_client(bridge, capabilities=ALL_CAPABILITIES)) as client,
@@ -153,13 +153,13 @@ def test_any_change_of_a_state_is_refused(server: Server, place: int, character:
     answer = server.go(changed, GOOD)
     assert ("error" in answer) is (changed != state)
     if changed != state:
-        assert said(server.go(state, GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
+        assert get_text(server.go(state, GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
 
 
 def test_after_all_that_nothing_is_stuck(server: Server) -> None:
     """What is still asked waits for its answers, and everything else is gone."""
     asked = server.go(None, None)["result"]
-    assert said(server.go(asked["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
+    assert get_text(server.go(asked["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
     calls = server.bridge.endpoint.calls._rounds._suspended
     assert calls._asking <= set(calls._suspended.values())
 
@@ -187,16 +187,18 @@ async def test_answers_that_are_large_or_deep_are_no_worse(name: str) -> None:
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
         """Asks."""
-        return str(len((await ctx.ask("Who?", NAME, key="name")).content["name"]))
+        return str(len((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"]))
 
     @tool(registry=registry)
     async def need(ctx: CallContext) -> Any:
         """Needs."""
         return (
-            str(len(ctx.answers["name"].content["name"])) if ctx.answers else NeedsInput({"name": Form("Who?", NAME)})
+            str(len(ctx.answers["name"].content["name"]))
+            if ctx.answers
+            else NeedsInput({"name": Form("Who?", NAME_SCHEMA)})
         )
 
-    bridge = bridge_of(registry)
+    bridge = make_bridge(registry)
     async with serve_client(bridge) as client:
         call = client.start_call(name)
         await call.get_questions()
@@ -208,5 +210,5 @@ async def test_answers_that_are_large_or_deep_are_no_worse(name: str) -> None:
             await client.write(encode_line(request).replace(*(text.encode() for text in deep)))
             answer = await call.receive(request["id"])
             assert "error" in answer or answer["result"]["resultType"] == "input_required"
-        assert said(await call.get_result({"name": accept(name="x" * 1_000_000)})) == "1000000"
-        assert idle(bridge)
+        assert get_text(await call.get_result({"name": accept(name="x" * 1_000_000)})) == "1000000"
+        assert is_idle(bridge)

@@ -16,7 +16,7 @@ from mcp_bridge import Answer, CallContext, ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.questions.asking_kit import NAME, accept, code_of, said, serve_client
+from tests.kits.questions.asking_kit import NAME_SCHEMA, accept, get_code, get_text, serve_client
 from tests.kits.questions.asking_people import Person
 
 
@@ -93,7 +93,7 @@ async def asked_for(schema: Any, person: Person, mode: str, **options: Any) -> t
 async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str) -> None:
     person = Person(action)
     (answer,), result = await asked_for(None, person, mode)
-    assert said(result) == answer.action == action
+    assert get_text(result) == answer.action == action
     assert bool(answer) is answer.accepted is (action == "accept")
     (question,) = person.asked
     assert (question.message, question.mode) == ("Please.", "form")
@@ -104,7 +104,7 @@ async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str
 @EVERY_ERA
 async def test_what_was_typed_before_somebody_declined_does_not_reach_the_tool(mode: str) -> None:
     typed = types.ElicitResult(action="decline", content={"name": "Ada"})
-    (answer,), _ = await asked_for(NAME, Person(typed), mode)
+    (answer,), _ = await asked_for(NAME_SCHEMA, Person(typed), mode)
     assert (answer.content, answer.data) == ({}, None)
 
 
@@ -193,10 +193,10 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
 @EVERY_ERA
 async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> None:
     person = Person({"name": "a"})
-    answers, result = await asked_for(NAME, person, mode)
+    answers, result = await asked_for(NAME_SCHEMA, person, mode)
     assert (answers, len(person.asked)) == ([], 3)
-    assert code_of(result) == "invalid_answer"
-    assert "$.name" in said(result)
+    assert get_code(result) == "invalid_answer"
+    assert "$.name" in get_text(result)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ async def test_what_no_form_can_have_is_the_authors_error_and_nobody_is_asked(sc
     person = Person({})
     answers, result = await asked_for(schema, person, STATELESS)
     assert (answers, person.asked) == ([], [])
-    assert code_of(result) == "internal_error"
+    assert get_code(result) == "internal_error"
 
 
 @EVERY_ERA
@@ -233,7 +233,7 @@ async def test_an_address_that_no_browser_should_open_is_the_authors_error(url: 
     person = Person("accept")
     answers, result = await asked_for(None, person, STATELESS, url=url)
     assert (answers, person.asked) == ([], [])
-    assert code_of(result) == "internal_error"
+    assert get_code(result) == "internal_error"
 
 
 async def test_only_handshake_clients_get_an_id_for_a_page_and_each_asking_has_its_own() -> None:
@@ -266,6 +266,6 @@ async def test_clients_of_older_versions_get_forms_in_the_words_they_know() -> N
             "named": {"type": "string", "enum": ["p", "q"], "enumNames": ["Pea", "Queue"]},
         }
         await client.respond(question, result=accept(plain="a"))
-        assert said((await client.receive_response(number))["result"]) == "{'plain': 'a'}"
+        assert get_text((await client.receive_response(number))["result"]) == "{'plain': 'a'}"
         refused = await client.request("tools/call", {"name": "ask", "arguments": {"several": True}})
-        assert code_of(refused["result"]) == "internal_error"
+        assert get_code(refused["result"]) == "internal_error"

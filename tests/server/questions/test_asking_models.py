@@ -13,7 +13,15 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge.questions import Root, Roots, Sampled, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, sampled, serve_client
+from tests.kits.questions.asking_kit import (
+    NAME_SCHEMA,
+    accept,
+    get_code,
+    get_text,
+    list_names,
+    make_sampling_result,
+    serve_client,
+)
 from tests.kits.questions.asking_people import Model, Person, folders
 
 TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}
@@ -39,7 +47,7 @@ async def sampled_by(model: Model, mode: str, *messages: Any, **options: Any) ->
 async def test_text_is_a_message_of_the_user_and_what_the_model_wrote_comes_back(mode: str) -> None:
     model = Model("Paris", stopReason="endTurn")
     (got,), result = await sampled_by(model, mode, "What is the capital of France?", max_tokens=50)
-    assert said(result) == "Paris"
+    assert get_text(result) == "Paris"
     assert got == Sampled(role="assistant", content=(Text("Paris"),), model="m-1", stop_reason="endTurn")
     (asked,) = model.asked
     (message,) = asked.messages
@@ -112,13 +120,13 @@ async def test_several_questions_at_once_are_answered_by_their_keys(mode: str) -
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
         """Asks."""
-        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi"), "roots": Roots()})
+        got = await ctx.put({"name": Form("Who?", NAME_SCHEMA), "model": Sampling("Hi"), "roots": Roots()})
         assert list(got) == ["name", "model", "roots"]
         return f"{got['name'].content['name']} {got['model'].text} {len(got['roots'])}"
 
     options: Any = {"sampling_callback": model, "list_roots_callback": folders}
     async with connect(registry, mode=mode, elicitation_callback=Person({"name": "Ada"}), **options) as client:
-        assert said(await client.call_tool("ask", {})) == "Ada Hello 2"
+        assert get_text(await client.call_tool("ask", {})) == "Ada Hello 2"
 
 
 @EVERY_ERA
@@ -132,12 +140,12 @@ async def test_of_several_questions_each_is_asked_again_on_its_own(mode: str) ->
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
         """Asks."""
-        got = await ctx.put({"first": Form("First?", NAME), "second": Form("Second?", NAME)})
+        got = await ctx.put({"first": Form("First?", NAME_SCHEMA), "second": Form("Second?", NAME_SCHEMA)})
         return f"{got['first'].content['name']} {got['second'].content['name']}"
 
     person = Person(hasty)
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        assert said(await client.call_tool("ask", {})) == "Ada Ada"
+        assert get_text(await client.call_tool("ask", {})) == "Ada Ada"
     assert sorted(question.message[:6] for question in person.asked) == ["First?", "Second", "Second"]
 
 
@@ -148,10 +156,10 @@ async def test_one_answer_that_never_fits_ends_what_was_asked_beside_it(mode: st
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> None:
         """Asks."""
-        await ctx.put({"first": Form("First?", NAME), "second": Form("Second?", NAME)})
+        await ctx.put({"first": Form("First?", NAME_SCHEMA), "second": Form("Second?", NAME_SCHEMA)})
 
     async with connect(registry, mode=mode, elicitation_callback=Person({})) as client:
-        assert code_of(await client.call_tool("ask", {})) == "invalid_answer"
+        assert get_code(await client.call_tool("ask", {})) == "invalid_answer"
 
 
 @EVERY_ERA
@@ -166,7 +174,7 @@ async def test_tasks_of_a_tool_may_ask_beside_each_other(mode: str) -> None:
         """Asks."""
 
         async def one(question: str) -> None:
-            got[question] = (await ctx.ask(question, NAME)).content["name"]
+            got[question] = (await ctx.ask(question, NAME_SCHEMA)).content["name"]
 
         async with anyio.create_task_group() as tasks:
             for question in ("one", "two", "three"):
@@ -187,7 +195,7 @@ def racing() -> ToolRegistry:
         got: dict[int, str] = {}
 
         async def one(number: int, key: str) -> None:
-            got[number] = (await ctx.ask(f"Question {number}", NAME, key=key or None)).content["name"]
+            got[number] = (await ctx.ask(f"Question {number}", NAME_SCHEMA, key=key or None)).content["name"]
 
         async with anyio.create_task_group() as tasks:
             for number, key in enumerate(keys):
@@ -224,6 +232,8 @@ async def test_a_conversation_that_does_not_fit_is_asked_for_again() -> None:
         call = client.start_call("ask")
         asked = await call.get_questions()
         assert asked["roots"] == {"method": "roots/list", "params": {}}
-        assert await call.get_questions({"model": {"roots": []}, "roots": sampled("x")}) == asked
-        assert names(await call.get_questions({"model": sampled("Hello"), "roots": sampled("x")})) == ["roots"]
-        assert said(await call.get_result({"roots": {"roots": [{"uri": "file:///a"}]}})) == "Hello 1"
+        assert await call.get_questions({"model": {"roots": []}, "roots": make_sampling_result("x")}) == asked
+        assert list_names(
+            await call.get_questions({"model": make_sampling_result("Hello"), "roots": make_sampling_result("x")})
+        ) == ["roots"]
+        assert get_text(await call.get_result({"roots": {"roots": [{"uri": "file:///a"}]}})) == "Hello 1"

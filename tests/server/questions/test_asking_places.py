@@ -17,7 +17,7 @@ from mcp_bridge.questions import Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import NAME, code_of, governed, said, serve_client
+from tests.kits.questions.asking_kit import NAME_SCHEMA, get_code, get_text, make_registry, serve_client
 from tests.kits.questions.asking_people import Model, Person, folders
 
 
@@ -38,7 +38,7 @@ def everywhere() -> ToolRegistry:
     registry = ToolRegistry()
 
     async def three(ctx: CallContext) -> str:
-        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi"), "roots": Roots()})
+        got = await ctx.put({"name": Form("Who?", NAME_SCHEMA), "model": Sampling("Hi"), "roots": Roots()})
         return f"{got['name'].content['name']} {got['model'].text} {got['roots'][0].uri}"
 
     @prompt(registry=registry)
@@ -115,7 +115,7 @@ async def test_a_synchronous_tool_asks_from_its_thread(mode: str) -> None:
 
     person = Person({"value": 3}, {"value": 4})
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        assert said(await client.call_tool("ask", {})) == "7"
+        assert get_text(await client.call_tool("ask", {})) == "7"
     assert [question.message for question in person.asked] == ["How many?", "And now?"]
 
 
@@ -126,19 +126,19 @@ async def test_a_call_made_by_a_call_asks_and_gets_the_answer(mode: str) -> None
     @tool(registry=registry)
     async def inner(ctx: CallContext) -> str:
         """Asks."""
-        return str((await ctx.ask("Who, inside?", NAME)).content["name"])
+        return str((await ctx.ask("Who, inside?", NAME_SCHEMA)).content["name"])
 
     @tool(registry=registry)
     async def outer(ctx: CallContext) -> str:
         """Asks before and after."""
-        before = (await ctx.ask("Who, before?", NAME)).content["name"]
+        before = (await ctx.ask("Who, before?", NAME_SCHEMA)).content["name"]
         inside = (await ctx.invoke("inner")).output
-        after = (await ctx.ask("Who, after?", NAME)).content["name"]
+        after = (await ctx.ask("Who, after?", NAME_SCHEMA)).content["name"]
         return f"{before} {inside} {after}"
 
     person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        assert said(await client.call_tool("outer", {})) == "Ada Bob Cyd"
+        assert get_text(await client.call_tool("outer", {})) == "Ada Bob Cyd"
 
 
 @EVERY_ERA
@@ -157,12 +157,12 @@ async def test_the_failure_of_a_question_in_a_call_made_by_a_call_is_its_result(
         return f"without: {result.code}"
 
     async with connect(registry, mode=mode, elicitation_callback=Person()) as client:
-        assert said(await client.call_tool("outer", {})) == "without: missing_capability"
+        assert get_text(await client.call_tool("outer", {})) == "without: missing_capability"
 
 
 def approved() -> tuple[ToolRegistry, list[str]]:
     """A registry whose tool runs once somebody agrees, and what it did."""
-    registry, done = governed(Approval()), []
+    registry, done = make_registry(Approval()), []
 
     @tool(registry=registry)
     def remove(name: str) -> str:
@@ -183,9 +183,9 @@ async def test_a_policy_asks_before_the_tool_runs(mode: str, action: str) -> Non
         result = await client.call_tool("remove", {"name": "all"})
     assert [question.message for question in person.asked] == ["Run remove?"]
     if action == "accept":
-        assert (said(result), done) == ("removed", ["all"])
+        assert (get_text(result), done) == ("removed", ["all"])
     else:
-        assert (code_of(result), done) == ("approval_declined", [])
+        assert (get_code(result), done) == ("approval_declined", [])
 
 
 @EVERY_ERA
@@ -193,14 +193,14 @@ async def test_nobody_is_asked_to_approve_what_is_not_valid(mode: str) -> None:
     registry, done = approved()
     person = Person("accept")
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        assert code_of(await client.call_tool("remove", {"name": 3})) == "invalid_arguments"
+        assert get_code(await client.call_tool("remove", {"name": 3})) == "invalid_arguments"
     assert (person.asked, done) == ([], [])
 
 
 async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
     registry, done = approved()
     async with connect(registry, mode="legacy") as client:
-        assert code_of(await client.call_tool("remove", {"name": "all"})) == "missing_capability"
+        assert get_code(await client.call_tool("remove", {"name": "all"})) == "missing_capability"
     async with serve_client(registry, capabilities={}) as talk:
         error = await talk.start_call("remove", {"name": "all"}).get_error()
         assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"elicitation": {"form": {}}}})
@@ -213,12 +213,12 @@ async def test_outside_a_server_there_is_nobody_to_ask() -> None:
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
         """Asks."""
-        return str((await ctx.ask("Who?", NAME, fallback=None)) or "nobody")
+        return str((await ctx.ask("Who?", NAME_SCHEMA, fallback=None)) or "nobody")
 
     @tool(registry=registry)
     async def must(ctx: CallContext) -> str:
         """Has to ask."""
-        return (await ctx.ask("Who?", NAME)).action
+        return (await ctx.ask("Who?", NAME_SCHEMA)).action
 
     assert (await registry.ainvoke("ask", {})).data == "nobody"
     assert "elicitation" in (await registry.ainvoke("must", {})).message

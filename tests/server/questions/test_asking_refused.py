@@ -13,7 +13,7 @@ from mcp_bridge.errors import MissingCapability
 from mcp_bridge.questions import Link, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import HANDSHAKE, STATELESS
-from tests.kits.questions.asking_kit import ALL_CAPABILITIES, accept, code_of, said, serve_client
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, accept, get_code, get_text, serve_client
 from tests.kits.questions.asking_people import Person
 
 FORM, URL, SAMPLE = {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}, {"sampling": {}}
@@ -92,7 +92,7 @@ async def test_without_the_capability_a_stateless_call_is_refused_and_says_what_
         error = await client.start_call("ask", {"kind": kind}).get_error()
         assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": required})
         for name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
-            assert said(await client.start_call(name, {"kind": kind}).get_result()) == text
+            assert get_text(await client.start_call(name, {"kind": kind}).get_result()) == text
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ async def test_without_the_capability_a_handshake_call_fails_with_its_code(
 ) -> None:
     async with serve_client(asking(), version=HANDSHAKE, capabilities=declared) as client:
         result = (await client.request("tools/call", {"name": "ask", "arguments": {"kind": kind}}))["result"]
-        assert code_of(result) == "missing_capability"
+        assert get_code(result) == "missing_capability"
         (name,), (parts,) = required, required.values()
-        assert ".".join([name, *parts]) in said(result)
+        assert ".".join([name, *parts]) in get_text(result)
         for tool_name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
             answer = await client.request("tools/call", {"name": tool_name, "arguments": {"kind": kind}})
-            assert said(answer["result"]) == text
+            assert get_text(answer["result"]) == text
         assert not [message for message in client.received if "method" in message]  # nothing was sent
 
 
@@ -179,7 +179,7 @@ async def test_each_round_says_anew_what_its_client_can_do() -> None:
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
 async def test_a_person_who_declines_is_answered_for_by_no_fallback(mode: str) -> None:
     async with connect(asking(), mode=mode, elicitation_callback=Person("decline")) as client:
-        assert said(await client.call_tool("fall_back", {"kind": "form"})).startswith("Answer(action='decline'")
+        assert get_text(await client.call_tool("fall_back", {"kind": "form"})).startswith("Answer(action='decline'")
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_
             number = await client.send_request("tools/call", {"name": name, "arguments": {"kind": kind}})
             await client.respond(await client.receive_request(), error={"code": code, "message": "not today"})
             result = (await client.receive_response(number))["result"]
-            assert code_of(result) == expected
-            assert "not today" in said(result)
+            assert get_code(result) == expected
+            assert "not today" in get_text(result)
 
 
 async def test_a_tool_may_go_on_after_a_refusal() -> None:
@@ -221,7 +221,7 @@ async def test_a_tool_may_go_on_after_a_refusal() -> None:
 
     callbacks: Any = {"sampling_callback": refuse, "elicitation_callback": Person("cancel")}
     async with connect(registry, mode="legacy", **callbacks) as client:
-        assert said(await client.call_tool("ask", {})) == "ApprovalDeclined, and then cancel"
+        assert get_text(await client.call_tool("ask", {})) == "ApprovalDeclined, and then cancel"
 
 
 @pytest.mark.parametrize("reply", [{}, {"action": "perhaps"}, {"action": "accept", "content": "yes"}, {"roots": 3}])
@@ -230,4 +230,4 @@ async def test_a_handshake_client_that_answers_nonsense_is_asked_three_times(rep
         number = await client.send_request("tools/call", {"name": "ask", "arguments": {"kind": "form"}})
         for _ in range(3):
             await client.respond(await client.receive_request(), result=reply)
-        assert code_of((await client.receive_response(number))["result"]) == "invalid_answer"
+        assert get_code((await client.receive_response(number))["result"]) == "invalid_answer"

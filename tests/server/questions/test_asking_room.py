@@ -12,7 +12,7 @@ from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import NeedsInput
 from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, said, serve_client
+from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, make_registry, serve_client
 
 
 async def never(context: Any, params: Any) -> Any:
@@ -58,7 +58,7 @@ async def test_a_tool_that_a_policy_has_called_is_not_called_again_on_another_in
     ran: list[str] = []
 
     def instance(label: str) -> Bridge:
-        registry = governed(Checks())
+        registry = make_registry(Checks())
 
         @tool(registry=registry)
         async def check(ctx: CallContext) -> str:
@@ -69,14 +69,14 @@ async def test_a_tool_that_a_policy_has_called_is_not_called_again_on_another_in
         def work() -> str:
             return "done"
 
-        return bridge_of(registry, keys=["k" * 40])
+        return make_bridge(registry, keys=["k" * 40])
 
     async with serve_client(instance("a")) as a, serve_client(instance("b")) as b:
         here = a.start_call("work")
         await here.get_questions()
         there = here.continue_on(b)
-        assert code_of(await there.get_result({"sure": accept()})) == "question_expired"
+        assert get_code(await there.get_result({"sure": accept()})) == "question_expired"
         again = a.start_call("work")
         await again.get_questions()
-        assert said(await again.get_result({"sure": accept()})) == "done"
+        assert get_text(await again.get_result({"sure": accept()})) == "done"
     assert ran == ["a", "a"]

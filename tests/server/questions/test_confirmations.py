@@ -19,7 +19,7 @@ from mcp_bridge._settings import load
 from mcp_bridge.questions import NeedsInput
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
-from tests.kits.questions.asking_kit import said
+from tests.kits.questions.asking_kit import get_text
 from tests.kits.questions.asking_people import Person
 
 YES = types.ElicitResult(action="accept", content={"confirm": True})
@@ -41,7 +41,7 @@ async def confirm(person: Any, mode: str) -> str:
         return f"{bool(answer)} {answer.action} {dict(answer.content)} {answer.data}"
 
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        return said(await client.call_tool("delete", {}))
+        return get_text(await client.call_tool("delete", {}))
 
 
 @EVERY_ERA
@@ -79,7 +79,7 @@ async def test_a_needed_confirmation_that_is_unchecked_is_a_no(mode: str) -> Non
         return ctx.answers["sure"].action
 
     async with connect(registry, mode=mode, elicitation_callback=Person(NO)) as client:
-        assert said(await client.call_tool("delete", {})) == "decline"
+        assert get_text(await client.call_tool("delete", {})) == "decline"
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ async def test_a_question_can_be_asked_from_a_thread() -> None:
 
     person = Person(types.ElicitResult(action="accept", content={"value": 7}))
     async with connect(registry, elicitation_callback=person) as client:
-        assert said(await client.call_tool("count", {})) == "7"
+        assert get_text(await client.call_tool("count", {})) == "7"
 
 
 def test_a_question_can_run_as_a_task() -> None:
@@ -131,6 +131,6 @@ async def test_a_confirmation_of_a_worker_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "some.yaml").write_text("sources:\n  - {type: python, path: tools.py, isolation: process}\n")
     person = Person(YES, NO)
     async with connect(build_from_settings(load(tmp_path / "some.yaml", {})), elicitation_callback=person) as client:
-        answers = [said(await client.call_tool("delete", {})) for _ in range(2)]
+        answers = [get_text(await client.call_tool("delete", {})) for _ in range(2)]
     assert answers == ["True accept", "False decline"]
     assert "confirm" in person.asked[0].requested_schema["properties"]

@@ -18,15 +18,15 @@ from mcp_bridge.middleware import Stage
 from mcp_bridge.serving import State, Store
 from tests.client.stdio_client import StdioClient
 from tests.kits.questions.asking_kit import (
-    NAME,
-    REFUSED,
+    INVALID_STATE,
+    NAME_SCHEMA,
     accept,
-    bridge_of,
-    code_of,
-    governed,
-    idle,
-    names,
-    said,
+    get_code,
+    get_text,
+    is_idle,
+    list_names,
+    make_bridge,
+    make_registry,
     serve_client,
 )
 
@@ -46,7 +46,7 @@ class Policy:
         self.began += 1
         if not await ctx.ask(f"Run {call.name}?", key="approve"):
             raise ApprovalDeclined("Somebody said no.")
-        reason = await ctx.ask("Why?", NAME, key="reason")
+        reason = await ctx.ask("Why?", NAME_SCHEMA, key="reason")
         self.decided.append(reason.content["name"])
         result: ToolResult = await call_next(call, ctx)
         return result
@@ -57,7 +57,7 @@ class Instance:
 
     def __init__(self, *, name: str = "tests", **state: Any) -> None:
         self.policy, self.ran = Policy(), []
-        registry = governed(self.policy)
+        registry = make_registry(self.policy)
 
         @tool(registry=registry)
         def remove(what: str) -> str:
@@ -71,7 +71,7 @@ class Instance:
             self.ran.append("asks")
             return (await ctx.ask("Sure?", key="sure")).action
 
-        self.bridge: Bridge = bridge_of(registry, name=name, **{"keys": KEYS[:1], **state})
+        self.bridge: Bridge = make_bridge(registry, name=name, **{"keys": KEYS[:1], **state})
 
 
 @contextlib.asynccontextmanager
@@ -85,13 +85,13 @@ async def two(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instan
 async def test_what_was_asked_on_one_instance_is_answered_on_another_and_the_handler_runs_once() -> None:
     async with two() as (one, here, other, there):
         call = here.start_call("remove", {"what": "all"})
-        assert names(await call.get_questions()) == ["approve"]
+        assert list_names(await call.get_questions()) == ["approve"]
         call = call.continue_on(there)
-        assert names(await call.get_questions({"approve": YES})) == ["reason"]
+        assert list_names(await call.get_questions({"approve": YES})) == ["reason"]
         call = call.continue_on(here)
-        assert names(await call.get_questions()) == ["reason"]
+        assert list_names(await call.get_questions()) == ["reason"]
         call = call.continue_on(there)
-        assert said(await call.get_result({"reason": accept(name="old")})) == "all is gone"
+        assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
         assert (one.ran, other.ran) == ([], ["all"])
         assert (one.policy.decided, other.policy.decided) == ([], ["old"])
 
@@ -100,7 +100,7 @@ async def test_a_person_who_says_no_says_it_on_every_instance() -> None:
     async with two() as (one, here, other, there):
         call = here.start_call("remove", {"what": "all"})
         await call.get_questions()
-        assert code_of(await call.continue_on(there).get_result({"approve": NO})) == "approval_declined"
+        assert get_code(await call.continue_on(there).get_result({"approve": NO})) == "approval_declined"
         assert (one.ran, other.ran) == ([], [])
 
 
@@ -115,7 +115,7 @@ async def test_answers_that_do_not_fit_are_counted_on_all_instances_together() -
         call = call.continue_on(here)
         await call.get_questions({"reason": accept(name=7)})
         call = call.continue_on(there)
-        assert code_of(await call.get_result({"reason": accept()})) == "invalid_answer"
+        assert get_code(await call.get_result({"reason": accept()})) == "invalid_answer"
         assert other.ran == []
 
 
@@ -126,10 +126,10 @@ async def test_a_handler_that_had_begun_is_not_begun_again_elsewhere() -> None:
         await call.get_questions({"approve": YES})
         await call.get_questions({"reason": accept(name="old")})
         lost = await call.continue_on(there).get_result({"sure": YES})
-        assert code_of(lost) == "question_expired"
-        assert "retry the call" in said(lost).lower()
+        assert get_code(lost) == "question_expired"
+        assert "retry the call" in get_text(lost).lower()
         assert (one.ran, other.ran, other.policy.began) == (["asks"], [], 0)
-        assert said(await call.get_result({"sure": YES})) == "accept"  # it still waits where it began
+        assert get_text(await call.get_result({"sure": YES})) == "accept"  # it still waits where it began
 
 
 @pytest.mark.parametrize("other", [{"keys": KEYS[1:]}, {"keys": ()}, {"name": "another"}], ids=str)
@@ -138,7 +138,7 @@ async def test_instances_with_another_key_or_name_do_not_take_it_up(other: Any) 
     async with serve_client(one.bridge) as here, serve_client(stranger.bridge) as there:
         call = here.start_call("remove", {"what": "all"})
         await call.get_questions()
-        assert await call.continue_on(there).get_error({"approve": YES}) == REFUSED
+        assert await call.continue_on(there).get_error({"approve": YES}) == INVALID_STATE
         assert stranger.policy.began == 0
 
 
@@ -149,8 +149,10 @@ async def test_keys_can_be_changed_while_serving() -> None:
         await call.get_questions()
         call = call.continue_on(new)  # the old key opens
         await call.get_questions({"approve": YES})
-        assert await call.continue_on(old).get_error({"reason": accept(name="old")}) == REFUSED  # the new one seals
-        assert said(await call.get_result({"reason": accept(name="old")})) == "all is gone"
+        assert (
+            await call.continue_on(old).get_error({"reason": accept(name="old")}) == INVALID_STATE
+        )  # the new one seals
+        assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
 
 
 async def test_with_a_shared_store_a_state_is_good_for_one_time_on_all_instances() -> None:
@@ -160,8 +162,8 @@ async def test_with_a_shared_store_a_state_is_good_for_one_time_on_all_instances
         await call.get_questions()
         await call.get_questions({"approve": YES})
         used = call.continue_on(there)
-        assert said(await call.get_result({"reason": accept(name="old")})) == "all is gone"
-        assert await used.get_error({"reason": accept(name="old")}) == REFUSED
+        assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
+        assert await used.get_error({"reason": accept(name="old")}) == INVALID_STATE
         assert (one.ran, other.ran, other.policy.began) == (["all"], [], 0)
 
 
@@ -187,7 +189,7 @@ async def test_a_question_survives_a_restart_where_the_keys_do() -> None:
     reborn = Instance()
     async with serve_client(reborn.bridge) as client:
         call = call.continue_on(client)
-        assert said(await call.get_result({"reason": accept(name="old")})) == "all is gone"
+        assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
     assert (instance.ran, reborn.ran) == ([], ["all"])
 
 
@@ -199,12 +201,12 @@ async def test_a_call_that_made_room_for_another_is_taken_up_as_on_another_insta
         await first.get_questions({"approve": YES})
         second = client.start_call("remove", {"what": "two"})
         await second.get_questions()
-        assert said(await first.get_result({"reason": accept(name="old")})) == "one is gone"
+        assert get_text(await first.get_result({"reason": accept(name="old")})) == "one is gone"
         await second.get_questions({"approve": YES})
-        assert said(await second.get_result({"reason": accept(name="new")})) == "two is gone"
+        assert get_text(await second.get_result({"reason": accept(name="new")})) == "two is gone"
         assert instance.ran == ["one", "two"]
         assert instance.policy.decided == ["old", "new"]
-        assert idle(instance.bridge)
+        assert is_idle(instance.bridge)
 
 
 async def test_a_state_taken_up_elsewhere_still_belongs_to_its_request_alone() -> None:
@@ -212,7 +214,7 @@ async def test_a_state_taken_up_elsewhere_still_belongs_to_its_request_alone() -
         call = here.start_call("remove", {"what": "one"})
         await call.get_questions()
         stolen = there.start_call("remove", {"what": "two"}, state=call.state)
-        assert await stolen.get_error({"approve": YES}) == REFUSED
+        assert await stolen.get_error({"approve": YES}) == INVALID_STATE
         assert other.policy.began == 0
 
 

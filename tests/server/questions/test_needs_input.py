@@ -13,7 +13,7 @@ from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge.questions import NeedsInput, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, HANDSHAKE, STATELESS
-from tests.kits.questions.asking_kit import NAME, accept, code_of, names, said, serve_client
+from tests.kits.questions.asking_kit import NAME_SCHEMA, accept, get_code, get_text, list_names, serve_client
 from tests.kits.questions.asking_people import Model, Person, folders
 from tests.kits.questions.asking_tools import WHO, collecting
 
@@ -32,7 +32,7 @@ async def test_a_handler_is_called_again_with_the_last_answers_and_its_state(mod
     collecting(registry, seen)
     person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        assert said(await client.call_tool("collect", {})) == "Ada Bob Cyd"
+        assert get_text(await client.call_tool("collect", {})) == "Ada Bob Cyd"
     assert seen == [
         ({}, None),
         ({"name": {"name": "Ada"}}, []),
@@ -86,7 +86,7 @@ async def test_a_tool_that_a_tool_calls_may_need_input_and_the_first_waits(mode:
 
     person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        assert said(await client.call_tool("outer", {})) == "outer got Ada Bob Cyd"
+        assert get_text(await client.call_tool("outer", {})) == "outer got Ada Bob Cyd"
     assert begun == [None]
 
 
@@ -100,7 +100,7 @@ async def test_no_is_an_answer_to_a_handler_too(mode: str, action: str) -> None:
         return ctx.answers["name"].action if ctx.answers else NeedsInput({"name": WHO})
 
     async with connect(registry, mode=mode, elicitation_callback=Person(action)) as client:
-        assert said(await client.call_tool("ask", {})) == action
+        assert get_text(await client.call_tool("ask", {})) == action
 
 
 @EVERY_ERA
@@ -117,7 +117,7 @@ async def test_the_answers_are_plain_data_checked_against_the_type(mode: str) ->
 
     person = Person({"seats": 3}, {"dish": "soup", "seats": 3})
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
-        assert said(await client.call_tool("order", {})) == "ordered"
+        assert get_text(await client.call_tool("order", {})) == "ordered"
     assert seen == [({"dish": "soup", "seats": 3}, {"dish": "soup", "seats": 3})]
     assert "$.dish" in person.asked[1].message
 
@@ -136,7 +136,7 @@ async def test_what_a_handler_needs_of_a_client_that_cannot_be_asked_is_said() -
             assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"sampling": {}}})
     async with serve_client(registry, version=HANDSHAKE, capabilities={}) as client:
         answer = await client.request("tools/call", {"name": "ask", "arguments": {}})
-        assert code_of(answer["result"]) == "missing_capability"
+        assert get_code(answer["result"]) == "missing_capability"
 
 
 async def test_answers_that_come_unasked_settle_what_a_handler_needs_once() -> None:
@@ -144,9 +144,9 @@ async def test_answers_that_come_unasked_settle_what_a_handler_needs_once() -> N
     collecting(registry, seen)
     async with serve_client(registry) as client:
         call = client.start_call("collect")
-        assert names(await call.get_questions({"name": accept(name="Ada")})) == ["name"]
+        assert list_names(await call.get_questions({"name": accept(name="Ada")})) == ["name"]
         await call.get_questions({"name": accept(name="Bob")})
-        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
 @EVERY_ERA
@@ -157,12 +157,16 @@ async def test_a_handler_may_ask_in_line_before_it_says_what_it_needs(mode: str)
     async def both(ctx: CallContext) -> Any:
         """Asks in line, then needs."""
         if not ctx.answers:
-            first = (await ctx.ask("First?", NAME)).content["name"]
-            needed: Mapping[str, Any] = {"second": Form("Second?", NAME), "roots": Roots(), "model": Sampling("Hi")}
+            first = (await ctx.ask("First?", NAME_SCHEMA)).content["name"]
+            needed: Mapping[str, Any] = {
+                "second": Form("Second?", NAME_SCHEMA),
+                "roots": Roots(),
+                "model": Sampling("Hi"),
+            }
             return NeedsInput(needed, {"first": first})
         return f"{ctx.state['first']} {ctx.answers['second'].content['name']} {ctx.answers['model'].text}"
 
     callbacks: Any = {"list_roots_callback": folders, "sampling_callback": Model("Hello")}
     person = Person({"name": "Ada"}, {"name": "Bob"})
     async with connect(registry, mode=mode, elicitation_callback=person, **callbacks) as client:
-        assert said(await client.call_tool("both", {})) == "Ada Bob Hello"
+        assert get_text(await client.call_tool("both", {})) == "Ada Bob Hello"

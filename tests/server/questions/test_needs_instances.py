@@ -12,7 +12,16 @@ from mcp_bridge._contracts.errors import ApprovalDeclined
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import Link, NeedsInput, Roots, Sampling
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, sampled, serve_client
+from tests.kits.questions.asking_kit import (
+    accept,
+    get_code,
+    get_text,
+    list_names,
+    make_bridge,
+    make_registry,
+    make_sampling_result,
+    serve_client,
+)
 from tests.kits.questions.asking_tools import WHO, collecting
 
 KEY = "a key of at least thirty-two bytes, shared"
@@ -33,13 +42,13 @@ def sharing(seen: list[Any]) -> Bridge:
         got = ctx.answers
         return f"{got['form'].content['name']} {got['page'].action} {got['model'].text} {got['roots'][0].uri}"
 
-    return bridge_of(registry, keys=[KEY])
+    return make_bridge(registry, keys=[KEY])
 
 
 EVERY_ANSWER = {
     "form": accept(name="Ada"),
     "page": {"action": "accept"},
-    "model": sampled("Hello"),
+    "model": make_sampling_result("Hello"),
     "roots": {"roots": [{"uri": "file:///a"}]},
 }
 
@@ -54,7 +63,7 @@ async def test_each_instance_goes_on_where_another_ended_even_with_the_same_ques
             call = call.continue_on(client)
             await call.get_questions({"name": accept(name=name)})
         call = call.continue_on(there)
-        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert [state for _, state in seen] == [None, [], ["Ada"], ["Ada", "Bob"]]
 
 
@@ -70,7 +79,7 @@ async def test_every_kind_of_question_and_of_state_travels_to_another_instance(s
         assert left == {key: asked[key] for key in ("page", "roots")}
         call = call.continue_on(here)
         rest = {key: EVERY_ANSWER[key] for key in left}
-        assert said(await call.get_result(rest)) == "Ada accept Hello file:///a"
+        assert get_text(await call.get_result(rest)) == "Ada accept Hello file:///a"
 
 
 class Approval:
@@ -92,20 +101,20 @@ async def test_a_policy_s_question_is_asked_once_whatever_a_handler_needs_after_
     seen: list[Any] = []
 
     def instance() -> Bridge:
-        registry = governed(Approval())
+        registry = make_registry(Approval())
         collecting(registry, seen)
-        return bridge_of(registry, keys=[KEY])
+        return make_bridge(registry, keys=[KEY])
 
     async with serve_client(instance()) as here, serve_client(instance()) as there:
         call = here.start_call("collect")
-        assert names(await call.get_questions()) == ["approve"]
+        assert list_names(await call.get_questions()) == ["approve"]
         call = call.continue_on(there)
-        assert names(await call.get_questions({"approve": accept()})) == ["name"]
+        assert list_names(await call.get_questions({"approve": accept()})) == ["name"]
         for client, name in ((here, "Ada"), (there, "Bob")):
             call = call.continue_on(client)
-            assert names(await call.get_questions({"name": accept(name=name)})) == ["name"]
+            assert list_names(await call.get_questions({"name": accept(name=name)})) == ["name"]
         call = call.continue_on(here)
-        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert len(seen) == 4
 
 
@@ -127,19 +136,19 @@ async def test_a_policy_gets_the_type_it_asked_for_on_every_instance(sure: bool)
     seen: list[Any] = []
 
     def instance() -> Bridge:
-        registry = governed(Sure())
+        registry = make_registry(Sure())
         collecting(registry, seen)
-        return bridge_of(registry, keys=[KEY])
+        return make_bridge(registry, keys=[KEY])
 
     async with serve_client(instance()) as here, serve_client(instance()) as there:
         call = here.start_call("collect")
         await call.get_questions()
         call = call.continue_on(there)
         if not sure:
-            assert code_of(await call.get_result({"sure": accept(value=False)})) == "approval_declined"
+            assert get_code(await call.get_result({"sure": accept(value=False)})) == "approval_declined"
             return
         await call.get_questions({"sure": accept(value=True)})
         for client, name in ((here, "Ada"), (there, "Bob")):
             call = call.continue_on(client)
             await call.get_questions({"name": accept(name=name)})
-        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"

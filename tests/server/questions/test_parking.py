@@ -13,16 +13,16 @@ from mcp_bridge._engine.authoring import tool
 from tests.kits.constants import HANDSHAKE, TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
-    NAME,
-    REFUSED,
+    INVALID_STATE,
+    NAME_SCHEMA,
     accept,
-    bridge_of,
-    code_of,
-    idle,
-    names,
-    said,
+    get_code,
+    get_text,
+    is_idle,
+    list_names,
+    make_bridge,
     serve_client,
-    soon,
+    wait_for_event,
 )
 
 pytestmark = BOTH_LOOPS
@@ -45,7 +45,7 @@ class Waiting:
         """Asks."""
         try:
             for _ in range(times):
-                self.went_on.append((await ctx.ask("Who?", NAME, key="name")).content["name"])
+                self.went_on.append((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.lowlevel.checkpoint()
@@ -62,7 +62,7 @@ class Waiting:
 
 
 async def _ask(ctx: CallContext) -> str:
-    return str((await ctx.ask("Who?", NAME, key="name")).content["name"])
+    return str((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
 
 
 async def until(fact: Any) -> None:
@@ -74,24 +74,24 @@ async def until(fact: Any) -> None:
 
 async def test_when_no_more_calls_may_wait_the_next_question_is_refused_and_the_first_lives() -> None:
     waiting = Waiting()
-    bridge = bridge_of(waiting.registry, suspended=1)
+    bridge = make_bridge(waiting.registry, suspended=1)
     async with serve_client(bridge) as client:
         first = client.start_call("ask")
         await first.get_questions()
         for _ in range(3):
-            assert code_of(await client.start_call("ask").get_result()) == "overloaded"
-        assert said(await first.get_result(ANSWER)) == "Ada"
-        assert idle(bridge)
-        assert names(await client.start_call("ask").get_questions()) == ["name"]
+            assert get_code(await client.start_call("ask").get_result()) == "overloaded"
+        assert get_text(await first.get_result(ANSWER)) == "Ada"
+        assert is_idle(bridge)
+        assert list_names(await client.start_call("ask").get_questions()) == ["name"]
 
 
 async def test_calls_that_ask_at_the_same_moment_are_counted_too() -> None:
     waiting = Waiting()
-    async with serve_client(bridge_of(waiting.registry, suspended=3)) as client:
+    async with serve_client(make_bridge(waiting.registry, suspended=3)) as client:
         calls = [client.start_call("ask") for _ in range(10)]
         sent = [await call.send() for call in calls]
         answers = [await call.receive(number) for call, number in zip(calls, sent, strict=True)]
-        codes = [code_of(answer["result"]) for answer in answers]
+        codes = [get_code(answer["result"]) for answer in answers]
         assert sorted(code or "" for code in codes) == [""] * 3 + ["overloaded"] * 7
 
 
@@ -101,17 +101,17 @@ async def test_a_call_needs_one_place_whatever_it_asks_and_keeps_it_while_it_is_
     @tool(registry=registry)
     async def both(ctx: CallContext) -> str:
         """Asks two things at once."""
-        got = await ctx.put({"a": Form("A?", NAME), "b": Form("B?", NAME)})
+        got = await ctx.put({"a": Form("A?", NAME_SCHEMA), "b": Form("B?", NAME_SCHEMA)})
         return f"{got['a'].content['name']} {got['b'].content['name']}"
 
-    bridge = bridge_of(registry, suspended=1)
+    bridge = make_bridge(registry, suspended=1)
     async with serve_client(bridge) as client:
         call = client.start_call("both")
-        assert names(await call.get_questions()) == ["a", "b"]
-        assert names(await call.get_questions({"a": accept(), "b": accept(name="Bob")})) == ["a"]
-        assert code_of(await client.start_call("both").get_result()) == "overloaded"
-        assert said(await call.get_result({"a": accept(name="Ada")})) == "Ada Bob"
-        assert idle(bridge)
+        assert list_names(await call.get_questions()) == ["a", "b"]
+        assert list_names(await call.get_questions({"a": accept(), "b": accept(name="Bob")})) == ["a"]
+        assert get_code(await client.start_call("both").get_result()) == "overloaded"
+        assert get_text(await call.get_result({"a": accept(name="Ada")})) == "Ada Bob"
+        assert is_idle(bridge)
 
 
 async def test_calls_that_ask_nothing_need_no_place() -> None:
@@ -122,35 +122,35 @@ async def test_calls_that_ask_nothing_need_no_place() -> None:
         """Asks nothing."""
         return "done"
 
-    async with serve_client(bridge_of(waiting.registry, suspended=1)) as client:
+    async with serve_client(make_bridge(waiting.registry, suspended=1)) as client:
         await client.start_call("ask").get_questions()
-        assert said(await client.start_call("silent").get_result()) == "done"
-        assert said(await client.start_call("ask").get_result(ANSWER)) == "Ada"  # answered before it had to wait
+        assert get_text(await client.start_call("silent").get_result()) == "done"
+        assert get_text(await client.start_call("ask").get_result(ANSWER)) == "Ada"  # answered before it had to wait
 
 
 async def test_a_call_that_nobody_answers_in_time_is_cancelled_cleans_up_and_makes_room() -> None:
     waiting = Waiting()
-    bridge = bridge_of(waiting.registry, suspended=1, ttl=SOON_OVER)
+    bridge = make_bridge(waiting.registry, suspended=1, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
         call = client.start_call("ask")
         await call.get_questions()
-        await soon(waiting.cleaned)
-        await until(lambda: idle(bridge))
+        await wait_for_event(waiting.cleaned)
+        await until(lambda: is_idle(bridge))
         await anyio.sleep(SOON_OVER / 2)  # the seal lives a moment longer than the call
-        assert await call.get_error(ANSWER) == REFUSED
-        assert names(await client.start_call("ask").get_questions()) == ["name"]
+        assert await call.get_error(ANSWER) == INVALID_STATE
+        assert list_names(await client.start_call("ask").get_questions()) == ["name"]
     assert waiting.went_on == []
 
 
 async def test_a_synchronous_tool_that_nobody_answers_leaves_its_thread() -> None:
     waiting = Waiting()
-    bridge = bridge_of(waiting.registry, ttl=SOON_OVER)
+    bridge = make_bridge(waiting.registry, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
         await client.start_call("ask_from_a_thread").get_questions()
         assert waiting.registry.pipeline.threads.busy_count == 0  # lent to others while it asks
-        await soon(waiting.cleaned)
+        await wait_for_event(waiting.cleaned)
         await until(lambda: waiting.registry.pipeline.threads.busy_count == 0)
-        await until(lambda: idle(bridge))
+        await until(lambda: is_idle(bridge))
     assert waiting.went_on == []
 
 
@@ -173,7 +173,7 @@ async def test_each_question_waits_for_the_whole_time() -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            got = [(await ctx.ask("Who?", NAME, key="name")).content["name"] for _ in range(2)]
+            got = [(await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"] for _ in range(2)]
             tasks.cancel_scope.cancel()
         return " ".join(got)
 
@@ -181,14 +181,14 @@ async def test_each_question_waits_for_the_whole_time() -> None:
         nonlocal looked
         looked = anyio.Event()
         look.set()
-        await soon(looked)
+        await wait_for_event(looked)
 
-    async with serve_client(bridge_of(registry, ttl=1000.0)) as client:
+    async with serve_client(make_bridge(registry, ttl=1000.0)) as client:
         call = client.start_call("ask")
         for answer in (None, None, None, ANSWER):  # asked again, and so anew; then the second question
             await call.get_questions(answer)
             await observe()
-        assert said(await call.get_result(ANSWER)) == "Ada Ada"
+        assert get_text(await call.get_result(ANSWER)) == "Ada Ada"
         now = anyio.current_time()
     assert sorted(set(deadlines)) == deadlines
     assert len(deadlines) == 4
@@ -202,7 +202,7 @@ async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_
     async def impatient(ctx: CallContext) -> str:
         """Asks, but not for long."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ctx.ask, "Who?", NAME)
+            tasks.start_soon(ctx.ask, "Who?", NAME_SCHEMA)
             await give_up.wait()
             tasks.cancel_scope.cancel()
         given_up.set()
@@ -211,17 +211,17 @@ async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_
     @tool(registry=registry)
     async def late(ctx: CallContext) -> str:
         """Asks."""
-        return (await ctx.ask("Who?", NAME)).action
+        return (await ctx.ask("Who?", NAME_SCHEMA)).action
 
-    bridge = bridge_of(registry, suspended=1)
+    bridge = make_bridge(registry, suspended=1)
     async with serve_client(bridge) as client:
         first = client.start_call("impatient")
         await first.get_questions()
         give_up.set()
-        await soon(given_up)
-        assert code_of(await client.start_call("late").get_result()) == "overloaded"
-        assert said(await first.get_result()) == "went on without"
-        assert idle(bridge)
+        await wait_for_event(given_up)
+        assert get_code(await client.start_call("late").get_result()) == "overloaded"
+        assert get_text(await first.get_result()) == "went on without"
+        assert is_idle(bridge)
 
 
 async def test_a_result_that_nobody_fetches_in_time_is_forgotten() -> None:
@@ -232,19 +232,19 @@ async def test_a_result_that_nobody_fetches_in_time_is_forgotten() -> None:
         """Asks, but not for long."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(ctx.ask, "Who?", NAME)
+                tasks.start_soon(ctx.ask, "Who?", NAME_SCHEMA)
                 await give_up.wait()
                 tasks.cancel_scope.cancel()
         finally:
             ended.set()
         return "went on without"
 
-    bridge = bridge_of(registry, ttl=SOON_OVER)
+    bridge = make_bridge(registry, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
         await client.start_call("impatient").get_questions()
         give_up.set()
-        await soon(ended)
-        await until(lambda: idle(bridge))
+        await wait_for_event(ended)
+        await until(lambda: is_idle(bridge))
 
 
 async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
@@ -253,7 +253,7 @@ async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
         """Asks."""
-        return (await ctx.ask("Who?", NAME)).action
+        return (await ctx.ask("Who?", NAME_SCHEMA)).action
 
     @tool(registry=registry)
     async def ask_or_not(ctx: CallContext) -> str:
@@ -264,11 +264,11 @@ async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
             expired.append(error.code)
             return "went on without"
 
-    async with serve_client(bridge_of(registry, ttl=SOON_OVER), version=HANDSHAKE) as client:
+    async with serve_client(make_bridge(registry, ttl=SOON_OVER), version=HANDSHAKE) as client:
         answer = await client.request("tools/call", {"name": "ask", "arguments": {}})
-        assert code_of(answer["result"]) == "question_expired"
+        assert get_code(answer["result"]) == "question_expired"
         answer = await client.request("tools/call", {"name": "ask_or_not", "arguments": {}})
-        assert said(answer["result"]) == "went on without"
+        assert get_text(answer["result"]) == "went on without"
         late = await client.receive_request()
         await client.respond(late, result=accept(name="Ada"))  # too late is no harm
         assert "result" in await client.request("ping", {})
@@ -277,14 +277,14 @@ async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
 
 async def test_many_calls_that_nobody_comes_back_to_leave_nothing_behind() -> None:
     waiting = Waiting()
-    bridge = bridge_of(waiting.registry, ttl=SOON_OVER)
+    bridge = make_bridge(waiting.registry, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
         await client.start_call("ask").get_result(ANSWER)
         await anyio.wait_all_tasks_blocked()
         before = len(anyio.get_running_tasks())
         for _ in range(30):
             await client.start_call("ask").get_questions()
-        await until(lambda: idle(bridge))
+        await until(lambda: is_idle(bridge))
         await until(lambda: len(anyio.get_running_tasks()) <= before)
 
 
@@ -295,17 +295,17 @@ async def test_places_are_given_back_however_a_call_ends(suspended: int) -> None
     @tool(registry=registry)
     async def end(how: str, ctx: CallContext) -> str:
         """Asks, and ends in some way."""
-        answer = await ctx.ask("Who?", NAME, key="name")
+        answer = await ctx.ask("Who?", NAME_SCHEMA, key="name")
         if how == "raise":
             raise RuntimeError("on purpose")
         if how == "exit":
             raise SystemExit(3)
         return answer.action
 
-    bridge = bridge_of(registry, suspended=suspended)
+    bridge = make_bridge(registry, suspended=suspended)
     async with serve_client(bridge) as client:
         for how in ("return", "raise", "exit", "return"):
             call = client.start_call("end", {"how": how})
             await call.get_questions()
             await call.get_result(ANSWER)
-            assert idle(bridge)
+            assert is_idle(bridge)

@@ -14,7 +14,16 @@ from mcp_bridge.middleware import Stage
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, names, said, serve_client, soon
+from tests.kits.questions.asking_kit import (
+    accept,
+    get_code,
+    get_text,
+    list_names,
+    make_bridge,
+    make_registry,
+    serve_client,
+    wait_for_event,
+)
 from tests.kits.questions.asking_people import Person
 
 NEVER = float("inf")
@@ -56,7 +65,7 @@ class Approval:
 @BOTH_LOOPS
 @EVERY_ERA
 async def test_what_was_left_when_a_person_was_asked_is_left_when_they_have_answered(mode: str) -> None:
-    registry, slow = governed(timeout=60.0), Slow(0.1)
+    registry, slow = make_registry(timeout=60.0), Slow(0.1)
     seen: dict[str, float] = {}
     asked = 0.0
 
@@ -78,7 +87,7 @@ async def test_what_was_left_when_a_person_was_asked_is_left_when_they_have_answ
 
 @EVERY_ERA
 async def test_a_person_may_take_longer_than_a_call_may(mode: str) -> None:
-    registry = governed(timeout=SHORT)
+    registry = make_registry(timeout=SHORT)
 
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
@@ -93,7 +102,7 @@ async def test_a_person_may_take_longer_than_a_call_may(mode: str) -> None:
     ended: dict[str, str] = {}
 
     async def ends(client: Any, name: str) -> None:
-        ended[name] = said(await client.call_tool(name, {}))
+        ended[name] = get_text(await client.call_tool(name, {}))
 
     async with (
         connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.1))) as client,
@@ -106,7 +115,7 @@ async def test_a_person_may_take_longer_than_a_call_may(mode: str) -> None:
 
 @EVERY_ERA
 async def test_a_tool_that_takes_too_long_after_the_answer_is_stopped(mode: str) -> None:
-    registry, ended = governed(timeout=SHORT), anyio.Event()
+    registry, ended = make_registry(timeout=SHORT), anyio.Event()
 
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> None:
@@ -118,13 +127,13 @@ async def test_a_tool_that_takes_too_long_after_the_answer_is_stopped(mode: str)
             ended.set()
 
     async with connect(registry, mode=mode, elicitation_callback=Person("accept")) as client:
-        assert code_of(await client.call_tool("ask", {})) == "timeout"
+        assert get_code(await client.call_tool("ask", {})) == "timeout"
     assert ended.is_set()
 
 
 @EVERY_ERA
 async def test_what_a_policy_asks_is_not_on_the_tools_time(mode: str) -> None:
-    registry = governed(Approval(), timeout=SHORT)
+    registry = make_registry(Approval(), timeout=SHORT)
 
     @tool(registry=registry)
     async def quick(ctx: CallContext) -> bool:
@@ -132,12 +141,12 @@ async def test_what_a_policy_asks_is_not_on_the_tools_time(mode: str) -> None:
         return ctx.deadline is not None and ctx.deadline > anyio.current_time()
 
     async with connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.1))) as client:
-        assert said(await client.call_tool("quick", {})) == "true"
+        assert get_text(await client.call_tool("quick", {})) == "true"
 
 
 @BOTH_LOOPS
 async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_going() -> None:
-    registry, deadlines = governed(timeout=60.0), []
+    registry, deadlines = make_registry(timeout=60.0), []
     look, looked = [anyio.Event(), anyio.Event()], [anyio.Event(), anyio.Event()]
 
     @tool(registry=registry)
@@ -160,13 +169,13 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
 
     async def observe(number: int) -> None:
         look[number].set()
-        await soon(looked[number])
+        await wait_for_event(looked[number])
 
-    async with serve_client(bridge_of(registry, ttl=LONG)) as client:
+    async with serve_client(make_bridge(registry, ttl=LONG)) as client:
         call = client.start_call("ask")
-        assert names(await call.get_questions()) == ["a", "b"]
+        assert list_names(await call.get_questions()) == ["a", "b"]
         await observe(0)
-        assert names(await call.get_questions({"a": accept()})) == ["b"]
+        assert list_names(await call.get_questions({"a": accept()})) == ["b"]
         await observe(1)
         await call.get_result({"b": accept()})
     left = [deadline - anyio.current_time() for deadline in deadlines]
@@ -177,7 +186,7 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
 @BOTH_LOOPS
 @EVERY_ERA
 async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str) -> None:
-    registry, slow = governed(timeout=60.0), Slow(0.1)
+    registry, slow = make_registry(timeout=60.0), Slow(0.1)
     seen: list[float] = []
 
     def look(ctx: CallContext) -> None:
@@ -206,7 +215,7 @@ async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str)
 
 @BOTH_LOOPS
 async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stopped_too() -> None:
-    registry, left = governed(timeout=60.0), {}
+    registry, left = make_registry(timeout=60.0), {}
     asked, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
@@ -236,7 +245,7 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
             await ctx.invoke("inner")
         left["outside, after"] = get_deadline(ctx) - anyio.current_time()
 
-    async with serve_client(bridge_of(registry, ttl=LONG)) as client:
+    async with serve_client(make_bridge(registry, ttl=LONG)) as client:
         call = client.start_call("outer")
         assert set(await call.get_questions()) == {"outer"}
         asked.set()
@@ -244,7 +253,7 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
         while questions != {"inner", "outer"}:
             questions = set(await call.get_questions())
         look.set()
-        await soon(looked)
+        await wait_for_event(looked)
         await call.get_questions({"outer": accept()})
         await call.get_result({"inner": accept()})
     assert left["while both are asked"] > LONG / 2
@@ -254,7 +263,7 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
 
 @BOTH_LOOPS
 async def test_without_a_time_limit_there_is_none_after_a_question_either() -> None:
-    registry = governed(timeout=None)
+    registry = make_registry(timeout=None)
     seen: list[Any] = []
 
     @tool(registry=registry)
@@ -285,4 +294,4 @@ async def test_a_tool_keeps_to_a_time_of_its_own_while_it_asks() -> None:
         await anyio.sleep_forever()
 
     async with connect(registry, mode="legacy", elicitation_callback=Person(never)) as client:
-        assert said(await client.call_tool("ask", {})) == "nobody"
+        assert get_text(await client.call_tool("ask", {})) == "nobody"

@@ -15,7 +15,17 @@ from mcp_bridge.middleware import Stage
 from mcp_bridge.questions import NeedsInput
 from tests.kits.constants import HANDSHAKE, STATELESS
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, governed, idle, said, serve_client, soon
+from tests.kits.questions.asking_kit import (
+    INVALID_STATE,
+    NAME_SCHEMA,
+    accept,
+    get_text,
+    is_idle,
+    make_bridge,
+    make_registry,
+    serve_client,
+    wait_for_event,
+)
 
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
@@ -37,9 +47,9 @@ class Stages:
         try:
             await self._step("first")
             self.asking.set()
-            await ctx.ask("Who?", NAME, key="name")
+            await ctx.ask("Who?", NAME_SCHEMA, key="name")
             await self._step("then")
-            await ctx.ask("Who else?", NAME, key="name")
+            await ctx.ask("Who else?", NAME_SCHEMA, key="name")
         except anyio.get_cancelled_exc_class():
             self.stopped = True
             raise
@@ -54,31 +64,31 @@ class Stages:
 
 async def test_giving_up_the_first_round_before_anything_was_asked_cancels_the_call() -> None:
     stages = Stages()
-    bridge = bridge_of(stages.registry)
+    bridge = make_bridge(stages.registry)
     async with serve_client(bridge) as client:
         number = await client.start_call("work").send()
-        await soon(stages.at_work["first"])
+        await wait_for_event(stages.at_work["first"])
         await client.cancel(number)
-        await soon(stages.cleaned)
+        await wait_for_event(stages.cleaned)
         assert stages.stopped
-        assert idle(bridge)
+        assert is_idle(bridge)
         assert "result" in await client.request("tools/list", {})
 
 
 async def test_giving_up_a_later_round_cancels_the_call_and_its_state_stays_used() -> None:
     stages = Stages()
     stages.go_on["first"].set()
-    bridge = bridge_of(stages.registry)
+    bridge = make_bridge(stages.registry)
     async with serve_client(bridge) as client:
         call = client.start_call("work")
         await call.get_questions()
         number = await call.send(ANSWER)
-        await soon(stages.at_work["then"])
+        await wait_for_event(stages.at_work["then"])
         await client.cancel(number)
-        await soon(stages.cleaned)
+        await wait_for_event(stages.cleaned)
         assert stages.stopped
-        assert idle(bridge)
-        assert await call.get_error(ANSWER) == REFUSED
+        assert is_idle(bridge)
+        assert await call.get_error(ANSWER) == INVALID_STATE
 
 
 async def test_giving_up_a_round_that_is_over_changes_nothing() -> None:
@@ -92,7 +102,7 @@ async def test_giving_up_a_round_that_is_over_changes_nothing() -> None:
         await client.cancel(number)
         await call.get_questions(ANSWER)
         await client.cancel(number)
-        assert said(await call.get_result(ANSWER)) == "done"
+        assert get_text(await call.get_result(ANSWER)) == "done"
 
 
 async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -> None:
@@ -109,14 +119,14 @@ async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -
 
     stages, store = Stages(), Stuck()
     stages.go_on["first"].set()
-    bridge = bridge_of(stages.registry, store=store)
+    bridge = make_bridge(stages.registry, store=store)
     async with serve_client(bridge) as client:
         call = client.start_call("work")
         await call.get_questions()
         number = await call.send(ANSWER)
-        await soon(store.asked)
+        await wait_for_event(store.asked)
         await client.cancel(number)
-        await soon(stages.cleaned)
+        await wait_for_event(stages.cleaned)
         assert stages.stopped
 
 
@@ -127,7 +137,7 @@ async def test_giving_up_a_call_of_the_handshake_era_while_it_asks_cancels_it() 
         number = await client.send_request("tools/call", {"name": "work", "arguments": {}})
         question = await client.receive_request()
         await client.cancel(number)
-        await soon(stages.cleaned)
+        await wait_for_event(stages.cleaned)
         assert stages.stopped
         await client.respond(question, result=accept(name="Ada"))  # too late is no harm
         assert "result" in await client.request("ping", {})
@@ -140,7 +150,7 @@ async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_a
     def ask_in_thread(ctx: CallContext) -> str:
         """Asks."""
         try:
-            anyio.from_thread.run(ctx.ask, "Who?", NAME)
+            anyio.from_thread.run(ctx.ask, "Who?", NAME_SCHEMA)
         finally:
             anyio.from_thread.run_sync(left.set)
         return "answered"
@@ -149,7 +159,7 @@ async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_a
         number = await client.send_request("tools/call", {"name": "ask_in_thread", "arguments": {}})
         question = await client.receive_request()
         await client.cancel(number)
-        await soon(left)
+        await wait_for_event(left)
         cancelled = await client.receive(lambda message: message.get("method") == "notifications/cancelled")
         assert cancelled["params"]["requestId"] == question["id"]
 
@@ -162,7 +172,7 @@ async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_mor
         async def keep_asking(ctx: CallContext) -> None:
             for _ in range(2):
                 try:
-                    await ctx.ask("Who?", NAME)
+                    await ctx.ask("Who?", NAME_SCHEMA)
                 except QuestionExpired as error:
                     errors.append(error)
             ended.set()
@@ -176,8 +186,8 @@ async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_mor
 
         async with serve_client(registry, version=HANDSHAKE) as client:
             result = await client.request("tools/call", {"name": "leave_task", "arguments": {}})
-            assert said(result["result"]) == "left"
-            await soon(ended)
+            assert get_text(result["result"]) == "left"
+            await wait_for_event(ended)
             assert len(errors) == 2
             assert [message.get("method") for message in client.received].count("elicitation/create") == 1
 
@@ -186,7 +196,7 @@ async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_mor
 async def test_a_server_that_ends_ends_the_calls_that_wait_for_answers(version: str) -> None:
     stages = Stages()
     stages.go_on["first"].set()
-    bridge = bridge_of(stages.registry)
+    bridge = make_bridge(stages.registry)
     async with serve_client(bridge, version=version, drain=0.1) as client:
         if version == STATELESS:
             await client.start_call("work").get_questions()
@@ -195,14 +205,14 @@ async def test_a_server_that_ends_ends_the_calls_that_wait_for_answers(version: 
             await client.receive_request()
         assert not stages.cleaned.is_set()
     assert stages.cleaned.is_set()
-    assert idle(bridge)
+    assert is_idle(bridge)
 
 
 async def test_a_server_that_has_ended_may_serve_again_and_knows_nothing_of_earlier_calls() -> None:
     stages = Stages()
     for event in stages.go_on.values():
         event.set()
-    bridge = bridge_of(stages.registry)
+    bridge = make_bridge(stages.registry)
     async with serve_client(bridge) as client:
         call = client.start_call("work")
         await call.get_questions()
@@ -212,7 +222,7 @@ async def test_a_server_that_has_ended_may_serve_again_and_knows_nothing_of_earl
         again = client.start_call("work")
         await again.get_questions()
         await again.get_questions(ANSWER)
-        assert said(await again.get_result(ANSWER)) == "done"
+        assert get_text(await again.get_result(ANSWER)) == "done"
 
 
 async def test_a_thread_that_asks_once_more_after_its_call_was_given_up_is_told_so() -> None:
@@ -229,12 +239,12 @@ async def test_a_thread_that_asks_once_more_after_its_call_was_given_up_is_told_
         anyio.from_thread.run_sync(left.set)
         return "left"
 
-    bridge = bridge_of(registry, ttl=0.3)
+    bridge = make_bridge(registry, ttl=0.3)
     async with serve_client(bridge) as client:
         await client.start_call("stubborn").get_questions()
-        await soon(left)
+        await wait_for_event(left)
         assert len(errors) == 3
-        assert idle(bridge)
+        assert is_idle(bridge)
 
 
 class Careless:
@@ -256,21 +266,21 @@ class Careless:
 
 async def test_what_a_policy_decided_while_nobody_answered_waits_for_who_asked() -> None:
     careless = Careless()
-    registry = governed(careless)
+    registry = make_registry(careless)
 
     @tool(registry=registry)
     def work() -> str:
         """Works."""
         raise AssertionError("reached")
 
-    bridge = bridge_of(registry)
+    bridge = make_bridge(registry)
     async with serve_client(bridge) as client:
         call = client.start_call("work")
         await call.get_questions()
         careless.give_up.set()
-        await soon(careless.given_up)
-        assert said(await call.get_result()) == "decided without"
-        assert idle(bridge)
+        await wait_for_event(careless.given_up)
+        assert get_text(await call.get_result()) == "decided without"
+        assert is_idle(bridge)
 
 
 async def test_a_state_that_cannot_be_kept_ends_the_call_and_says_why() -> None:
@@ -283,13 +293,13 @@ async def test_a_state_that_cannot_be_kept_ends_the_call_and_says_why() -> None:
         loop.append(loop)
         return NeedsInput({"name": Form("Who?")}, loop)
 
-    bridge = bridge_of(registry)
+    bridge = make_bridge(registry)
     async with serve_client(bridge) as client:
         result = await client.start_call("endless").get_result()
         assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
-        assert "$.state" in said(result)
+        assert "$.state" in get_text(result)
         await anyio.wait_all_tasks_blocked()
-        assert idle(bridge)
+        assert is_idle(bridge)
 
 
 async def test_a_tool_that_cancels_its_task_later_fails_alone(anyio_backend: str) -> None:
@@ -307,9 +317,9 @@ async def test_a_tool_that_cancels_its_task_later_fails_alone(anyio_backend: str
 
     stages.go_on["first"].set()
     stages.go_on["then"].set()
-    async with serve_client(bridge_of(stages.registry)) as client:
+    async with serve_client(make_bridge(stages.registry)) as client:
         waiting = client.start_call("work")
         await waiting.get_questions()
         assert (await client.start_call("cancel_itself").get_error())["code"] == -32603
         await waiting.get_questions(ANSWER)
-        assert said(await waiting.get_result(ANSWER)) == "done"
+        assert get_text(await waiting.get_result(ANSWER)) == "done"

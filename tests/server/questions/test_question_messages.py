@@ -10,7 +10,7 @@ from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from tests.client.stdio_client import StdioClient
 from tests.kits.constants import HANDSHAKE, META_PREFIX, STATELESS
-from tests.kits.questions.asking_kit import accept, said, serve_client, soon
+from tests.kits.questions.asking_kit import accept, get_text, serve_client, wait_for_event
 
 YES = {"key": accept()}
 
@@ -66,7 +66,7 @@ async def test_each_round_hears_of_what_happens_in_it_under_its_own_token_and_le
         client.received.clear()
         await call.get_questions(YES)
         assert (progress(client), logged(client)) == ([], [])
-        assert said(await call.get_result(YES, meta=wants("four"))) == "done"
+        assert get_text(await call.get_result(YES, meta=wants("four"))) == "done"
         assert (progress(client), logged(client)) == ([("four", 7), ("four", 8)], [])
 
 
@@ -103,8 +103,8 @@ async def test_between_two_rounds_nothing_is_told_and_what_grew_meanwhile_is_tol
         call = client.start_call("wander")
         await call.get_questions(meta=wants("one", "debug"))
         work.set()
-        await soon(worked)
-        assert said(await call.get_result(YES, meta=wants("two", "debug"))) == "done"
+        await wait_for_event(worked)
+        assert get_text(await call.get_result(YES, meta=wants("two", "debug"))) == "done"
         assert (progress(client), logged(client)) == ([("two", 6)], [("error", "after")])
 
 
@@ -125,7 +125,7 @@ async def test_each_round_counts_its_own_progress() -> None:
         await call.get_questions(meta=wants("one"))
         await call.get_questions(YES, meta=wants("two"))
         assert progress(client) == [("one", 5), ("one", 8), ("two", 1), ("two", 2)]
-        assert said(await call.get_result(YES)) == "done"
+        assert get_text(await call.get_result(YES)) == "done"
 
 
 async def test_the_context_tells_which_request_is_answered_now() -> None:
@@ -155,6 +155,6 @@ async def test_in_the_handshake_era_everything_stays_with_the_one_request() -> N
         number = await client.send_request("tools/call", call, meta={"progressToken": "one"})
         for _ in range(3):
             await client.respond(await client.receive_request(), result=accept())
-        assert said((await client.receive_response(number))["result"]) == "done"
+        assert get_text((await client.receive_response(number))["result"]) == "done"
         assert progress(client) == [("one", value) for value in range(1, 9)]
         assert logged(client) == [("error", f"trouble {part}") for part in range(4)]

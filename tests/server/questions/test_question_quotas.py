@@ -21,7 +21,15 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.questions import NeedsInput
 from tests.kits.constants import make_envelope
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import ALL_CAPABILITIES, NAME, REFUSED, accept, code_of, idle, said
+from tests.kits.questions.asking_kit import (
+    ALL_CAPABILITIES,
+    INVALID_STATE,
+    NAME_SCHEMA,
+    accept,
+    get_code,
+    get_text,
+    is_idle,
+)
 
 pytestmark = BOTH_LOOPS
 ENVELOPE = make_envelope(ALL_CAPABILITIES)
@@ -56,14 +64,14 @@ class Server:
         @tool(registry=registry)
         async def ask(ctx: CallContext) -> str:
             """Ask."""
-            self.ran.append((await ctx.ask("Who?", NAME, key="name")).content["name"])
+            self.ran.append((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
             return self.ran[-1]
 
         @tool(registry=registry)
         def need(ctx: CallContext) -> Any:
             """Ask by a result, so that the call can restart."""
             if not ctx.answers:
-                return NeedsInput({"name": Form("Who?", NAME)})
+                return NeedsInput({"name": Form("Who?", NAME_SCHEMA)})
             self.ran.append(ctx.answers["name"].content["name"])
             return self.ran[-1]
 
@@ -102,10 +110,10 @@ class Server:
 async def test_a_used_state_stays_used_however_much_other_data_is_stored(store: Any) -> None:
     async with Server(result=1000, store=store and store(max_bytes=100_000)).serve() as server:
         state = await server.ask(ANN, "need")
-        assert said(await server.call(ANN, "need", state)) == "Ada"
+        assert get_text(await server.call(ANN, "need", state)) == "Ada"
         for _ in range(80):
             await server.call(ANN, "write", size=1_000_000)
-        assert await server.call(ANN, "need", state) == REFUSED
+        assert await server.call(ANN, "need", state) == INVALID_STATE
         assert server.ran == ["Ada"]
 
 
@@ -115,17 +123,17 @@ async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(mo
         states = []
         for client in (ANN, ANN, BOB):
             states.append(await server.ask(client))
-            assert said(await server.call(client, state=states[-1])) == "Ada"
+            assert get_text(await server.call(client, state=states[-1])) == "Ada"
         last = await server.ask(BOB)
         rejected = await server.call("principal/eve")
-        assert code_of(rejected) == "overloaded"
-        assert "Retry later" in said(rejected)
-        assert said(await server.call(BOB, state=last)) == "Ada"  # what was asked can be answered
-        assert code_of(await server.call("principal/eve")) == "overloaded"
-        assert [await server.call(ANN, state=state) for state in states] == [REFUSED] * 3
+        assert get_code(rejected) == "overloaded"
+        assert "Retry later" in get_text(rejected)
+        assert get_text(await server.call(BOB, state=last)) == "Ada"  # what was asked can be answered
+        assert get_code(await server.call("principal/eve")) == "overloaded"
+        assert [await server.call(ANN, state=state) for state in states] == [INVALID_STATE] * 3
         assert server.ran == ["Ada"] * 4
         await anyio.wait_all_tasks_blocked()  # the rejected calls clean up
-        assert idle(server.bridge)
+        assert is_idle(server.bridge)
 
 
 async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> None:
@@ -153,9 +161,9 @@ async def test_unanswered_questions_of_one_client_do_not_lock_out_another() -> N
         states = [(client, await server.ask(client)) for client in (ANN, BOB)]
         eves += [await server.ask("principal/eve") for _ in range(40)]
         for client, state in states:
-            assert said(await server.call(client, state=state)) == "Ada"
-        assert code_of(await server.call("principal/eve", state=eves[0])) == "question_expired"
-        assert said(await server.call("principal/eve", state=eves[-1])) == "Ada"
+            assert get_text(await server.call(client, state=state)) == "Ada"
+        assert get_code(await server.call("principal/eve", state=eves[0])) == "question_expired"
+        assert get_text(await server.call("principal/eve", state=eves[-1])) == "Ada"
 
 
 async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_free() -> None:
@@ -166,22 +174,22 @@ async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_
         bobs.append(await server.ask(BOB))  # Bob has the most now, counting this one
         results = [await server.call(ANN, state=state) for state in anns]
         results += [await server.call(BOB, state=state) for state in bobs]
-        assert [code_of(each) for each in results] == ["question_expired", None, None, "question_expired", None, None]
-        assert idle(server.bridge)
+        assert [get_code(each) for each in results] == ["question_expired", None, None, "question_expired", None, None]
+        assert is_idle(server.bridge)
 
 
 async def test_a_call_that_can_restart_makes_room_first_and_loses_nothing() -> None:
     async with Server(suspended=2).serve() as server:
         restartable, begun = await server.ask(ANN, "need"), await server.ask(ANN)
         await server.ask(BOB)
-        assert said(await server.call(ANN, "need", restartable)) == "Ada"
-        assert said(await server.call(ANN, state=begun)) == "Ada"
+        assert get_text(await server.call(ANN, "need", restartable)) == "Ada"
+        assert get_text(await server.call(ANN, state=begun)) == "Ada"
 
 
 async def test_unanswered_questions_do_not_lock_out_anonymous_clients() -> None:
     async with Server(suspended=4).serve() as server:
         states = [await server.ask("session/") for _ in range(20)]
-        assert said(await server.call("session/", state=states[-1])) == "Ada"
+        assert get_text(await server.call("session/", state=states[-1])) == "Ada"
 
 
 async def test_a_client_that_has_saved_many_states_cannot_use_up_the_room_of_others() -> None:

@@ -22,7 +22,15 @@ from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge.questions import Roots, Sampling
 from tests.kits.constants import EVERY_ERA, STATELESS, make_envelope
-from tests.kits.questions.asking_kit import ALL_CAPABILITIES, NAME, accept, bridge_of, idle, said, soon
+from tests.kits.questions.asking_kit import (
+    ALL_CAPABILITIES,
+    NAME_SCHEMA,
+    accept,
+    get_text,
+    is_idle,
+    make_bridge,
+    wait_for_event,
+)
 from tests.kits.questions.asking_people import Model, Person, folders
 
 ANSWER = {"name": accept(name="Ada")}
@@ -80,7 +88,7 @@ class Working:
     async def work(self, ctx: CallContext) -> str:
         """Asks and works."""
         try:
-            name = (await ctx.ask("Who?", NAME, key="name")).content["name"]
+            name = (await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"]
             self.at_work.set()
             await self.go_on.wait()
         except anyio.get_cancelled_exc_class():
@@ -99,23 +107,23 @@ async def test_every_kind_of_question_goes_over_every_transport(mode: str, trans
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
         """Asks."""
-        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi"), "roots": Roots()})
+        got = await ctx.put({"name": Form("Who?", NAME_SCHEMA), "model": Sampling("Hi"), "roots": Roots()})
         page = await ctx.ask("Open.", url="https://example.com/")
         return f"{got['name'].content['name']} {got['model'].text} {len(got['roots'])} {page.action}"
 
     person = Person({"name": "A"}, {"name": "Ada"}, "accept")
     callbacks: Any = {"sampling_callback": Model("Hello"), "list_roots_callback": folders}
-    async with hosted(bridge_of(registry)) as base:
+    async with hosted(make_bridge(registry)) as base:
         way: Any = sse_client(f"{base}/sse") if transport == "sse" else streamable_http_client(f"{base}/mcp")
         async with Client(way, mode=mode, elicitation_callback=person, **callbacks) as client:
-            assert said(await client.call_tool("ask", {})) == "Ada Hello 2 accept"
+            assert get_text(await client.call_tool("ask", {})) == "Ada Hello 2 accept"
     assert "was not valid" in person.asked[1].message
 
 
 async def test_each_round_may_come_on_a_connection_of_its_own() -> None:
     working = Working()
     working.go_on.set()
-    bridge = bridge_of(working.registry)
+    bridge = make_bridge(working.registry)
     async with hosted(bridge) as base:
         asked = (await post(base, "work"))["result"]
         assert asked["inputRequests"]["name"]["params"]["message"] == "Who?"
@@ -124,32 +132,32 @@ async def test_each_round_may_come_on_a_connection_of_its_own() -> None:
         used = await post(base, "work", requestState=asked["requestState"], inputResponses=ANSWER)
         assert used["error"]["code"] == -32602
         done = await post(base, "work", requestState=again["requestState"], inputResponses=ANSWER)
-        assert said(done["result"]) == "done for Ada"
-        assert idle(bridge)
+        assert get_text(done["result"]) == "done for Ada"
+        assert is_idle(bridge)
 
 
 async def test_a_client_that_disconnects_while_its_round_is_open_gives_the_call_up() -> None:
     working = Working()
-    bridge = bridge_of(working.registry)
+    bridge = make_bridge(working.registry)
     async with hosted(bridge) as base:
         asked = (await post(base, "work"))["result"]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(post, base, "work", requestState=asked["requestState"], inputResponses=ANSWER))
-            await soon(working.at_work)
+            await wait_for_event(working.at_work)
             tasks.cancel_scope.cancel()
-        await soon(working.cleaned)
+        await wait_for_event(working.cleaned)
         assert working.stopped
-        assert idle(bridge)
+        assert is_idle(bridge)
 
 
 async def test_a_server_that_stops_cancels_the_calls_that_wait_for_answers() -> None:
     working = Working()
-    bridge = bridge_of(working.registry)
+    bridge = make_bridge(working.registry)
     async with hosted(bridge) as base:
         await post(base, "work")
         assert not working.cleaned.is_set()
     assert working.stopped
-    assert idle(bridge)
+    assert is_idle(bridge)
 
 
 async def test_two_servers_with_the_same_keys_serve_one_call() -> None:
@@ -165,13 +173,13 @@ async def test_two_servers_with_the_same_keys_serve_one_call() -> None:
             """Asks twice."""
             ran.append(name)
             got = [*(ctx.state or ()), *(answer.content["name"] for answer in ctx.answers.values())]
-            return NeedsInput({"name": Form("Who?", NAME)}, got) if len(got) < 2 else " ".join(got)
+            return NeedsInput({"name": Form("Who?", NAME_SCHEMA)}, got) if len(got) < 2 else " ".join(got)
 
-        return bridge_of(registry, keys=["a key of at least thirty-two bytes, shared"])
+        return make_bridge(registry, keys=["a key of at least thirty-two bytes, shared"])
 
     async with hosted(instance("one")) as one, hosted(instance("two")) as two:
         first = (await post(one, "ask"))["result"]
         second = (await post(two, "ask", requestState=first["requestState"], inputResponses=ANSWER))["result"]
         last = await post(one, "ask", requestState=second["requestState"], inputResponses={"name": accept(name="Bob")})
-        assert said(last["result"]) == "Ada Bob"
+        assert get_text(last["result"]) == "Ada Bob"
     assert ran == ["one", "two", "one"]

@@ -17,7 +17,15 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._engine.authoring import prompt, tool
 from mcp_bridge._server.questions import request_state
 from tests.client.raw_client import MultiRoundRequest
-from tests.kits.questions.asking_kit import NAME, REFUSED, accept, bridge_of, idle, said, serve_client
+from tests.kits.questions.asking_kit import (
+    INVALID_STATE,
+    NAME_SCHEMA,
+    accept,
+    get_text,
+    is_idle,
+    make_bridge,
+    serve_client,
+)
 
 SECRET = "Rumpelstilzchen"
 KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"
@@ -29,7 +37,7 @@ def asking(**options: Any) -> tuple[Bridge, list[str]]:
     registry, told = ToolRegistry(), []
 
     async def ask(ctx: CallContext) -> str:
-        told.append((await ctx.ask("Who?", NAME, key="name")).content["name"])
+        told.append((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
         return "told"
 
     @tool(registry=registry)
@@ -48,7 +56,7 @@ def asking(**options: Any) -> tuple[Bridge, list[str]]:
         """Asks."""
         return await ask(ctx)
 
-    return bridge_of(registry, **{"keys": [KEY], **options}), told
+    return make_bridge(registry, **{"keys": [KEY], **options}), told
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +81,7 @@ def changed(state: str) -> list[str]:
 async def refused(call: MultiRoundRequest, caplog: pytest.LogCaptureFixture) -> None:
     """This round is refused, as every other that may not be taken; the log says so, and why."""
     before = len(caplog.records)
-    assert await call.get_error(ANSWER) == REFUSED
+    assert await call.get_error(ANSWER) == INVALID_STATE
     said_now = [record for record in caplog.records[before:] if "requestState rejected" in record.getMessage()]
     assert [record.levelname for record in said_now] == ["WARNING"]
 
@@ -87,7 +95,7 @@ async def test_a_state_that_was_changed_is_refused_and_the_call_lives_on(caplog:
         for state in [*changed(call.state), "", "x", "v1.", "v1.AAAA", "\ud83d\ude00", "null", SECRET * 1000]:
             await refused(client.start_call("once", state=state), caplog)
         assert told == []
-        assert said(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "told"
     assert told == [SECRET]
 
 
@@ -114,10 +122,10 @@ async def test_a_state_that_was_used_is_refused_whenever_it_comes_again(caplog: 
         await call.get_questions(ANSWER)
         await refused(first, caplog)
         second = client.start_call("twice", state=call.state)
-        assert said(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "told"
         for used in (first, second):
             await refused(used, caplog)
-        assert idle(bridge)
+        assert is_idle(bridge)
     assert told == [SECRET, SECRET]
 
 
@@ -128,8 +136,8 @@ async def test_a_state_used_twice_at_once_is_taken_once() -> None:
         await call.get_questions()
         sent = [await call.send(ANSWER) for _ in range(5)]
         answers = [await client.receive_response(number) for number in sent]
-        assert [answer["error"] for answer in answers if "error" in answer] == [REFUSED] * 4
-        assert [said(answer["result"]) for answer in answers if "result" in answer] == ["told"]
+        assert [answer["error"] for answer in answers if "error" in answer] == [INVALID_STATE] * 4
+        assert [get_text(answer["result"]) for answer in answers if "result" in answer] == ["told"]
     assert told == [SECRET]
 
 
@@ -166,7 +174,7 @@ async def test_a_state_is_good_for_nothing_but_the_request_it_came_with(caplog: 
         prompted.state = call.state
         await refused(prompted, caplog)
         assert told == []
-        assert said(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "told"
 
 
 @pytest.mark.parametrize("other", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
@@ -177,7 +185,7 @@ async def test_a_state_of_another_server_is_refused(other: Any, caplog: pytest.L
         call = client.start_call("once")
         await call.get_questions()
         await refused(call.continue_on(elsewhere), caplog)
-        assert said(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "told"
     assert (told, told_there) == ([SECRET], [])
 
 
@@ -186,7 +194,7 @@ async def test_without_keys_each_server_seals_with_one_of_its_own(caplog: pytest
         call = client.start_call("once")
         await call.get_questions()
         await refused(call.continue_on(elsewhere), caplog)
-        assert said(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "told"
 
 
 async def test_a_state_is_refused_after_its_time(
@@ -201,7 +209,7 @@ async def test_a_state_is_refused_after_its_time(
         later = 101.0
         await refused(call, caplog)
         later = 90.0
-        assert said(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "told"
 
 
 @pytest.mark.parametrize("state", [7, ["x"], {"v": 1}, True])
@@ -221,5 +229,5 @@ async def test_a_tool_that_asks_nothing_takes_no_state_of_anybody(caplog: pytest
         return "done"
 
     async with serve_client(bridge) as client:
-        assert said(await client.start_call("silent").get_result(ANSWER)) == "done"
+        assert get_text(await client.start_call("silent").get_result(ANSWER)) == "done"
         await refused(client.start_call("silent", state="v1.made-up"), caplog)

@@ -11,19 +11,19 @@ from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._engine.authoring import prompt, resource, tool
 from mcp_bridge.questions import Sampling
 from tests.kits.questions.asking_kit import (
-    NAME,
+    NAME_SCHEMA,
     accept,
-    bridge_of,
-    code_of,
-    idle,
-    names,
-    said,
-    sampled,
+    get_code,
+    get_text,
+    is_idle,
+    list_names,
+    make_bridge,
+    make_sampling_result,
     serve_client,
-    soon,
+    wait_for_event,
 )
 
-FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME}
+FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME_SCHEMA}
 
 
 def asking() -> tuple[ToolRegistry, list[str]]:
@@ -34,27 +34,29 @@ def asking() -> tuple[ToolRegistry, list[str]]:
     async def one(ctx: CallContext) -> str:
         """Asks one thing."""
         begun.append("one")
-        return str((await ctx.ask("Who?", NAME, key="name")).content["name"])
+        return str((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
 
     @tool(registry=registry)
     async def three(ctx: CallContext) -> str:
         """Asks three things after each other."""
         begun.append("three")
-        got = [(await ctx.ask(f"Who is number {number}?", NAME, key="name")).content["name"] for number in (1, 2, 3)]
+        got = [
+            (await ctx.ask(f"Who is number {number}?", NAME_SCHEMA, key="name")).content["name"] for number in (1, 2, 3)
+        ]
         return " ".join(got)
 
     @tool(registry=registry)
     async def both(ctx: CallContext) -> str:
         """Asks two things at once."""
         begun.append("both")
-        got = await ctx.put({"a": Form("A?", NAME), "b": Form("B?", NAME)})
+        got = await ctx.put({"a": Form("A?", NAME_SCHEMA), "b": Form("B?", NAME_SCHEMA)})
         return f"{got['a'].content['name']} {got['b'].content['name']}"
 
     @tool(registry=registry)
     async def nameless(ctx: CallContext) -> str:
         """Asks under no name of its own."""
         begun.append("nameless")
-        return str((await ctx.ask("Who?", NAME)).content["name"])
+        return str((await ctx.ask("Who?", NAME_SCHEMA)).content["name"])
 
     return registry, begun
 
@@ -67,7 +69,7 @@ async def test_a_question_is_the_result_of_its_round_and_the_answer_goes_on_wher
         assert answer["result"]["inputRequests"] == {"name": {"method": "elicitation/create", "params": FORM}}
         assert answer["result"].keys() <= {"resultType", "inputRequests", "requestState", "_meta"}
         result = await call.get_result({"name": accept(name="Ada")})
-        assert (said(result), result.get("isError", False)) == ("Ada", False)
+        assert (get_text(result), result.get("isError", False)) == ("Ada", False)
     assert begun == ["one"]
 
 
@@ -80,7 +82,7 @@ async def test_every_round_has_a_state_of_its_own_and_the_tool_runs_once() -> No
             assert questions["name"]["params"]["message"] == f"Who is number {number}?"
             states.add(call.state)
             questions = (await call.get_questions({"name": accept(name=name)})) if number < 3 else {}
-        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert len(states) == 3
     assert begun == ["three"]
 
@@ -93,7 +95,7 @@ async def test_what_is_not_answered_is_asked_again_under_a_fresh_state(responses
         first, old = await call.get_questions(), call.state
         assert await call.get_questions(responses) == first
         assert call.state != old
-        assert said(await call.get_result({"name": accept(name="Ada"), "other": accept(name="Eve")})) == "Ada"
+        assert get_text(await call.get_result({"name": accept(name="Ada"), "other": accept(name="Eve")})) == "Ada"
     assert begun == ["one"]
 
 
@@ -101,10 +103,10 @@ async def test_answers_that_came_are_kept_and_only_the_missing_one_is_asked_agai
     registry, _ = asking()
     async with serve_client(registry) as client:
         call = client.start_call("both")
-        assert names(await call.get_questions()) == ["a", "b"]
-        assert names(await call.get_questions({"b": accept(name="Bob")})) == ["a"]
+        assert list_names(await call.get_questions()) == ["a", "b"]
+        assert list_names(await call.get_questions({"b": accept(name="Bob")})) == ["a"]
         # an answer to what is answered already is an extra one
-        assert said(await call.get_result({"a": accept(name="Ada"), "b": accept(name="Eve")})) == "Ada Bob"
+        assert get_text(await call.get_result({"a": accept(name="Ada"), "b": accept(name="Eve")})) == "Ada Bob"
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong() -> None:
@@ -117,8 +119,8 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
             message = questions["name"]["params"]["message"]
             assert message.startswith("Who?")
             assert "$.name" in message
-            assert questions["name"]["params"]["requestedSchema"] == NAME
-        assert said(await call.get_result({"name": accept(name="Ada")})) == "Ada"
+            assert questions["name"]["params"]["requestedSchema"] == NAME_SCHEMA
+        assert get_text(await call.get_result({"name": accept(name="Ada")})) == "Ada"
     assert begun == ["one"]
 
 
@@ -128,14 +130,14 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
         accept(),
         {"action": "accept"},
         {"action": "accept", "content": {"name": "a"}},
-        sampled("Ada"),
+        make_sampling_result("Ada"),
         {"roots": []},
     ],
     ids=str,
 )
 async def test_after_three_answers_that_do_not_fit_the_call_ends(wrong: Any) -> None:
     registry, _ = asking()
-    bridge = bridge_of(registry)
+    bridge = make_bridge(registry)
     async with serve_client(bridge) as client:
         call = client.start_call("one")
         await call.get_questions()
@@ -143,8 +145,8 @@ async def test_after_three_answers_that_do_not_fit_the_call_ends(wrong: Any) -> 
         await call.get_questions()  # nothing is not a wrong answer
         await call.get_questions({"name": wrong})
         result = await call.get_result({"name": wrong})
-        assert code_of(result) == "invalid_answer"
-        assert idle(bridge)
+        assert get_code(result) == "invalid_answer"
+        assert is_idle(bridge)
 
 
 async def test_each_question_has_three_tries_of_its_own() -> None:
@@ -156,18 +158,18 @@ async def test_each_question_has_three_tries_of_its_own() -> None:
             await call.get_questions({"name": accept()})
             await call.get_questions({"name": accept()})
             await call.get_questions({"name": accept(name=name)})
-        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
 async def test_an_answer_that_comes_unasked_settles_a_question_of_that_key_once() -> None:
     registry, begun = asking()
     async with serve_client(registry) as client:
-        assert said(await client.start_call("one").get_result({"name": accept(name="Ada")})) == "Ada"
+        assert get_text(await client.start_call("one").get_result({"name": accept(name="Ada")})) == "Ada"
         call = client.start_call("three")
         questions = await call.get_questions({"name": accept(name="Ada")})
         assert questions["name"]["params"]["message"] == "Who is number 2?"
         await call.get_questions({"name": accept(name="Bob")})
-        assert said(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+        assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert begun == ["one", "three"]
 
 
@@ -176,15 +178,15 @@ async def test_an_answer_that_comes_unasked_settles_no_question_without_a_key_of
     async with serve_client(registry) as client:
         (name,) = await client.start_call("nameless").get_questions()
         for guess in (name, "", "q1"):
-            assert names(await client.start_call("nameless").get_questions({guess: accept(name="Eve")})) == [name]
+            assert list_names(await client.start_call("nameless").get_questions({guess: accept(name="Eve")})) == [name]
 
 
 async def test_an_answer_that_comes_unasked_and_does_not_fit_is_asked_for() -> None:
     registry, begun = asking()
     async with serve_client(registry) as client:
         call = client.start_call("one")
-        assert names(await call.get_questions({"name": accept(name=7)})) == ["name"]
-        assert said(await call.get_result({"name": accept(name="Ada")})) == "Ada"
+        assert list_names(await call.get_questions({"name": accept(name=7)})) == ["name"]
+        assert get_text(await call.get_result({"name": accept(name="Ada")})) == "Ada"
     assert begun == ["one"]
 
 
@@ -194,12 +196,12 @@ async def test_prompts_and_resources_go_in_rounds_too() -> None:
     @prompt(registry=registry)
     async def greeting(ctx: CallContext) -> str:
         """Greets."""
-        return f"Greet {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
+        return f"Greet {(await ctx.ask('Who?', NAME_SCHEMA, key='name')).content['name']}"
 
     @resource("test://page", registry=registry)
     async def page(ctx: CallContext) -> str:
         """A page."""
-        return f"Of {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
+        return f"Of {(await ctx.ask('Who?', NAME_SCHEMA, key='name')).content['name']}"
 
     async with serve_client(registry) as client:
         for method, params in (("prompts/get", {"name": "greeting"}), ("resources/read", {"uri": "test://page"})):
@@ -217,21 +219,21 @@ async def test_a_question_that_the_tool_gives_up_itself_is_not_asked_again_and_i
     async def impatient(ctx: CallContext) -> str:
         """Asks, but not for long."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ctx.ask, "Who?", NAME)
+            tasks.start_soon(ctx.ask, "Who?", NAME_SCHEMA)
             await give_up.wait()
             tasks.cancel_scope.cancel()
         gone.set()
         return "went on without"
 
-    bridge = bridge_of(registry)
+    bridge = make_bridge(registry)
     async with serve_client(bridge) as client:
         call = client.start_call("impatient")
         (name,) = await call.get_questions()
         give_up.set()
-        await soon(gone)
+        await wait_for_event(gone)
         await anyio.wait_all_tasks_blocked()
-        assert said(await call.get_result({name: accept(name="Ada")})) == "went on without"
-        assert idle(bridge)
+        assert get_text(await call.get_result({name: accept(name="Ada")})) == "went on without"
+        assert is_idle(bridge)
 
 
 async def test_what_ends_a_call_while_it_also_asks_reaches_the_client() -> None:
@@ -243,7 +245,7 @@ async def test_what_ends_a_call_while_it_also_asks_reaches_the_client() -> None:
         first: list[str] = []
 
         async def one(question: str) -> None:
-            first.append((await ctx.ask(question, NAME, key=question)).content["name"])
+            first.append((await ctx.ask(question, NAME_SCHEMA, key=question)).content["name"])
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
@@ -253,11 +255,11 @@ async def test_what_ends_a_call_while_it_also_asks_reaches_the_client() -> None:
 
     async with serve_client(registry) as client:
         call = client.start_call("race")
-        assert names(await call.get_questions()) == ["a", "b"]
+        assert list_names(await call.get_questions()) == ["a", "b"]
         answer = await call.exchange({"b": accept(name="Bob")})
         if answer["result"]["resultType"] == "input_required":  # the tool has not been quick enough to withdraw it
             answer = await call.exchange()
-        assert said(answer["result"]) == "Bob was first"
+        assert get_text(answer["result"]) == "Bob was first"
 
 
 async def test_what_a_tool_asks_between_two_rounds_comes_with_the_next() -> None:
@@ -275,17 +277,17 @@ async def test_what_a_tool_asks_between_two_rounds_comes_with_the_next() -> None
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(later)
-            got["name"] = await ctx.ask("Who?", NAME, key="name")
+            got["name"] = await ctx.ask("Who?", NAME_SCHEMA, key="name")
         return f"{got['name'].content['name']} {got['model'].text}"
 
     async with serve_client(registry) as client:
         call = client.start_call("wander")
-        assert names(await call.get_questions()) == ["name"]
+        assert list_names(await call.get_questions()) == ["name"]
         on.set()
-        await soon(asked)
+        await wait_for_event(asked)
         await anyio.wait_all_tasks_blocked()
-        assert names(await call.get_questions({"name": accept(name="Ada")})) == ["model"]
-        assert said(await call.get_result({"model": sampled("Hello")})) == "Ada Hello"
+        assert list_names(await call.get_questions({"name": accept(name="Ada")})) == ["model"]
+        assert get_text(await call.get_result({"model": make_sampling_result("Hello")})) == "Ada Hello"
 
 
 async def test_calls_that_ask_at_the_same_time_do_not_get_each_others_answers() -> None:
@@ -294,7 +296,7 @@ async def test_calls_that_ask_at_the_same_time_do_not_get_each_others_answers() 
     @tool(registry=registry)
     async def echo(number: int, ctx: CallContext) -> str:
         """Asks."""
-        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi")})
+        got = await ctx.put({"name": Form("Who?", NAME_SCHEMA), "model": Sampling("Hi")})
         return f"{number} {got['name'].content['name']} {got['model'].text}"
 
     async with serve_client(registry) as client:
@@ -302,5 +304,5 @@ async def test_calls_that_ask_at_the_same_time_do_not_get_each_others_answers() 
         for begun in [(call, await call.send()) for call in calls]:
             await begun[0].receive(begun[1])
         for number, call in reversed(list(enumerate(calls))):
-            answers = {"name": accept(name=f"name {number}"), "model": sampled(f"model {number}")}
-            assert said(await call.get_result(answers)) == f"{number} name {number} model {number}"
+            answers = {"name": accept(name=f"name {number}"), "model": make_sampling_result(f"model {number}")}
+            assert get_text(await call.get_result(answers)) == f"{number} name {number} model {number}"

@@ -20,7 +20,7 @@ from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.client.stdio_client import StdioClient
 from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.isolation_kit import bridge_of as bridge_of_file
-from tests.kits.questions.asking_kit import bridge_of, said, serve_client
+from tests.kits.questions.asking_kit import get_text, make_bridge, serve_client
 from tests.kits.questions.task_kit import ABLE, create, fetch
 
 LATE = TaskOptions(after=TIMEOUT, poll=0.01)
@@ -69,7 +69,7 @@ async def test_a_declaration_decides_whether_a_call_becomes_a_task(
     ):
         registry = ToolRegistry()
         register(registry, tasks)
-        async with serve_client(bridge_of(registry, tasks=LATE), capabilities=ABLE) as client:
+        async with serve_client(make_bridge(registry, tasks=LATE), capabilities=ABLE) as client:
             assert await call(client, "work") == able
             client.capabilities = {}
             assert await call(client, "work") == unable
@@ -78,7 +78,7 @@ async def test_a_declaration_decides_whether_a_call_becomes_a_task(
 async def test_the_mode_alone_can_be_declared() -> None:
     registry = ToolRegistry()
     register_with_decorator(registry, "required")
-    async with serve_client(bridge_of(registry, tasks=LATE), capabilities=ABLE) as client:
+    async with serve_client(make_bridge(registry, tasks=LATE), capabilities=ABLE) as client:
         assert await call(client, "work") == "task"
 
 
@@ -109,7 +109,7 @@ async def test_each_option_in_the_settings_takes_precedence() -> None:
         return "done"
 
     options = LATE._replace(tools={"slow": ToolTasks(after=TIMEOUT), "quick": ToolTasks(mode="forbidden")})
-    async with serve_client(bridge_of(registry, tasks=options), capabilities=ABLE) as client:
+    async with serve_client(make_bridge(registry, tasks=options), capabilities=ABLE) as client:
         assert await call(client, "slow") == "complete"  # its own timeout ends it before it becomes a task
         assert await call(client, "quick") == "complete"
         client.capabilities = {}
@@ -186,7 +186,7 @@ async def test_a_tool_that_requires_tasks_runs_without_them_where_they_are_not_e
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             async with serve_client(bridge, capabilities=ABLE) as client:
-                assert said((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
+                assert get_text((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
         assert [record.getMessage() for record in caplog.records] == [
             "tool 'work' requires tasks, which are not enabled, so its calls are ordinary ones. "
             "Write `tasks: {}` in the settings"
@@ -200,6 +200,6 @@ async def test_a_call_that_is_no_task_is_the_first_attempt() -> None:
     def work(ctx: CallContext) -> list[object]:
         return [ctx.attempt, ctx.idempotency_key]
 
-    async with serve_client(bridge_of(registry)) as client:
+    async with serve_client(make_bridge(registry)) as client:
         result = (await client.request("tools/call", {"name": "work"}))["result"]
         assert result["structuredContent"] == [1, None]

@@ -10,7 +10,7 @@ import pytest
 from mcp_bridge import ToolRegistry, tool
 from mcp_bridge._storage.engines.redis_records import TaskRecords
 from tests.kits.constants import TIMEOUT
-from tests.kits.questions.asking_kit import bridge_of, serve_client
+from tests.kits.questions.asking_kit import make_bridge, serve_client
 from tests.kits.questions.task_kit import ABLE, AT_ONCE, create, fetch
 from tests.kits.redis_server import RedisServer, redis_process  # noqa: F401
 
@@ -51,7 +51,7 @@ async def test_a_task_that_redis_cannot_create_in_time_is_an_error_and_never_run
     monkeypatch.setattr("mcp_bridge._storage.engines.redis.SUBMITTING", 1.0)
     monkeypatch.setattr(TaskRecords, "abandon_record", abandon_and_report)
     async with serve_client(
-        bridge_of(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=ABLE
+        make_bridge(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=ABLE
     ) as client:
         await fetch(client, await create(client, "work", label="first"))
         with monkeypatch.context() as freezing, anyio.fail_after(TIMEOUT):

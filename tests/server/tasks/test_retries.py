@@ -9,7 +9,7 @@ import anyio
 from mcp_bridge import CallContext, ToolError, ToolRegistry
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.constants import TIMEOUT
-from tests.kits.questions.asking_kit import NAME, accept, code_of, said, serve_client
+from tests.kits.questions.asking_kit import NAME_SCHEMA, accept, get_code, get_text, serve_client
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
     ABLE,
     EVERY_ENGINE,
@@ -56,7 +56,7 @@ async def test_after_the_last_retry_the_failure_is_the_result() -> None:
     async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
         task = await fetch(client, await create(client, "work"))
         assert task["status"] == "completed"
-        assert code_of(task["result"]) == "internal_error"
+        assert get_code(task["result"]) == "internal_error"
         assert "statusMessage" not in task, "no next attempt is announced"
         assert attempts == [1, 2, 3]
 
@@ -103,10 +103,10 @@ async def test_what_would_fail_again_is_not_attempted_again() -> None:
         attempts.append(ctx.attempt)
 
     async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        assert code_of((await fetch(client, await create(client, "report")))["result"]) == "tool_error"
+        assert get_code((await fetch(client, await create(client, "report")))["result"]) == "tool_error"
         assert attempts == [1]
         assert (
-            code_of((await fetch(client, await create(client, "count", number="x")))["result"]) == "invalid_arguments"
+            get_code((await fetch(client, await create(client, "count", number="x")))["result"]) == "invalid_arguments"
         )
         assert attempts == [1]
 
@@ -122,7 +122,7 @@ async def test_the_time_limit_is_that_of_each_attempt() -> None:
         return "done"
 
     async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        assert said((await fetch(client, await create(client, "work")))["result"]) == "done"
+        assert get_text((await fetch(client, await create(client, "work")))["result"]) == "done"
 
 
 async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancelled() -> None:
@@ -157,7 +157,7 @@ async def test_an_ordinary_call_of_a_client_with_tasks_is_attempted_again_too() 
     async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
         result: Any = await client.start_call("work").get_result(meta={"progressToken": "p"})
         assert result["_meta"][RUNS] == 2
-        assert said(result) == "2"
+        assert get_text(result) == "2"
 
 
 async def test_a_new_attempt_asks_again() -> None:
@@ -165,7 +165,7 @@ async def test_a_new_attempt_asks_again() -> None:
 
     @registry.tool(tasks=TWICE)
     async def work(ctx: CallContext) -> str:
-        name = (await ctx.ask("Who?", NAME, key="name")).content["name"]
+        name = (await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"]
         if ctx.attempt == 1:
             raise ConnectionError
         return f"Hello, {name}"
@@ -175,7 +175,7 @@ async def test_a_new_attempt_asks_again() -> None:
         for name in ("Ada", "Eve"):
             (key,) = (await fetch(client, task, "input_required"))["inputRequests"]
             await client.request("tasks/update", {"taskId": task, "inputResponses": {key: accept(name=name)}})
-        assert said((await fetch(client, task))["result"]) == "Hello, Eve"
+        assert get_text((await fetch(client, task))["result"]) == "Hello, Eve"
 
 
 async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot() -> None:
@@ -183,7 +183,7 @@ async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot()
 
     @registry.tool
     async def ask(ctx: CallContext) -> str:
-        return str(await ctx.ask("Who?", NAME))
+        return str(await ctx.ask("Who?", NAME_SCHEMA))
 
     @registry.tool
     async def work() -> str:

@@ -22,14 +22,14 @@ from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.constants import make_envelope
 from tests.kits.http.http_hosting import hosted, stateless_request
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.questions.asking_kit import bridge_of, code_of
+from tests.kits.questions.asking_kit import get_code, make_bridge
 
 AT_ONCE = TaskOptions(most=4, tools={"*": ToolTasks(after=0)})
 META = make_envelope({"extensions": {TASKS: {}}})
 IDS = itertools.count()
 
 
-def make_bridge() -> Bridge:
+def make_waiting_bridge() -> Bridge:
     """A bridge with a tool that never ends."""
     registry = ToolRegistry()
 
@@ -37,7 +37,7 @@ def make_bridge() -> Bridge:
     async def work() -> str:
         await anyio.sleep_forever()
 
-    return bridge_of(registry, tasks=AT_ONCE)
+    return make_bridge(registry, tasks=AT_ONCE)
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ async def ask(bridge: Bridge, principal: str, method: str, **params: Any) -> Map
 
 @BOTH_LOOPS
 async def test_a_task_of_another_principal_is_an_unknown_task() -> None:
-    bridge = make_bridge()
+    bridge = make_waiting_bridge()
     async with running(bridge):
         task = (await ask(bridge, "ada", "tools/call", name="work"))["taskId"]
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
@@ -74,16 +74,16 @@ async def test_a_task_of_another_principal_is_an_unknown_task() -> None:
 
 @BOTH_LOOPS
 async def test_one_client_cannot_take_all_tasks() -> None:
-    bridge = make_bridge()
+    bridge = make_waiting_bridge()
     async with running(bridge):
         outcomes = [await ask(bridge, "ada", "tools/call", name="work") for _ in range(4)]
         assert [result["resultType"] for result in outcomes] == ["task", "task", "task", "complete"]
-        assert code_of(outcomes[3]) == "overloaded"
+        assert get_code(outcomes[3]) == "overloaded"
         assert (await ask(bridge, "eve", "tools/call", name="work"))["resultType"] == "task"
 
 
 async def test_the_header_mcp_name_must_be_the_handle() -> None:
-    async with hosted(make_bridge()) as (base, _), httpx2.AsyncClient() as http:
+    async with hosted(make_waiting_bridge()) as (base, _), httpx2.AsyncClient() as http:
 
         async def post(method: str, params: dict[str, Any], **headers: str) -> dict[str, Any]:
             sent = stateless_request(method, params, **headers)

@@ -14,7 +14,15 @@ from mcp_bridge.questions import NeedsInput
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.client.raw_client import Json
 from tests.kits.constants import HANDSHAKE, TIMEOUT
-from tests.kits.questions.asking_kit import ALL_CAPABILITIES, NAME, accept, code_of, governed, said, serve_client
+from tests.kits.questions.asking_kit import (
+    ALL_CAPABILITIES,
+    NAME_SCHEMA,
+    accept,
+    get_code,
+    get_text,
+    make_registry,
+    serve_client,
+)
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
     ABLE,
     AT_ONCE,
@@ -50,7 +58,7 @@ async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:
         release.set()
         task = await fetch(client, created["taskId"])
         assert task["resultType"] == "complete"
-        assert said(task["result"]) == "four"
+        assert get_text(task["result"]) == "four"
 
 
 async def test_a_short_call_has_an_ordinary_result_and_leaves_no_task() -> None:
@@ -64,7 +72,7 @@ async def test_a_short_call_has_an_ordinary_result_and_leaves_no_task() -> None:
         for _ in range(3):
             result = (await client.request("tools/call", {"name": "work"}))["result"]
             assert result["resultType"] == "complete"
-            assert said(result) == "done"
+            assert get_text(result) == "done"
 
 
 async def test_a_call_that_is_an_ordinary_one_so_far_reports_progress_and_asks_as_one() -> None:
@@ -73,14 +81,14 @@ async def test_a_call_that_is_an_ordinary_one_so_far_reports_progress_and_asks_a
     @tool(registry=registry)
     async def work(ctx: CallContext) -> str:
         await ctx.report_progress(1, message="before the question")
-        return f"Hello, {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
+        return f"Hello, {(await ctx.ask('Who?', NAME_SCHEMA, key='name')).content['name']}"
 
     async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as client:
         call = client.start_call("work")
         questions = await call.get_questions(meta={"progressToken": "p"})
         progress = await client.receive(lambda message: message.get("method") == "notifications/progress")
         assert progress["params"]["message"] == "before the question"
-        assert said(await call.get_result({key: accept(name="Ada") for key in questions})) == "Hello, Ada"
+        assert get_text(await call.get_result({key: accept(name="Ada") for key in questions})) == "Hello, Ada"
 
 
 async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
@@ -88,7 +96,7 @@ async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
 
     @tool(registry=registry)
     async def work(ctx: CallContext) -> str:
-        name = (await ctx.ask("Who?", NAME)).content["name"]
+        name = (await ctx.ask("Who?", NAME_SCHEMA)).content["name"]
         await release.wait()
         return f"Hello, {name}"
 
@@ -99,13 +107,13 @@ async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
         assert created["resultType"] == "task"
         assert "requestState" not in created
         release.set()
-        assert said((await fetch(client, created["taskId"]))["result"]) == "Hello, Ada"
+        assert get_text((await fetch(client, created["taskId"]))["result"]) == "Hello, Ada"
 
 
 @pytest.mark.parametrize("style", ["asks", "returns"])
 async def test_questions_of_a_task_are_answered_with_tasks_update(style: str) -> None:
     registry = ToolRegistry()
-    questions = {"first": Form("First name?", NAME), "second": Form("Second name?", NAME)}
+    questions = {"first": Form("First name?", NAME_SCHEMA), "second": Form("Second name?", NAME_SCHEMA)}
 
     @tool(registry=registry)
     async def asks(ctx: CallContext) -> str:
@@ -126,7 +134,7 @@ async def test_questions_of_a_task_are_answered_with_tasks_update(style: str) ->
         assert (await client.request("tasks/update", update))["result"]["resultType"] == "complete"
         assert list((await fetch(client, task, "input_required"))["inputRequests"]) == ["second"]
         await client.request("tasks/update", {"taskId": task, "inputResponses": {"second": accept(name="Lovelace")}})
-        assert said((await fetch(client, task))["result"]) == "Ada Lovelace"
+        assert get_text((await fetch(client, task))["result"]) == "Ada Lovelace"
 
 
 async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answer() -> None:
@@ -134,7 +142,7 @@ async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answ
 
     @tool(registry=registry)
     async def work(ctx: CallContext) -> str:
-        return (await ctx.ask("Who?", NAME, key="name")).content["name"]
+        return (await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"]
 
     async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
         task = await create(client, "work")
@@ -143,7 +151,7 @@ async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answ
         (key,) = (await fetch(client, task, "input_required"))["inputRequests"]
         assert key != "name"
         await client.request("tasks/update", {"taskId": task, "inputResponses": {key: accept(name="Ada")}})
-        assert said((await fetch(client, task))["result"]) == "Ada"
+        assert get_text((await fetch(client, task))["result"]) == "Ada"
 
 
 async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails() -> None:
@@ -244,7 +252,7 @@ async def test_a_client_has_to_declare_the_extension_in_each_request() -> None:
 
     options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
     async with serve_client(with_tasks(registry, options)) as client:
-        assert said((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
+        assert get_text((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
         for method, params in (
             ("tools/call", {"name": "needs_task"}),
             ("tasks/get", {"taskId": "x"}),
@@ -269,8 +277,8 @@ async def test_handshake_clients_get_ordinary_results() -> None:
 
     options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
     async with serve_client(with_tasks(registry, options), version=HANDSHAKE, capabilities=ABLE) as client:
-        assert said((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
-        assert code_of((await client.request("tools/call", {"name": "needs_task"}))["result"]) == "missing_capability"
+        assert get_text((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
+        assert get_code((await client.request("tools/call", {"name": "needs_task"}))["result"]) == "missing_capability"
         assert (await client.request("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
 
 
@@ -291,7 +299,7 @@ async def test_too_many_tasks_are_rejected() -> None:
 
     async with serve_client(with_tasks(registry, AT_ONCE._replace(most=2)), capabilities=ABLE) as client:
         tasks = [await create(client, "work") for _ in range(2)]
-        assert code_of((await client.request("tools/call", {"name": "work"}))["result"]) == "overloaded"
+        assert get_code((await client.request("tools/call", {"name": "work"}))["result"]) == "overloaded"
         for task in tasks:
             await client.request("tasks/cancel", {"taskId": task})
 
@@ -318,7 +326,7 @@ async def test_a_task_that_is_cancelled_while_it_starts_does_not_run_on() -> Non
 
 
 async def test_tasks_have_a_time_limit_of_their_own() -> None:
-    registry = governed(timeout=0.05)
+    registry = make_registry(timeout=0.05)
 
     @tool(registry=registry)
     async def work(seconds: float) -> str:
@@ -327,8 +335,8 @@ async def test_tasks_have_a_time_limit_of_their_own() -> None:
 
     options = TaskOptions(tools={"*": ToolTasks(after=0, timeout=1.5)})
     async with serve_client(with_tasks(registry, options), capabilities=ABLE) as client:
-        assert said((await fetch(client, await create(client, "work", seconds=0.1)))["result"]) == "done"
-        assert code_of((await fetch(client, await create(client, "work", seconds=TIMEOUT)))["result"]) == "timeout"
+        assert get_text((await fetch(client, await create(client, "work", seconds=0.1)))["result"]) == "done"
+        assert get_code((await fetch(client, await create(client, "work", seconds=TIMEOUT)))["result"]) == "timeout"
 
 
 async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_after_each_change() -> None:
@@ -336,7 +344,7 @@ async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_aft
 
     @tool(registry=registry)
     async def work(ctx: CallContext) -> str:
-        await ctx.ask("Who?", NAME, key="name")
+        await ctx.ask("Who?", NAME_SCHEMA, key="name")
         await release.wait()
         return "done"
 
@@ -362,7 +370,7 @@ async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_aft
         await client.request("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="Ada")}})
         await hear("working")
         release.set()
-        assert said((await hear("completed"))["result"]) == "done"
+        assert get_text((await hear("completed"))["result"]) == "done"
 
 
 async def test_listening_to_tasks_needs_the_extension_and_valid_handles() -> None:

@@ -16,16 +16,15 @@ from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._protocol.peer.connection import IncomingRequest
 from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.serving import State
+from tests.client.stdio_client import StdioClient
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import Served
 from tests.kits.amplifier.slow_tool import SLOW
 from tests.kits.constants import HANDSHAKE
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.questions.asking_kit import INVALID_STATE, accept, get_text, is_idle, serve_client
+from tests.kits.questions.asking_kit import get_code as raw_code
 from tests.server.questions.test_question_quotas import ENVELOPE, NoStream
-
-from tests.client.stdio_client import StdioClient  # isort: skip
-from tests.kits.questions.asking_kit import REFUSED, accept, idle, said, serve_client  # isort: skip
-from tests.kits.questions.asking_kit import code_of as raw_code  # isort: skip
 
 pytestmark = BOTH_LOOPS
 ALLOW = {"q1": accept(value="Allow")}
@@ -99,8 +98,8 @@ async def test_a_run_continues_where_it_was_once_the_user_has_answered(tmp_path:
         call = client.start_call("run_agent", {"task": "Ask first."})
         questions = await call.get_questions()
         assert questions["q1"]["params"]["message"] == "May it?"
-        assert said(await call.get_result(ALLOW)) == "One."
-        assert idle(served.bridge)
+        assert get_text(await call.get_result(ALLOW)) == "One."
+        assert is_idle(served.bridge)
 
 
 async def test_a_state_continues_a_run_only_once(tmp_path: Path) -> None:
@@ -108,8 +107,8 @@ async def test_a_state_continues_a_run_only_once(tmp_path: Path) -> None:
     async with talk_to(served) as client:
         call = client.start_call("run_agent", {"task": "Ask first."})
         await call.get_questions()
-        assert said(await call.get_result(ALLOW)) == "One."
-        assert await call.get_error(ALLOW) == REFUSED
+        assert get_text(await call.get_result(ALLOW)) == "One."
+        assert await call.get_error(ALLOW) == INVALID_STATE
 
 
 async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(tmp_path: Path) -> None:
@@ -120,10 +119,11 @@ async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(
         await call.get_questions()
         rejected = await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()
         assert raw_code(rejected) == "session_busy"
-        assert "waits for the user's answer" in said(rejected)
-        assert said(await call.get_result(ALLOW)) == "Two."
+        assert "waits for the user's answer" in get_text(rejected)
+        assert get_text(await call.get_result(ALLOW)) == "Two."
         assert (
-            said(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Three."
+            get_text(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result())
+            == "Three."
         )
 
 
@@ -140,7 +140,7 @@ async def test_a_call_that_waits_for_its_turn_is_an_error_once_the_run_before_it
         rejected = (await client.receive_response(second))["result"]
         assert raw_code(rejected) == "session_busy"
         await client.respond(await client.receive_request(), result=accept(value="Allow"))
-        assert said((await client.receive_response(first))["result"]) == "Two."
+        assert get_text((await client.receive_response(first))["result"]) == "Two."
 
 
 async def test_a_run_whose_client_never_comes_back_ends_and_its_conversation_is_free(tmp_path: Path) -> None:
@@ -149,10 +149,12 @@ async def test_a_run_whose_client_never_comes_back_ends_and_its_conversation_is_
         handle = await begin(client)
         call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
         await call.get_questions()
-        assert await wait_for(lambda: idle(served.bridge) and not count_runs(served), 30)
-        assert said(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Two."
+        assert await wait_for(lambda: is_idle(served.bridge) and not count_runs(served), 30)
+        assert (
+            get_text(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Two."
+        )
         answer = await call.exchange(ALLOW)
-        assert answer.get("error") == REFUSED or raw_code(answer["result"]) == "question_expired"
+        assert answer.get("error") == INVALID_STATE or raw_code(answer["result"]) == "question_expired"
 
 
 async def test_cancelling_the_request_that_continues_a_run_ends_it(tmp_path: Path) -> None:
@@ -166,10 +168,11 @@ async def test_cancelling_the_request_that_continues_a_run_ends_it(tmp_path: Pat
         assert await wait_for(lambda: "began" in state, 30)
         await client.cancel(number)
         assert await wait_for(lambda: "ended" in state and not count_runs(served), 30)
-        assert idle(served.bridge)
-        assert await call.get_error(ALLOW) == REFUSED
+        assert is_idle(served.bridge)
+        assert await call.get_error(ALLOW) == INVALID_STATE
         assert (
-            said(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Three."
+            get_text(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result())
+            == "Three."
         )
 
 
@@ -179,7 +182,7 @@ async def test_the_time_budget_of_a_run_does_not_count_while_it_waits_for_the_us
         call = client.start_call("run_agent", {"task": "Ask first."})
         await call.get_questions()
         await anyio.sleep(2.2)
-        assert said(await call.get_result(ALLOW)) == "One."
+        assert get_text(await call.get_result(ALLOW)) == "One."
 
 
 async def test_the_time_budget_of_a_run_counts_the_model_of_the_client(tmp_path: Path) -> None:
@@ -188,7 +191,7 @@ async def test_the_time_budget_of_a_run_counts_the_model_of_the_client(tmp_path:
         call = client.start_call("run_agent", {"task": "Count."})
         await call.get_questions()
         await anyio.sleep(0.7)
-        assert "max_seconds" in said(await call.get_result())
+        assert "max_seconds" in get_text(await call.get_result())
 
 
 async def test_a_late_denial_stops_a_run_that_continued_by_default(
@@ -200,7 +203,7 @@ async def test_a_late_denial_stops_a_run_that_continued_by_default(
         call = client.start_call("run_agent", {"task": "Ask first."})
         await call.get_questions()
         assert await wait_for(lambda: "by default" in caplog.text, 30)
-        assert "The user declined" in said(await call.get_result({"q1": accept(value="Deny")}))
+        assert "The user declined" in get_text(await call.get_result({"q1": accept(value="Deny")}))
 
 
 async def test_suspended_runs_end_with_the_server(tmp_path: Path) -> None:
@@ -234,8 +237,8 @@ async def test_only_the_principal_that_began_a_run_can_continue_it(tmp_path: Pat
     served, task = serve(tmp_path, "One."), {"task": "Ask first."}
     async with run_endpoint(served):
         state = (await call_as(served, "ann", task))["requestState"]
-        assert await call_as(served, "bob", task, requestState=state, inputResponses=ALLOW) == REFUSED
-        assert said(await call_as(served, "ann", task, requestState=state, inputResponses=ALLOW)) == "One."
+        assert await call_as(served, "bob", task, requestState=state, inputResponses=ALLOW) == INVALID_STATE
+        assert get_text(await call_as(served, "ann", task, requestState=state, inputResponses=ALLOW)) == "One."
 
 
 async def test_suspended_runs_are_bounded_and_one_principal_cannot_lock_out_another(tmp_path: Path) -> None:
@@ -244,7 +247,7 @@ async def test_suspended_runs_are_bounded_and_one_principal_cannot_lock_out_anot
         states = [(await call_as(served, "ann", task))["requestState"] for _ in range(6)]
         assert await wait_for(lambda: count_runs(served) == 3, 30)  # three quarters of the places
         mine = (await call_as(served, "bob", task))["requestState"]
-        assert said(await call_as(served, "bob", task, requestState=mine, inputResponses=ALLOW)) == "One."
+        assert get_text(await call_as(served, "bob", task, requestState=mine, inputResponses=ALLOW)) == "One."
         ended = await call_as(served, "ann", task, requestState=states[0], inputResponses=ALLOW)
         assert raw_code(ended) == "question_expired"
-        assert said(await call_as(served, "ann", task, requestState=states[-1], inputResponses=ALLOW)) == "One."
+        assert get_text(await call_as(served, "ann", task, requestState=states[-1], inputResponses=ALLOW)) == "One."

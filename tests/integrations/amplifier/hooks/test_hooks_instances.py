@@ -10,10 +10,17 @@ import anyio
 import pytest
 
 from mcp_bridge._storage.stores.memory import MemoryStore
+from tests.client.stdio_client import StdioClient
 from tests.kits.hooks.hooks_kit import House, ask, modify
-
-from tests.client.stdio_client import StdioClient  # isort: skip - hooks_kit says where
-from tests.kits.questions.asking_kit import REFUSED, accept, bridge_of, code_of, idle, said, serve_client  # isort: skip - hooks_kit says where
+from tests.kits.questions.asking_kit import (
+    INVALID_STATE,
+    accept,
+    get_code,
+    get_text,
+    is_idle,
+    make_bridge,
+    serve_client,
+)
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
 ALLOW, DENY = {"q1": accept(value="Allow")}, {"q1": accept(value="Deny")}
@@ -32,10 +39,10 @@ async def two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -
     """Two instances of one bridge, and a connection to each."""
     houses = house_of(event, **asked), house_of(event, **asked)
     given = {"store": store} if store != "memory" else {}
-    bridges = [bridge_of(house.registry, keys=KEYS, **given) for house in houses]
+    bridges = [make_bridge(house.registry, keys=KEYS, **given) for house in houses]
     async with serve_client(bridges[0]) as here, serve_client(bridges[1]) as there:
         yield *houses, here, there
-    assert all(idle(bridge) for bridge in bridges)
+    assert all(is_idle(bridge) for bridge in bridges)
 
 
 async def asked_at(client: StdioClient) -> Any:
@@ -55,14 +62,14 @@ async def by_default(caplog: pytest.LogCaptureFixture) -> None:
 async def test_an_answer_to_one_instance_reaches_another_and_the_changed_call_runs_once() -> None:
     async with two() as (one, other, here, there):
         call = await asked_at(here)
-        assert said(await call.continue_on(there).get_result(ALLOW)) == '{"sum":6}'
+        assert get_text(await call.continue_on(there).get_result(ALLOW)) == '{"sum":6}'
         assert (one.ran, other.ran) == ([], [{"n": 5, "to": 1}])
 
 
 async def test_a_decline_holds_on_another_instance_too() -> None:
     async with two(approval_default="allow") as (one, other, here, there):
         call = await asked_at(here)
-        assert code_of(await call.continue_on(there).get_result(DENY)) == "approval_declined"
+        assert get_code(await call.continue_on(there).get_result(DENY)) == "approval_declined"
         assert one.ran == other.ran == []
 
 
@@ -71,17 +78,17 @@ async def test_an_approval_is_good_for_one_time() -> None:
     async with two(store=store) as (one, other, here, there):
         call = await asked_at(here)
         used, copy = call.continue_on(here), call.continue_on(there)
-        assert said(await call.get_result(ALLOW)) == '{"sum":6}'
-        assert await used.get_error(ALLOW) == REFUSED
-        assert await copy.get_error(ALLOW) == REFUSED
+        assert get_text(await call.get_result(ALLOW)) == '{"sum":6}'
+        assert await used.get_error(ALLOW) == INVALID_STATE
+        assert await copy.get_error(ALLOW) == INVALID_STATE
         assert (len(one.ran), other.ran) == (1, [])
 
 
 async def test_an_approval_is_of_these_arguments_alone() -> None:
     async with two() as (one, other, here, there):
         call = await asked_at(here)
-        assert await there.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == REFUSED
-        assert await here.start_call("say", {"text": "x"}, state=call.state).get_error(ALLOW) == REFUSED
+        assert await there.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == INVALID_STATE
+        assert await here.start_call("say", {"text": "x"}, state=call.state).get_error(ALLOW) == INVALID_STATE
         assert one.ran == other.ran == []
 
 
@@ -89,9 +96,9 @@ async def test_what_is_asked_about_an_answer_is_not_taken_up_elsewhere() -> None
     async with two(event="tool:post") as (one, other, here, there):
         call = await asked_at(here)
         lost = await call.continue_on(there).get_result(ALLOW)
-        assert code_of(lost) == "question_expired"
+        assert get_code(lost) == "question_expired"
         assert (len(one.ran), other.ran) == (1, [])
-        assert said(await call.get_result(ALLOW)) == '{"sum":6}'
+        assert get_text(await call.get_result(ALLOW)) == '{"sum":6}'
         assert len(one.ran) == 1
 
 
@@ -101,7 +108,7 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
     async with two(approval_default="allow", approval_timeout=0.5) as (one, other, here, there):
         call = await asked_at(here)
         await by_default(caplog)
-        assert code_of(await call.continue_on(there).get_result(DENY)) == "approval_declined"
+        assert get_code(await call.continue_on(there).get_result(DENY)) == "approval_declined"
         assert one.ran == other.ran == []
         here.close_input()
 
@@ -111,7 +118,7 @@ async def test_what_is_allowed_by_default_runs_when_its_client_comes_back(caplog
         call = await asked_at(here)
         await by_default(caplog)
         assert one.ran == []
-        assert said(await call.get_result({})) == '{"sum":6}'
+        assert get_text(await call.get_result({})) == '{"sum":6}'
         assert len(one.ran) == 1
 
 
@@ -119,5 +126,5 @@ async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFix
     async with two(approval_default="deny", approval_timeout=0.5) as (one, _, here, __):
         call = await asked_at(here)
         await by_default(caplog)
-        assert code_of(await call.get_result(ALLOW)) == "approval_declined"
+        assert get_code(await call.get_result(ALLOW)) == "approval_declined"
         assert one.ran == []

@@ -10,10 +10,9 @@ import pytest
 
 from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
+from tests.client.stdio_client import StdioClient
 from tests.kits.hooks.hooks_kit import House, ask
-
-from tests.client.stdio_client import StdioClient  # isort: skip - hooks_kit says where
-from tests.kits.questions.asking_kit import accept, bridge_of, code_of, said, serve_client  # isort: skip - hooks_kit says where
+from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, serve_client
 
 DENY, ALLOW = accept(value="Deny"), accept(value="Allow")
 
@@ -44,7 +43,7 @@ async def test_a_late_answer_that_does_not_allow_the_call_stops_it(
     house = make_house()
     async with serve_client(house.registry) as client:
         result = await answer_late(client, {"q1": answer}, caplog)
-    assert (code_of(result), house.ran) == ("approval_declined", [])
+    assert (get_code(result), house.ran) == ("approval_declined", [])
 
 
 @pytest.mark.parametrize("answers", [{"q1": ALLOW}, {}, {"q2": DENY}], ids=str)
@@ -52,14 +51,14 @@ async def test_a_call_without_a_late_denial_runs_once(answers: Any, caplog: pyte
     house = make_house()
     async with serve_client(house.registry) as client:
         result = await answer_late(client, answers, caplog)
-    assert (said(result), len(house.ran)) == ('{"sum":3}', 1)
+    assert (get_text(result), len(house.ran)) == ('{"sum":3}', 1)
 
 
 async def test_a_late_denial_of_a_result_turns_it_into_an_error(caplog: pytest.LogCaptureFixture) -> None:
     house = make_house("tool:post")
     async with serve_client(house.registry) as client:
         result = await answer_late(client, {"q1": DENY}, caplog)
-    assert code_of(result) == "approval_declined"
+    assert get_code(result) == "approval_declined"
     assert "sum" not in str(result)
 
 
@@ -67,11 +66,11 @@ async def test_a_known_denial_counts_on_another_instance_however_short_the_time_
     houses = [House(), House()]
     for house, seconds in zip(houses, (60, 0), strict=True):
         house.on("tool:pre", ask(approval_default="allow", approval_timeout=seconds))
-    here, there = [bridge_of(house.registry, keys=("a key of thirty-two bytes or more",)) for house in houses]
+    here, there = [make_bridge(house.registry, keys=("a key of thirty-two bytes or more",)) for house in houses]
     async with serve_client(here) as one, serve_client(there) as other:
         call = one.start_call("add", {"n": 2})
         await call.get_questions()
-        assert code_of(await call.continue_on(other).get_result({"q1": DENY})) == "approval_declined"
+        assert get_code(await call.continue_on(other).get_result({"q1": DENY})) == "approval_declined"
         one.close_input()
     assert [house.ran for house in houses] == [[], []]
 
@@ -93,4 +92,4 @@ async def test_a_late_denial_of_a_call_that_another_call_makes_stops_it(caplog: 
                 await anyio.sleep(0.01)
         await anyio.sleep(1.2)  # the time limit of the outer call is paused
         result = await call.get_result({"q1": DENY})
-    assert (code_of(result), house.ran) == ("approval_declined", [])
+    assert (get_code(result), house.ran) == ("approval_declined", [])

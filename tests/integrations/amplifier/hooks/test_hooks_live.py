@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.hooks.hooked_sources import written
 from tests.kits.hooks.hooks_kit import Json
-
-from tests.kits.survival.isolation_live import eventually  # isort: skip - hooks_kit says where
-from tests.kits.constants import TIMEOUT
-
-from tests.kits.survival.survival_kit import Guest, Way, live  # isort: skip - hooks_kit says where
+from tests.kits.survival.isolation_live import eventually
+from tests.kits.survival.survival_kit import Guest, Way, live
 
 CODE = "mcp-bridge/code"
 PERSON = Guest(can={"elicitation": {"form": {}}})
