@@ -77,7 +77,8 @@ class BlockingLineChannel:
         while not self._values:
             try:
                 data = os.read(self._source, READ_SIZE)
-            except OSError:  # a descriptor that was closed has ended, too
+            except OSError:
+                # A closed descriptor has ended, too.
                 data = b""
             if not data:
                 return None
@@ -98,5 +99,6 @@ class BlockingLineChannel:
             while view:
                 try:
                     view = view[os.write(self._sink, view) :]
-                except OSError:  # `receive` reports the end of the channel
+                except OSError:
+                    # `receive` reports the end of the channel.
                     return

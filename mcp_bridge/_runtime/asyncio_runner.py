@@ -36,5 +36,6 @@ async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     finally:
         cancelled.set()
         for loop, task in started:
-            with suppress(RuntimeError):  # the loop has ended
+            # The loop may have ended.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(task.cancel)

@@ -107,7 +107,8 @@ async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: Lin
             if labeller is not None:
                 labeller.finish()
             await pending.write_pieces(target)
-            return  # RuntimeError is uvloop's for a closed stream
+            # RuntimeError is the error of uvloop for a closed stream.
+            return
         budget.charge(len(data))
         if labeller is None:
             pending.add_piece(data)

@@ -16,7 +16,8 @@ def raise_descriptor_limit() -> None:
     """Raise the soft limit to `WANTED`, as far as the hard limit allows. A higher one stays."""
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:
+        # This is Windows.
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for most in (WANTED, FALLBACK):
@@ -32,7 +33,8 @@ def read_descriptor_limit() -> int:
     """Return how many descriptors this process may have at once."""
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:
+        # This is Windows.
         return UNKNOWN
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return WANTED if soft == resource.RLIM_INFINITY else soft

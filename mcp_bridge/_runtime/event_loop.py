@@ -63,7 +63,8 @@ class ResilientLoop(asyncio.AbstractEventLoop):
         try:
             self.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            if main.done():  # the main task's own error, which is in its result
+            # The main task has raised the error, so its result has it.
+            if main.done():
                 return
             if isinstance(error, KeyboardInterrupt) and _is_user_interrupt(main):
                 raise
@@ -107,7 +108,8 @@ def wake_on_signals() -> Iterator[None]:
             yield
         finally:
             loop.remove_reader(receiver)
-            if (current := signal.set_wakeup_fd(-1)) != sender.fileno():  # that of a handler added to the loop since
+            # Another handler was added to the loop in the meantime, and its descriptor stays.
+            if (current := signal.set_wakeup_fd(-1)) != sender.fileno():
                 signal.set_wakeup_fd(current)
 
 

@@ -33,7 +33,8 @@ async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
     async with anyio.create_task_group() as tasks:
         try:
             yield await tasks.start(_keep_open, lifespan, closing)
-        except BaseException as error:  # raised below, where no task group wraps it
+        except BaseException as error:
+            # It is raised below, outside of the task group, which would wrap it.
             failure = error
         closing.set()
     if failure is not None:
@@ -45,7 +46,8 @@ async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: T
         try:
             manager = _make_manager(lifespan)
             value = await manager.__aenter__()
-        except BaseException as error:  # users may raise any error
+        except BaseException as error:
+            # Users may raise any error.
             if is_own_cancellation(error):
                 raise
             place = _find_place(lifespan, error)
@@ -55,7 +57,8 @@ async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: T
         failure: BaseException | None = None
         try:
             await closing.wait()
-        except BaseException as error:  # a task group of the lifespan cancels what is inside of it if a task fails
+        except BaseException as error:
+            # A task group of the lifespan cancels the block if one of its tasks fails.
             failure = error
         scope.deadline = anyio.current_time() + PATIENCE
         try:

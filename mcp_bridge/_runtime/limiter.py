@@ -45,8 +45,10 @@ class Limiter:
         self._queue = queue
         self.lendable = lendable
         self._used: dict[Hashable, int] = {}
-        self._queues: dict[Hashable, deque[_Waiter]] = {}  # in the order of turns
-        self._weights: Counter[Hashable] = Counter()  # how many wait under each quota
+        # The callers that wait, in the order of turns.
+        self._queues: dict[Hashable, deque[_Waiter]] = {}
+        # The number of callers that wait under each quota.
+        self._weights: Counter[Hashable] = Counter()
         self._recent: deque[Sequence[Quota]] = deque(maxlen=RECENT)
         self.in_use = 0
         self.waiting = 0
@@ -101,12 +103,14 @@ class Limiter:
             if count := used.get(key, 0) + number:
                 used[key] = count
             else:
-                del used[key]  # keys may come from clients, so their number has no bound
+                # Keys may come from clients, so their number has no bound.
+                del used[key]
 
     def _admit_waiters(self) -> None:
         while self._queues and (turn := self._find_turn()) is not None:
             key, waiter = turn
-            self._queues[key] = self._queues.pop(key)  # the key's next turn comes after all others
+            # The next turn of the key comes after all others.
+            self._queues[key] = self._queues.pop(key)
             self._remove_waiter(key, waiter)
             self._recent.append(waiter.slot.quotas)
             self._count(waiter.slot, 1)
@@ -181,7 +185,8 @@ class Slot:
         self._limiter = limiter
         self.quotas = quotas
         self.in_total = in_total
-        self._away = 0  # why the holder does not have it: `_PAUSED`, `_LENT` or both, or `_RELEASED`
+        # The reasons why others may use the slot: `_PAUSED`, `_LENT` or both, or `_RELEASED`.
+        self._away = 0
 
     def pause(self) -> None:
         """Lend the slot to others while a user is asked."""

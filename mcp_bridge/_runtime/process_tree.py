@@ -45,7 +45,8 @@ def _end_processes(processes: Sequence[psutil.Process], grace: float) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.terminate()
-            process.resume()  # a stopped process does not handle SIGTERM
+            # A stopped process does not handle SIGTERM.
+            process.resume()
     _, alive = psutil.wait_procs(processes, timeout=grace)
     for process in alive:
         with contextlib.suppress(psutil.Error):

@@ -57,7 +57,8 @@ def import_file(path: Path) -> ModuleType:
     """
     add_to_path(path.parent)
     name = path.stem if _is_free(path) else _make_module_name(path)
-    if name in sys.modules:  # a file beside it has imported it already
+    # A file in the same folder has imported it already.
+    if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -106,7 +107,8 @@ def import_attribute(reference: str, directory: Path) -> Any:
             match = find_similar_name(part, [name for name in dir(found) if not name.startswith("_")])
             hint = f"Did you mean '{match}'?" if match is not None else "Correct the name"
             raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None
-        except BaseException as error:  # a property may raise anything
+        except BaseException as error:
+            # A property may raise anything.
             if is_own_cancellation(error):
                 raise
             raise SourceError(f"'{reference}': '{part}' of {where} cannot be read: {describe_error(error)}") from error

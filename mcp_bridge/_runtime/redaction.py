@@ -47,7 +47,8 @@ class Redactor:
         secrets = frozenset(secrets)
         if not secrets:
             return
-        from mcp_bridge._runtime.secret_forms import list_forms, list_parts  # most servers have no secrets
+        # Most servers have no secrets, so the import is late.
+        from mcp_bridge._runtime.secret_forms import list_forms, list_parts
 
         parts = {part for secret in secrets for part in list_parts(secret)}
         added = {part for part in parts - self._parts if part not in vocabulary}

@@ -138,6 +138,7 @@ def _keep_valid(lines: Iterable[str]) -> list[str]:
 def _build_command(requirements: Sequence[str]) -> str:
     if importlib.util.find_spec("pip") is not None:
         command = [sys.executable, "-m", "pip", "install"]
-    else:  # as in environments that uv makes
+    else:
+        # Environments of uv have no pip.
         command = ["uv", "pip", "install", "--python", sys.executable]
     return shlex.join([*command, *(_USER_INFO.sub("//***@", line.partition(";")[0].strip()) for line in requirements)])

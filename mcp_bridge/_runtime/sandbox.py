@@ -106,18 +106,22 @@ async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> 
 
 def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Iterator[str]:
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
-    if not sandbox.namespaces:  # in one of its own, a tool could mount file systems in memory without a limit
+    # In a user namespace, a tool could mount file systems in memory without a limit.
+    if not sandbox.namespaces:
         yield from ("--unshare-user", "--disable-userns")
     if sandbox.network:
         yield "--share-net"
     mounts = _list_mounts(sandbox, directory, memory)
-    read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)  # both are in memory without a limit
+    # Both are file systems in memory without a limit.
+    read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)
     if directory not in mounts and not any(
         _is_below(directory, each) for each in mounts if mounts[each][0] != "--size"
     ):
-        mounts[directory] = ("--size", str(_SMALLEST), "--tmpfs")  # only what is mounted in it is there
+        # The folder contains only what is mounted in it.
+        mounts[directory] = ("--size", str(_SMALLEST), "--tmpfs")
         read_only.add(directory)
-    for place, mount in sorted(mounts.items()):  # parents first: a later mount hides what is below it
+    # Parents come first, because a later mount hides what is below it.
+    for place, mount in sorted(mounts.items()):
         yield from (*mount, place)
     yield from ("--dir", directory)
     for place in sorted(read_only):

@@ -49,7 +49,8 @@ class SecretForm(NamedTuple):
         """Texts of which one is wherever the form is. Searching them is much faster than the pattern."""
         if not self.is_base64 or len(self.text) < _MIN_PART_LENGTH:
             return [_find_longest(self.text)]
-        first = self.text[:_SHORTEST_LINE]  # has at most one line break
+        # The first line has at most one line break.
+        first = self.text[:_SHORTEST_LINE]
         middle = len(first) // 2
         return [_find_longest(first[:middle]), _find_longest(first[middle:])]
 
@@ -69,7 +70,8 @@ def list_forms(text: str) -> Iterator[SecretForm]:
     data = text.encode(errors="surrogatepass")
     whole, known = b64encode(data).decode().rstrip("="), len(data) * 8 // 6
     yield SecretForm(whole[:known], is_base64=True, tail=whole[known:])
-    for before, first in ((1, 2), (2, 3)):  # bytes before it, and the first character that does not depend on them
+    # These are the bytes before the text, and the first character that does not depend on them.
+    for before, first in ((1, 2), (2, 3)):
         piece = b64encode(bytes(before) + data).decode()[first : (before + len(data)) * 8 // 6]
         if len(piece) >= _MIN_PART_LENGTH:
             yield SecretForm(piece, is_base64=True)
@@ -87,7 +89,8 @@ def _match_piece(piece: str, previous: str) -> str:
         count = len(piece)
         escapes = "|".join(_list_escapes("\\", least=1))
         return f"(?:(?:{escapes}){{{count}}}|{_BACKSLASHES % (count, _MOST * count)})"
-    least = 0 if previous[:1] == "\\" else 1  # the backslashes before it may have been matched with the previous ones
+    # The backslashes may have been matched with the previous ones.
+    least = 0 if previous[:1] == "\\" else 1
     spellings = [_BACKSLASHES % (0, _MOST) + re.escape(piece), *_list_escapes(piece, least=least)]
     return f"(?:{'|'.join(spellings)})"
 
@@ -119,7 +122,8 @@ def _list_escapes(character: str, *, least: int) -> Iterator[str]:
 
 
 def _match_entity(code: int) -> str:
-    from html.entities import codepoint2name  # only texts with secrets need this table
+    # Only texts with secrets need this table.
+    from html.entities import codepoint2name
 
     name = "apos" if code == ord("'") else codepoint2name.get(code)
     return f"|{name}" if name is not None else ""

@@ -80,7 +80,8 @@ async def end_idle_sessions(
 
 def end_with_client(ctx: RunningCall, sessions: Mapping[Key, Kept], key: Key, end: Callable[[Key], None]) -> None:
     """Call `end` when the client of a call disconnects, unless another session has this key by then."""
-    added = ref(sessions[key])  # weak, because a client may outlive many sessions
+    # The reference is weak, because a client may outlive many sessions.
+    added = ref(sessions[key])
 
     def end_session() -> None:
         found = sessions.get(key)

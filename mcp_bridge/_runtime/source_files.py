@@ -45,7 +45,8 @@ def contains_home(folder: Path) -> bool:
 def _find_modules(root: Path, names: Iterable[str]) -> Iterator[Path]:
     for name in names:
         spec = PathFinder.find_spec(name, [str(root)])
-        if spec is not None and spec.origin is not None:  # a folder without `__init__.py` has no origin
+        # A folder without `__init__.py` has no origin.
+        if spec is not None and spec.origin is not None:
             origin = Path(spec.origin)
             yield origin.parent if spec.submodule_search_locations is not None else origin
 
@@ -53,7 +54,9 @@ def _find_modules(root: Path, names: Iterable[str]) -> Iterator[Path]:
 def _read_imports(file: Path) -> Sequence[str]:
     if file.suffix != ".py":
         return ()
-    try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
+    # The parser raises RecursionError or MemoryError for code that is nested too deeply.
+    try:
         return list_imports(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()  # importing it says what is wrong
+        # The import of the file will report the problem.
+        return ()

@@ -36,7 +36,8 @@ def relay_stderr(descriptor: int = 2) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # a tool may have replaced it by anything
+        # A tool may have replaced the stream by anything.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.flush()
         os.dup2(relay.target, descriptor, inheritable=True)
         relay.stop()
@@ -91,7 +92,8 @@ class StderrRelay:
                 return
             try:
                 view = view[os.write(self.target, view[:_CHUNK]) :]
-            except OSError:  # the reader has gone
+            except OSError:
+                # The reader has gone.
                 return
 
 
@@ -123,6 +125,7 @@ def _may_block(descriptor: int) -> bool:
         return False
     try:
         mode = os.fstat(descriptor).st_mode
-    except OSError:  # it is closed
+    except OSError:
+        # The descriptor is closed.
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

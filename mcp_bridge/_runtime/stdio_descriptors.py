@@ -60,7 +60,8 @@ def reserve_stdio(
     try:
         yield pipes
     finally:
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # a tool may have replaced it by anything
+        # A tool may have replaced the stream by anything.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
         _buffer_by_line(printed, was_by_line)
         os.dup2(pipes.source, source, inheritable=True)
@@ -70,7 +71,8 @@ def reserve_stdio(
 
 
 def _buffer_by_line(stream: object, by_line: bool) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a tool may have closed it
+    # A tool may have closed the stream.
+    with contextlib.suppress(OSError, ValueError):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(line_buffering=by_line)
 
@@ -80,7 +82,8 @@ def detach_stdin(source: int = 0) -> Iterator[None]:
     """Inside the block, tools read nothing from standard input, unless it is a terminal."""
     try:
         saved = None if os.isatty(source) else os.dup(source)
-    except OSError:  # it was closed already
+    except OSError:
+        # The descriptor is closed already.
         saved = None
     if saved is None:
         yield
@@ -122,7 +125,8 @@ class Descriptor:
         while self._polls and is_on_asyncio() and not is_over:
             try:
                 is_over = await self._watch(receive, is_full)
-            except PermissionError:  # epoll does not take files and some devices
+            except PermissionError:
+                # epoll does not take files and some devices.
                 self._polls = False
                 break
             if not is_over:
@@ -187,7 +191,8 @@ class Descriptor:
         import select
 
         poll = select.poll()
-        poll.register(self.fd, 0)  # a hang-up is always reported
+        # A hang-up is always reported.
+        poll.register(self.fd, 0)
         return poll
 
     @cached_property
@@ -211,7 +216,8 @@ class Descriptor:
             await anyio.wait_readable(self.fd)
             poll = select.poll()
             poll.register(self.fd, 0)
-            return bool(poll.poll(0))  # a socket may only have data
+            # A socket may only have data.
+            return bool(poll.poll(0))
         except OSError:
             return False
 
@@ -219,7 +225,8 @@ class Descriptor:
         while self._polls:
             try:
                 await ready(self.fd)
-            except OSError:  # epoll does not take files and some devices
+            except OSError:
+                # epoll does not take files and some devices.
                 self._polls = False
                 break
             with contextlib.suppress(BlockingIOError):

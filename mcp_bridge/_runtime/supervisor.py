@@ -19,7 +19,8 @@ import signal
 import sys
 import time
 
-TYPE_CHECKING = False  # importing `typing` would take a quarter of the time that the script needs to start
+# Importing `typing` would take a quarter of the time in which the script starts.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
@@ -94,9 +95,11 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
     if not _is_wanted(arguments) or not _call_prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return None
     shared, front = SharedNumbers(), os.getpid()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, no exit status could be waited for
+    # If SIGCHLD were ignored, no exit status could be waited for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *_to_numbers(_FORWARDED)})
-    with contextlib.suppress(OSError):  # no process is available: serve with one of the two missing, or both
+    # Without an available process, serve with one of the two missing, or both.
+    with contextlib.suppress(OSError):
         if reaper := os.fork():
             _never_return(lambda: _run_front(shared, reaper))
         _call_prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -164,7 +167,8 @@ def _wait_for_signal(numbers: set[int], deadline: float) -> signal.struct_siginf
 
 def _forward_signal(received: signal.struct_siginfo, shared: SharedNumbers, reaper: int) -> None:
     number = received.si_signo
-    while not (server := shared[SharedNumbers.SERVER]):  # it is just being forked, or has just ended
+    # The server is just being forked, or has just ended.
+    while not (server := shared[SharedNumbers.SERVER]):
         if shared[SharedNumbers.STATUS] or os.waitid(os.P_PID, reaper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return
         time.sleep(0.001)
@@ -172,18 +176,21 @@ def _forward_signal(received: signal.struct_siginfo, shared: SharedNumbers, reap
         if shared[SharedNumbers.COUNTING] and number in _to_numbers(_COUNTED):
             shared[SharedNumbers.COUNTS + number] += 1
             os.kill(server, _get_relay_signal())
-        elif received.si_code != _SI_KERNEL:  # a terminal has sent it to the server too
+        elif received.si_code != _SI_KERNEL:
+            # A terminal has sent the signals of the kernel to the server too.
             os.kill(server, number)
 
 
 def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
     """Wait until the server has ended or the front was killed; then end all processes that are left."""
     with contextlib.suppress(OSError):
-        os.setsid()  # in the server's session, its end would orphan the group, whose stopped members would get SIGHUP
+        # The end of a reaper in the server's session would orphan the group, and its stopped members would get SIGHUP.
+        os.setsid()
     _release_streams()
     status = None
     while status is None:
-        if os.getppid() != front:  # it was killed, which was meant for the server
+        # The front was killed, and the SIGKILL was meant for the server.
+        if os.getppid() != front:
             os.kill(server, signal.SIGKILL)
         signal.sigwaitinfo({signal.SIGCHLD, signal.SIGTERM})
         status = _reap_children(server)
@@ -207,7 +214,8 @@ def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoRetu
         os.set_blocking(end, False)
     signal.set_wakeup_fd(write_end)
     for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # received through the wake-up descriptor
+        # The signals are received through the wake-up descriptor.
+        signal.signal(number, lambda *_: None)
     _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
     worker = os.fork()
     if not worker and stdin:
@@ -270,7 +278,8 @@ def end_descendants(grace: float, timeout: float = SWEEP_TIMEOUT) -> bool:
                 elif pid not in terminated:
                     terminated.add(pid)
                     os.kill(pid, signal.SIGTERM)
-                    os.kill(pid, signal.SIGCONT)  # a stopped process does not handle SIGTERM
+                    # A stopped process does not handle SIGTERM.
+                    os.kill(pid, signal.SIGCONT)
         signal.sigtimedwait({signal.SIGCHLD}, 0.05)
     return _IS_LINUX
 
@@ -286,7 +295,8 @@ def list_descendants(root: int) -> list[int]:
                 if state not in b"ZX":
                     children.setdefault(int(parent), []).append(int(name))
     found = [*children.get(root, ())]
-    for pid in found:  # the list grows while it is read
+    # The list grows while it is read.
+    for pid in found:
         found += children.get(pid, ())
     return found
 
@@ -294,7 +304,8 @@ def list_descendants(root: int) -> list[int]:
 def _has_children() -> bool:
     """Reap the children that have ended; whether others are left."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:  # all at once: a fork bomb leaves thousands
+        # All are reaped in one go, because a fork bomb leaves thousands.
+        while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
         return False
@@ -321,7 +332,8 @@ def _end_like(status: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
-        os._exit(128 + number)  # the first process of a container is not ended by its own signals
+        # The first process of a container is not ended by its own signals.
+        os._exit(128 + number)
     os._exit(os.waitstatus_to_exitcode(status))
 
 

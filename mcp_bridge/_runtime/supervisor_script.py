@@ -7,7 +7,8 @@ take a tenth of the CPU time that a supervisor needs to start.
 import sys
 
 if __name__ == "__main__":
-    sys.path.append(__file__.rpartition("/")[0])  # last, so that it hides no module of Python
+    # The folder comes last, so that it hides no module of Python.
+    sys.path.append(__file__.rpartition("/")[0])
     from supervisor import supervise_worker  # type: ignore[import-not-found]
 
     grace, _, stdin = sys.argv[1].partition(":")

@@ -82,7 +82,8 @@ class AsyncioTasks:
                         task.cancel()
                 try:
                     await asyncio.wait([task for task, _ in tasks], timeout=RETRY_INTERVAL)
-                except asyncio.CancelledError as error:  # asyncio's own cancellation passes the shield
+                except asyncio.CancelledError as error:
+                    # asyncio's own cancellation passes the shield.
                     interruption = error
         if interruption is not None:
             raise interruption
@@ -95,7 +96,8 @@ class AsyncioTasks:
         except BaseException as error:
             logger.error("a task of the server failed", exc_info=error)
         finally:
-            del self._tasks[number]  # cheaper than a callback
+            # This costs less than a callback.
+            del self._tasks[number]
 
 
 class GroupTasks:

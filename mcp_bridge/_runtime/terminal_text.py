@@ -5,7 +5,8 @@ from __future__ import annotations
 
 def escape_line(line: str) -> str:
     """Escape the control and invisible characters of a line, including line breaks, but not tabs."""
-    if line.isprintable():  # each line of the log passes through here
+    # Each line of the log passes through here.
+    if line.isprintable():
         return line
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line

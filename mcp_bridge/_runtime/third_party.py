@@ -79,7 +79,8 @@ def copy_value(value: Any) -> Any:
     try:
         return _copy_plain(value)
     except RecursionError:
-        return _copy_object(value)  # deepcopy handles values that contain themselves
+        # deepcopy handles values that contain themselves.
+        return _copy_object(value)
 
 
 def _copy_plain(value: Any) -> Any:
@@ -96,7 +97,8 @@ def _copy_plain(value: Any) -> Any:
 def _copy_object(value: Any) -> Any:
     try:
         return deepcopy(value)
-    except Exception:  # a lock, a socket
+    except Exception:
+        # Locks and sockets cannot be copied.
         return value
 
 
@@ -104,7 +106,8 @@ def _is_cancelled_by_asyncio() -> bool:
     """Whether asyncio itself cancels this task, as `asyncio.timeout` does. anyio does not know about that."""
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # trio
+    except RuntimeError:
+        # This is trio.
         return False
     return task is not None and task.cancelling() > 0
 

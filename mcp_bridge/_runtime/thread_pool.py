@@ -42,7 +42,8 @@ def make_call_soon() -> CallSoon:
     of this task's context: in that of an unknown thread, anyio could not find the event loop.
     """
     loop: Any = current_token().native_token
-    soon: CallSoon | None = getattr(loop, "run_sync_soon", None)  # trio runs callbacks in a context of its own
+    # trio runs callbacks in a context of its own.
+    soon: CallSoon | None = getattr(loop, "run_sync_soon", None)
     return soon or partial(loop.call_soon_threadsafe, context=copy_context())
 
 
@@ -116,7 +117,8 @@ class ThreadPool:
         held.append(slot)
         scope = anyio.CancelScope()
         try:
-            with scope:  # the thread sees only this one cancelled, and so do the tasks that it waits for
+            # The thread sees only this scope cancelled, and so do the tasks that it waits for.
+            with scope:
                 waiting = to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
                 result, error = await cancel_scope_first(scope, waiting)
         finally:
@@ -176,7 +178,8 @@ class _SlotHandover:
             self._is_working = False
             soon = self._soon
         if soon is not None:
-            with suppress(RuntimeError):  # the loop has ended, and the pool with it
+            # The loop may have ended, and the pool with it.
+            with suppress(RuntimeError):
                 soon(self._release)
 
     def stop_waiting(self) -> None:

@@ -16,7 +16,8 @@ def install_hooks() -> None:
     sys.unraisablehook = _log_unraisable
     threading.excepthook = _log_thread_error
     logging.captureWarnings(True)
-    logging.raiseExceptions = False  # it would print the arguments of a record that cannot be written
+    # Python would print the arguments of a record that cannot be written.
+    logging.raiseExceptions = False
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -116,7 +116,8 @@ class LocalSocketServer:
                     await anyio.wait_readable(self._listener.socket)
                     try:
                         self._accept_pending(clients)
-                    except OSError as error:  # no descriptor is available for now
+                    except OSError as error:
+                        # No descriptor is available for now.
                         logger.warning("cannot accept a client: %s", error)
                         await anyio.sleep(1)
 
@@ -182,7 +183,8 @@ class LocalSocketServer:
         return bool(poll.poll(0))
 
     async def _serve_client(self, connected: socket.socket) -> None:
-        connected.setblocking(True)  # it is polled, and a write that is not possible at once must not be an error
+        # The socket is polled, and a write that is not possible immediately must not be an error.
+        connected.setblocking(True)
         with connected:
             self._change_connections(1)
             try:
@@ -214,14 +216,16 @@ class LocalSocketServer:
 
         async def write() -> None:
             await writer.run()
-            reader.stop()  # the client does not read any more
+            # The client does not read any more.
+            reader.stop()
 
         self._readers.add(reader)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(write)
                 await reader.run()
-                client.close()  # a client disconnects once its requests are answered
+                # A client disconnects once its requests are answered.
+                client.close()
                 await writer.flush(CLOSE_TIMEOUT)
                 group.cancel_scope.cancel()
         finally:

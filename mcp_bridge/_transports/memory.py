@@ -92,7 +92,8 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
     to_server, from_client = anyio.create_memory_object_stream[Any](math.inf)
 
     def deliver(data: bytes) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has disconnected
+        # The client may have disconnected.
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             to_client.send_nowait(SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False)))
 
     async with own_tasks() as tasks, anyio.create_task_group() as group:

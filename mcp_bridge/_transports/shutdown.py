@@ -45,7 +45,8 @@ async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float,
     """
     if await counter.wait_until_idle(drain if left is None else left):
         return
-    endpoint.calls.reject_questions()  # a call that waits for the user may still respond without an answer
+    # A call that waits for the user may still respond without an answer.
+    endpoint.calls.reject_questions()
     if not counter.is_urgent and await counter.wait_until_idle(CLOSE_TIMEOUT / 2):
         return
     if not counter.is_urgent:
@@ -109,7 +110,8 @@ class ShutdownSignals:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         self._depth -= 1
-        if self._depth:  # the outermost block restores the handlers
+        # The outermost block restores the handlers.
+        if self._depth:
             return False
         if not self._lasting and self._before:
             for number, before in self._before.items():
@@ -137,7 +139,8 @@ class ShutdownSignals:
         """
         self._acts, self._patience, self._is_serving = (drain, now), patience, True
         with self._schedule_in_this_loop() as soon:
-            if self._count:  # an imported module has caught `Interrupted`
+            # An imported module has caught `Interrupted`.
+            if self._count:
                 soon(cast("Callable[[], None]", drain))
             yield
 
@@ -162,13 +165,15 @@ class ShutdownSignals:
         self._drained = True
         if self._count > 2:
             os._exit(0)
-        with suppress(RuntimeError):  # no thread is available
+        # No thread may be available.
+        with suppress(RuntimeError):
             _thread.start_new_thread(self._exit_after, (EXIT_DELAY if final else self._patience + 4 * CLOSE_TIMEOUT,))
         if not self._is_serving and (self._soon is None or is_importing(frame)):
             raise Interrupted
         act = self._acts[final] if self._acts is not None else self._cancel
         if self._soon is not None:
-            with suppress(RuntimeError):  # the loop has just ended
+            # The loop may just have ended.
+            with suppress(RuntimeError):
                 self._soon(cast("Callable[[], None]", act))
 
     def _is_new_signal(self, number: int) -> bool:
@@ -182,7 +187,8 @@ class ShutdownSignals:
             return True
         relay = self._guard.relay_signal
         total = sum(max(self._direct[each], self._guard.count_signals(each)) for each in self._before if each != relay)
-        if total <= self._count:  # compared last: the other of the two ways may have interrupted this method
+        # The comparison comes last, because the same signal may interrupt this method in the other way.
+        if total <= self._count:
             return False
         self._count = total
         return True
@@ -226,5 +232,6 @@ async def handle_signals(
             async for _ in signals:
                 act()
                 act = now
-    except (NotImplementedError, ValueError, RuntimeError):  # Windows' event loop, or not the main thread
+    except (NotImplementedError, ValueError, RuntimeError):
+        # The event loop of Windows supports no signals, nor does any thread but the main one.
         task_status.started()

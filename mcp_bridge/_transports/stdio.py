@@ -94,7 +94,8 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
 
     async def write() -> None:
         await writer.run()
-        counter.shorten_waits()  # the responses are not read any more, though input may still be open
+        # No client reads the responses any more, although the input may still be open.
+        counter.shorten_waits()
         reader.stop()
 
     async def drain_requests() -> None:
@@ -110,13 +111,15 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
 
     async with anyio.create_task_group() as group:
         group.start_soon(write)
-        await group.start(endpoint.run)  # sources are imported meanwhile: a signal interrupts that
+        # Sources are imported in the meantime, and a signal interrupts the import.
+        await group.start(endpoint.run)
         async with own_tasks() as tasks:
             client = endpoint.connect(writer, tasks, counter, transport="stdio")
             reader = StdioReader(Descriptor(pipes.source), writer, client, on_end=ending.begin_drain)
             with ending.handle_while_serving(lambda: group.start_soon(handle_signal), counter.shorten_waits, drain):
                 if await reader.run():
-                    endpoint.calls.reject_questions()  # no answer can arrive any more
+                    # No answer can arrive any more.
+                    endpoint.calls.reject_questions()
                     logger.info("input has ended")
                     await _drain_after_input(drain_requests, writer, counter)
                 client.close()

@@ -70,7 +70,8 @@ class ArgumentRepair:
             return arguments
         try:
             return _ArgumentWalk(self._parse_strings, self._omitted).repair(self._root, arguments, 0)
-        except RecursionError:  # alternatives that lead to alternatives some hundred times
+        except RecursionError:
+            # Alternatives can lead to alternatives some hundred times.
             return arguments
 
 
@@ -157,7 +158,8 @@ def _keep_if_equal(value: Any, copy: Any) -> Any:
 def _parse_json(text: str) -> Any:
     """The value of a JSON text, or `_NOT_JSON`, also where parsers would differ about the value."""
     try:
-        orjson.loads(text)  # rejects deep nesting, NaN and lone surrogates
+        # orjson rejects deep nesting, NaN and lone surrogates.
+        orjson.loads(text)
         return json.loads(text, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError):
         return _NOT_JSON

@@ -146,7 +146,8 @@ class ShapeBuilder:
             alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
             properties[name] = merge_alternatives([part for part in alternatives if part is not True], self._budget)
             if properties[name] == NOTHING and True in alternatives:
-                properties[name] = {}  # one alternative forbids it, another accepts anything
+                # One alternative forbids the property, and another accepts any value of it.
+                properties[name] = {}
             if all(
                 name in shape.certain or (name not in shape.properties and shape.rest is not True) for shape in shapes
             ):

@@ -46,7 +46,8 @@ def parse_message(line: bytes | None) -> Message | bytes:
         return format_invalid(None, "a message must be one JSON object, not a batch of them")
     try:
         is_lossless = orjson.dumps(data) == line
-    except TypeError:  # it is deeper than orjson can write
+    except TypeError:
+        # The value is deeper than orjson can write.
         is_lossless = False
     if not is_lossless:
         # orjson reads integers of more than 64 bits as floats, and keeps the last of two equal names.
@@ -187,7 +188,8 @@ def _find_ambiguity(data: dict[str, Any]) -> str | None:
     if "method" in data and ("result" in data or "error" in data):
         return "a message cannot be both a request and a response"
     params = data.get("params")
-    if not isinstance(params, dict) or "".join(params).islower():  # the usual case, and the cheapest to check
+    # This is the usual case, and the cheapest check.
+    if not isinstance(params, dict) or "".join(params).islower():
         return None
     return None if len({name.lower() for name in params}) == len(params) else "names in params differ only in case"
 
@@ -220,7 +222,8 @@ def dump_message(message: Message) -> bytes:
     try:
         # The copy has the size of the line, while the bytes of orjson occupy up to twice as much as long as they live.
         return orjson.dumps(message) + b"\n"
-    except TypeError:  # it has integers of more than 64 bits, or cannot be written
+    except TypeError:
+        # The message has integers of more than 64 bits, or cannot be written.
         pass
     try:
         return dump_json(message) + b"\n"

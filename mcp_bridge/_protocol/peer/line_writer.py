@@ -94,7 +94,8 @@ class MessageWriter(MessageStream):
     def _lose_reader(self, error: OSError | str) -> None:
         logger.info("the other side has stopped reading: %s", error)
         self._gone = True
-        self._waiting = bytearray()  # a view of the old one may be in use
+        # A view of the old buffer may be in use.
+        self._waiting = bytearray()
         self.lost.set()
 
     def _notify(self) -> None:

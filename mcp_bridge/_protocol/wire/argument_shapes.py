@@ -29,7 +29,8 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
             return f"object[{len(value)}]"
         shape: dict[str, Any] = {}
         for key, item in islice(value.items(), MAX_KEYS):
-            is_text = type(item) is str  # the usual case
+            # Most values are text.
+            is_text = type(item) is str
             shape[str(key)[:MAX_KEY]] = f"string[{len(item)}]" if is_text else describe_shape(item, depth - 1)
         if len(value) > MAX_KEYS:
             shape["..."] = f"{len(value) - MAX_KEYS} more"

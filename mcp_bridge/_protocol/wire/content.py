@@ -41,7 +41,8 @@ def _render_content(content: Content, version: str) -> dict[str, Any]:
     if kind not in _KINDS:
         kind = next((base for base in type(content).__mro__ if base in _KINDS), None)
     if kind is None:
-        return make_text_block(as_text(content))  # a kind that MCP does not define, by its fields
+        # MCP does not define this class, so its fields are shown as text.
+        return make_text_block(as_text(content))
     make, since = _KINDS[kind]
     if has_feature(version, since):
         return make(content)

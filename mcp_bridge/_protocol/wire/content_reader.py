@@ -27,7 +27,8 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
                 details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
                 uri, name = _convert_text(block["uri"]), _convert_text(block["name"])
                 return ResourceLink(uri, name, *details, icons=block.get("icons"), **shared)
-    except (KeyError, TypeError, ValueError):  # ValueError includes binascii.Error and UnicodeEncodeError
+    except (KeyError, TypeError, ValueError):
+        # ValueError includes binascii.Error and UnicodeEncodeError.
         pass
     return block
 

@@ -40,7 +40,8 @@ def _to_message(item: Any) -> Message:
     if isinstance(item, Mapping) and "role" in item and "content" in item:
         item = Message(item["content"], item["role"])
     elif hasattr(type(item), "model_fields") and {"role", "content"} <= set(type(item).model_fields):
-        item = Message(as_block(item.content), item.role)  # of the MCP SDK
+        # This is a message of the MCP SDK.
+        item = Message(as_block(item.content), item.role)
     if not isinstance(item, Message):
         return Message(as_block(item))
     if item.role not in ROLES:

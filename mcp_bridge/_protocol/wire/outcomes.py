@@ -106,7 +106,8 @@ def to_error_result(error: errors.CallError) -> ToolResult:
 
 def _add_output(content: Any, output: Any) -> list[Any]:
     """Return the blocks of a result and its output as text, unless a block has this text."""
-    from mcp_bridge._contracts.content import Text  # a start needs no content
+    # A start needs no content, so the import is late.
+    from mcp_bridge._contracts.content import Text
 
     blocks = [*content] if isinstance(content, list | tuple) else [content]
     text = None if output is None else as_text(output)

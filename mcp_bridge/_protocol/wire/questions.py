@@ -52,7 +52,8 @@ def read_needs(requests: Mapping[str, Mapping[str, Any]], state: Any) -> NeedsIn
 def render_answer(answer: Answer[Any] | Sampled | Sequence[Root]) -> dict[str, Any]:
     """Return an answer as the client's result of the request."""
     if isinstance(answer, Answer):
-        has_content = answer.accepted and bool(answer.content or answer.data is not None)  # a link has none
+        # The answer to a link has no content.
+        has_content = answer.accepted and bool(answer.content or answer.data is not None)
         return {"action": answer.action, **({"content": dict(answer.content)} if has_content else {})}
     if isinstance(answer, Sampled):
         blocks = [render_block(one, HANDSHAKE) if isinstance(one, Content) else dict(one) for one in answer.content]

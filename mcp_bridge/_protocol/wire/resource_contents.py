@@ -51,5 +51,6 @@ def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> Embedde
         return EmbeddedResource(uri, item.data, item.mime_type, meta=item.meta)
     if isinstance(item, bytes | bytearray | memoryview):
         return EmbeddedResource(uri, bytes(item), mime_type or detect_mime_type(bytes(item)))
-    value = to_data(item)  # dates and paths become text
+    # Dates and paths become text.
+    value = to_data(item)
     return EmbeddedResource(uri, to_text(value), mime_type or ("text/plain" if isinstance(value, str) else JSON))

@@ -247,7 +247,7 @@ def join_texts(content: Any) -> str:
 
 def _render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
     from mcp_bridge._protocol.wire.content import (
-        render_blocks,  # a start does not need it, nor do results that are only output
+        render_blocks,
     )
 
     return render_blocks(content, version)

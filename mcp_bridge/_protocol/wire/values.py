@@ -58,13 +58,15 @@ def to_result(value: Any) -> ToolResult:
     """
     if isinstance(value, str):
         return ToolResult(success=True, output=_replace_surrogates(value))
-    if type(value) in _PLAIN and (encoded := _encode_plain(value)) is not None:  # the usual case, found at once
+    # This is the usual case.
+    if type(value) in _PLAIN and (encoded := _encode_plain(value)) is not None:
         return ToolResult(success=True, output=value, encoded=encoded)
     if isinstance(value, ToolResult):
         return _normalize_result(value)
     if isinstance(value, Result):
         return _from_result(value)
-    from mcp_bridge._contracts.content import Content, is_sdk_content  # a start does not need it
+    # A start needs no content, so the import is late.
+    from mcp_bridge._contracts.content import Content, is_sdk_content
 
     if is_sdk_content(type(value)):
         return _read_sdk_value(value)
@@ -72,7 +74,8 @@ def to_result(value: Any) -> ToolResult:
         return ToolResult(success=True, content=(as_block(value),))
     if isinstance(value, list | tuple) and any(_is_block(item) for item in value):
         return ToolResult(success=True, content=tuple(as_block(item) for item in value))
-    output = value.value if isinstance(value, Enum) else value  # orjson writes enums, but not as their text
+    # orjson writes enums, but not as their text.
+    output = value.value if isinstance(value, Enum) else value
     if (encoded := _encode_plain(output)) is not None:
         return ToolResult(success=True, output=output, encoded=encoded)
     output, content = _convert_output(output)
@@ -175,7 +178,8 @@ def to_plain(value: Any) -> Any:
     cannot read and unknown objects text. Raises Unreadable for more than MAX_DEPTH levels, for an iterator of more than
     MAX_ITEMS items, and for an object that raises when it is read.
     """
-    if type(value) is str:  # the usual case
+    # This is the usual case.
+    if type(value) is str:
         return _replace_surrogates(value)
     return _Conversion(is_strict=False).run(value)
 
@@ -221,7 +225,8 @@ def _encode_long_integers(value: Any) -> bytes | None:
 
 
 def _replace_surrogates(text: str) -> str:
-    if text.isascii():  # known without reading the text
+    # Python knows this without reading the text.
+    if text.isascii():
         return text
     try:
         text.encode()
@@ -347,7 +352,8 @@ def as_block(item: Any) -> Content:
     """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `to_plain` does."""
     from mcp_bridge._contracts.content import Content, Text, is_sdk_content
 
-    kind = type(item)  # not isinstance, which reads the item's __class__
+    # isinstance would read the `__class__` of the item.
+    kind = type(item)
     if is_sdk_content(kind):
         from mcp_bridge._protocol.wire.content_reader import from_block
 

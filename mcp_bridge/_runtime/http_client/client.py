@@ -73,7 +73,8 @@ class HttpClient:
         url = httpx2.URL(f"{request.url}{separator}{query}" if query else request.url)
         files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
         headers = httpx2.Headers(request.headers)
-        headers.update(request.secret_headers)  # by names in any case
+        # Headers of httpx2 replace names in any case.
+        headers.update(request.secret_headers)
         return self._client.build_request(
             request.method, url, headers=headers, content=request.content, files=files or None
         )

@@ -65,7 +65,8 @@ class Access:
         if token is not None:
             authenticator = Authenticator(StaticTokens(token))
         names = {name.lower().strip("[]") for name in (host, *hosts)}
-        allowed = frozenset(origin.lower().rstrip("/") for origin in origins)  # browsers send them in lower case
+        # Browsers send origins in lower case.
+        allowed = frozenset(origin.lower().rstrip("/") for origin in origins)
         return cls(hosts=LOOPBACK | names, origins=allowed, authenticator=authenticator)
 
 

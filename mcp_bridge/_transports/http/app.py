@@ -229,7 +229,8 @@ class BridgeApp:
     async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
         request.check_method("GET")
         accept = request.get_header(b"accept") or ""
-        content_type, body = await to_thread.run_sync(metrics.render_metrics, accept)  # many tools have much text
+        # The metrics of many tools are long texts.
+        content_type, body = await to_thread.run_sync(metrics.render_metrics, accept)
         headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-store"))
         await request.send_response(200, headers, body)
 

@@ -70,7 +70,8 @@ class Authenticator:
     async def authenticate(self, request: HttpRequest) -> TokenOwner:
         """Return the caller of a request. Raises HttpRejection (401, 403 or 503)."""
         authorization = request.headers.get(b"authorization", b"").strip(b" \t")
-        scheme, _, token = authorization.partition(b" ")  # RFC 9110, 11.1: the scheme is case-insensitive
+        # The scheme is case-insensitive (RFC 9110, 11.1).
+        scheme, _, token = authorization.partition(b" ")
         token = token.strip()
         if scheme.lower() != b"bearer" or not token:
             raise self._make_challenge(request)
@@ -103,7 +104,8 @@ class Authenticator:
             fields |= {"resource_metadata": self.resource.format_metadata_url(request)}
             if self.resource.scopes:
                 fields |= {"scope": " ".join(self.resource.scopes)}
-        if error:  # RFC 6750, 3.1: a request without a token gets no error code
+        # A request without a token gets no error code (RFC 6750, 3.1).
+        if error:
             fields |= {"error": error, "error_description": description}
         challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in fields.items())
         status = 403 if error == "insufficient_scope" else 401

@@ -45,7 +45,8 @@ class EventLog(Generic[StreamT]):
         self._session = token_hex(8)
         self._last = 0
         self._streams: dict[int, StreamT] = {}
-        self._kept: deque[StreamT] = deque()  # the stream of each stored message, oldest first
+        # The stream of each stored message, oldest first.
+        self._kept: deque[StreamT] = deque()
         self._is_closed = False
 
     def begin(self, stream: StreamT) -> str:
@@ -73,10 +74,7 @@ class EventLog(Generic[StreamT]):
         """Return the stream of an event and the position in it; None if the event is not of this session."""
         session, _, place = event_id.partition("-")
         stream, _, number = place.partition("-")
-        is_valid = session == self._session and all(
-            each.isdecimal() and len(each) < 20  # int() rejects thousands of digits
-            for each in (stream, number)
-        )
+        is_valid = session == self._session and all(each.isdecimal() and len(each) < 20 for each in (stream, number))
         found = self._streams.get(int(stream)) if is_valid else None
         return (found, int(number)) if found is not None else None
 
@@ -96,7 +94,8 @@ class EventLog(Generic[StreamT]):
         for stream in self._streams.values():
             stream.forget()
         self._streams.clear()
-        with anyio.move_on_after(DELETE_TIMEOUT):  # a slow store deletes the rest when it expires
+        # A slow store deletes the rest when it expires.
+        with anyio.move_on_after(DELETE_TIMEOUT):
             await self._storage.wait_until_written()
 
     def _delete_oldest(self) -> None:
@@ -148,8 +147,10 @@ class StoredEvents:
         self._store = store
         self._tasks = tasks
         self._ttl = ttl
-        self._waiting: dict[str, bytes | None] = {}  # None: to be deleted
-        self._written = ""  # the key that is being written
+        # The data by key; None for an event to delete.
+        self._waiting: dict[str, bytes | None] = {}
+        # The key that is being written.
+        self._written = ""
         self._flushed: anyio.Event | None = None
 
     def write_event(self, key: str, data: bytes) -> None:
@@ -157,7 +158,8 @@ class StoredEvents:
 
     def delete_event(self, key: str) -> None:
         if self._waiting.get(key) is not None and key != self._written:
-            del self._waiting[key]  # a slow store never has more to do than the log holds
+            # A slow store never has more to do than the log holds.
+            del self._waiting[key]
         else:
             self._write_soon(key, None)
 

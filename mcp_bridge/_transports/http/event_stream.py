@@ -54,7 +54,8 @@ class EventStream:
         self._headers = (*STREAM_HEADERS, *headers)
         self._parts: list[bytes] = []
         self._size = 0
-        self._is_due = False  # whether something waits that the client should get soon
+        # Whether an event waits for the response to begin soon.
+        self._is_due = False
         self._opening: asyncio.Future[None] | None = None
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
@@ -138,11 +139,13 @@ class EventStream:
                     await request.send_body(data, more=not self.is_ended)
                 else:
                     await request.send_response(200, self._headers, data, more=not self.is_ended)
-        except Exception as error:  # the client has disconnected, which some servers report by an error
+        except Exception as error:
+            # The client has disconnected. Some servers report that by an error.
             logger.debug("a stream broke: %r", error)
             self.is_ended = request.is_complete = True
         except asyncio.CancelledError:
-            self._parts.clear()  # else `drain` would wait for data that is never written
+            # `drain` would wait for data that is never written.
+            self._parts.clear()
             self.is_ended = True
             raise
         finally:

@@ -35,8 +35,10 @@ class HeaderChecks:
                 raise RpcError(HEADER_MISMATCH, f"{header.decode()} header appears more than once")
         meta = params.get("_meta")
         if not isinstance(meta, dict) or PROTOCOL_VERSION not in meta or CLIENT_CAPABILITIES not in meta:
-            check_version(version)  # of a handshake client, it is the problem
-            read_version(params)  # raises an error that names what is missing
+            # A handshake client fails because of its version.
+            check_version(version)
+            # The error names the missing field.
+            read_version(params)
         elif version != meta[PROTOCOL_VERSION]:
             raise make_mismatch(VERSION_HEADER, VERSION_PART)
         if request.get_header(b"mcp-method") != method:

@@ -79,7 +79,8 @@ class JwtVerifier:
             header = jwt.get_unverified_header(token)
             kid, algorithm = header.get("kid"), header.get("alg")
             kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
-        except Exception:  # anything, from a header that anyone can write
+        except Exception:
+            # Anyone can write a header, so it can raise anything.
             raise InvalidToken("The token is not a valid JWT.") from None
         if algorithm not in ALGORITHMS or "crit" in header:
             raise InvalidToken("The algorithm of the token is not accepted.")
@@ -106,7 +107,8 @@ class JwtVerifier:
             raise InvalidToken("The token is for another audience.") from None
         except jwt.InvalidIssuerError:
             raise InvalidToken("The token is from another issuer.") from None
-        except Exception:  # the signature, or claims of a wrong type
+        except Exception:
+            # The signature is invalid, or claims have a wrong type.
             raise InvalidToken("The token is not valid.") from None
 
 

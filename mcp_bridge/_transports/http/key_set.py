@@ -72,9 +72,11 @@ class KeySet:
     async def _refresh(self, age: float) -> None:
         """Read the keys if they are older than `age` seconds. Raises KeysUnavailable."""
         if self._is_due(age):
-            async with self._lock:  # one request reads, the others wait
+            # One request reads, and the others wait.
+            async with self._lock:
                 if self._is_due(age):
-                    with anyio.CancelScope(shield=True):  # other requests need the keys even if this one is aborted
+                    # Other requests need the keys even if this one is aborted.
+                    with anyio.CancelScope(shield=True):
                         await self._update_keys()
         if self._clock() - self._read_at > MAX_STALE:
             raise KeysUnavailable
@@ -87,7 +89,8 @@ class KeySet:
         try:
             content = await to_thread.run_sync(partial(_read_document, self._location))
             documents = _parse_keys(content)
-        except Exception as error:  # the issuer may send anything; the known keys stay in use
+        except Exception as error:
+            # The issuer may send anything. The known keys stay in use.
             self._has_failed, self._next_at = True, self._clock() + RETRY_INTERVAL
             logger.error("cannot read the keys for tokens from %s: %s", self._location, error)
             return
@@ -100,7 +103,8 @@ class KeySet:
         place = (kid, algorithm)
         if place not in self._keys:
             found = _build_key(self._documents, kid, algorithm)
-            if found is None:  # not stored: clients choose key ids
+            # Clients choose key ids, so an unknown one is not stored.
+            if found is None:
                 return None
             self._keys[place] = found
         return self._keys[place]
@@ -117,7 +121,8 @@ def _build_key(documents: list[dict[str, Any]], kid: str | None, algorithm: str)
             continue
         try:
             found.append(PyJWK(document, algorithm))
-        except (PyJWTError, ValueError, TypeError, KeyError):  # of another type than the algorithm needs
+        except (PyJWTError, ValueError, TypeError, KeyError):
+            # The key has another type than the algorithm needs.
             continue
     return found[0] if len(found) == 1 else None
 

@@ -37,13 +37,16 @@ def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket
             hint="Put a secret into an environment variable and name it with --token-env NAME (http.token_env)",
         )
     try:
-        if not 0 <= port < 1 << 16:  # getaddrinfo would wrap it around
+        # getaddrinfo would wrap a larger number around.
+        if not 0 <= port < 1 << 16:
             raise OSError("a port is a number up to 65535")
         family, _, _, _, resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.create_server(resolved[:2], family=family, backlog=BACKLOG)
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it; asyncio would not set it
+        # Connections inherit the option. asyncio would not set it for this socket.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return bound
-    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no DNS server could have
+    except (OSError, UnicodeError) as error:
+        # A name that no DNS server could have raises UnicodeError.
         hint = "Choose another port, or 0 for any free one"
         raise ConfigError(f"cannot listen on {host}:{port}: {error}", where="http.port", hint=hint) from error
 
@@ -71,13 +74,15 @@ async def serve(
     shutdown = Shutdown(app, ConnectionPool(app, app.timeouts))
     with ending or ShutdownSignals(signals=signals) as handled:
         async with anyio.create_task_group() as tasks:
-            await anyio.lowlevel.checkpoint()  # sources are imported meanwhile: a signal interrupts that
+            # Sources are imported in the meantime, and a signal interrupts the import.
+            await anyio.lowlevel.checkpoint()
             tasks.start_soon(shutdown.run_when_signalled, drain)
             tasks.start_soon(shutdown.stop_when_cancelled)
             started()
             patience = app.shutdown_delay + drain
             with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, patience):
-                with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
+                # The connections and the lifespan are closed in any case.
+                with anyio.CancelScope(shield=True):
                     await _accept_connections(app, bound, shutdown)
             tasks.cancel_scope.cancel()
 
@@ -87,7 +92,8 @@ async def _accept_connections(app: BridgeApp, bound: socket.socket, shutdown: Sh
     async with app.lifespan():
         loop = asyncio.get_running_loop()
         server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPTED)
-        bound.listen(BACKLOG)  # asyncio also uses its own backlog for the kernel
+        # asyncio has also passed its own backlog to the kernel.
+        bound.listen(BACKLOG)
         await shutdown.stopped.wait()
         server.close()
         await pool.close(URGENT_TIMEOUT if app.counter.is_urgent else CLOSE_TIMEOUT)

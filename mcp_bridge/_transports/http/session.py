@@ -86,7 +86,8 @@ class HttpSession:
                 self._prime(stream, events)
             self._client.receive(message, stream)
             if not events.is_ended:
-                await asyncio.sleep(0)  # many calls end in the first step of their task
+                # Many calls end in the first step of their task.
+                await asyncio.sleep(0)
             await self._send_events(stream, events, events.begin_late)
         finally:
             self.counter.remove_request()
@@ -277,7 +278,8 @@ class SessionStream:
     def _lend_slots(self) -> None:
         if (request := self._get_request()) is not None:
             request.lend_slots()
-            self._lend_soon()  # the call may still wait for its slot
+            # The call may still wait for its slot.
+            self._lend_soon()
 
     def _reclaim_slots(self) -> None:
         assert self._lend_timer is not None

@@ -55,7 +55,8 @@ class SessionManager:
         self._options = options
         self._admission = admission
         self._sessions: dict[str, HttpSession] = {}
-        self._idle: dict[HttpSession, float] = {}  # since when; the one that has been idle longest is the first
+        # The times since when sessions are idle, the oldest first.
+        self._idle: dict[HttpSession, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._memory = MemoryEvents()
 
@@ -92,7 +93,8 @@ class SessionManager:
             self._admission.tasks.spawn(session.end)
 
     async def _serve_message(self, request: HttpRequest, session: HttpSession | None, message: Message) -> None:
-        if session is not None and session.is_ended:  # while the message was read
+        # The session may have ended while the message was read.
+        if session is not None and session.is_ended:
             raise make_rejection(404, "Session not found")
         if session is None:
             if message.get("method") != "initialize" or "id" not in message:

@@ -70,18 +70,21 @@ class StatelessEndpoint:
             client=key,
             transport="http",
         )
-        is_counted = method != LISTEN  # the shutdown ends these streams, so it does not wait for them
+        # The shutdown ends these streams, so it does not wait for them.
+        is_counted = method != LISTEN
         if is_counted:
             counter.add_request()
         try:
             response = self._handle_request(request, incoming, version)
-            if type(response) is CoroutineType:  # it is cancelled when the client disconnects (utilities/cancellation)
+            # The request is cancelled when the client disconnects (basic/utilities/cancellation).
+            if type(response) is CoroutineType:
                 self._slow.add_request(stream, incoming)
                 try:
                     response = await incoming.run(response)
                 finally:
                     self._slow.remove_request(stream)
-            if response is not None and not incoming.is_abandoned:  # None: the client has disconnected
+            # Without a response, the client has disconnected.
+            if response is not None and not incoming.is_abandoned:
                 await stream.respond(response)
         finally:
             if is_counted:
@@ -118,7 +121,8 @@ class SlowRequests:
     """Attends to requests that take longer than `QUICK`, with one timer for all: one for each would cost 20 us."""
 
     def __init__(self) -> None:
-        self._new: dict[StatelessStream, IncomingRequest] = {}  # since the timer was set
+        # The requests since the timer was set.
+        self._new: dict[StatelessStream, IncomingRequest] = {}
         self._known: dict[StatelessStream, IncomingRequest] = {}
         self._timer: asyncio.TimerHandle | None = None
 

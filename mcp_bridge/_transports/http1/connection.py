@@ -100,8 +100,10 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self, pool: ConnectionOwner) -> None:
         self.pool = pool
         self._loop = asyncio.get_running_loop()
-        self._exchanges: list[Exchange] = []  # the first is being answered, the others wait for that
-        self._latest: Exchange | None = None  # of the request that was begun last
+        # The first exchange is being answered, and the others wait for their turn.
+        self._exchanges: list[Exchange] = []
+        # The exchange of the request that was begun last.
+        self._latest: Exchange | None = None
         self._common_scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -111,27 +113,38 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._expects_continue = False
-        self._pieces = 0  # of data, each at most MAX_HEAD long
-        self._begun_in = 0  # the piece in which the latest request begins
-        self._overhead = 0  # bytes outside of bodies since the last body
-        self._has_progress = True  # whether the data being parsed has completed a head or belongs to a body
+        # The number of pieces of data so far, each at most MAX_HEAD bytes long.
+        self._pieces = 0
+        # The number of the piece in which the latest request begins.
+        self._begun_in = 0
+        # The bytes outside of bodies since the last body.
+        self._overhead = 0
+        # Whether the current piece has completed a head or belongs to a body.
+        self._has_progress = True
         self._ignores_upgrade = False
         self._rejection = HTTPStatus.BAD_REQUEST
-        self._is_rejected = False  # what the client sends from now on is discarded
+        # Whether all further input of the client is discarded.
+        self._is_rejected = False
         self._linger: asyncio.TimerHandle | None = None
-        self._deferred_rejection: HTTPStatus | None = None  # of a request after those that are not answered yet
+        # The rejection of a faulty request, sent after the responses to the requests before it.
+        self._deferred_rejection: HTTPStatus | None = None
         self._request_begun = False
-        self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
-        self._writable: asyncio.Event | None = None  # while the client does not read
+        # The time since when the client has to send something; None while the server has to respond.
+        self._waiting_since: float | None = self._loop.time()
+        # Set when a client that did not read reads again.
+        self._writable: asyncio.Event | None = None
         self.is_writable = True
-        self._unread = (math.inf, 0.0)  # the bytes left to send that were last counted as progress, and when
+        # The size of the write buffer when the client last made progress, and the time of that.
+        self._unread = (math.inf, 0.0)
         self._reset_parser()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        # The transport of uvloop is no subclass.
+        self.transport = cast("asyncio.Transport", transport)
         for name, key in (("client", "peername"), ("server", "sockname")):
             address = transport.get_extra_info(key)
-            is_network = isinstance(address, tuple)  # that of a Unix socket is a path, or empty
+            # The address of a Unix socket is a path, or empty.
+            is_network = isinstance(address, tuple)
             self._common_scope[name] = (str(address[0]), int(address[1])) if is_network else None
         client = self._common_scope["client"]
         self.peer: str = client[0] if client else ""
@@ -209,12 +222,14 @@ class HttpConnection(asyncio.Protocol):
 
         The parser takes what follows such a head for another protocol.
         """
-        if not self._ignores_upgrade:  # CONNECT: what follows could be anything
+        # Any protocol could follow a CONNECT.
+        if not self._ignores_upgrade:
             if self._latest is not None:
                 self._latest.keep_alive = False
             return
         self._ignores_upgrade = False
-        if self._exchanges:  # many in one piece: each would be parsed again with all that follow
+        # Of many requests in one piece, each would be parsed again with all that follow.
+        if self._exchanges:
             self.reject(self._rejection)
             return
         version = self._parser.get_http_version().encode()
@@ -246,8 +261,10 @@ class HttpConnection(asyncio.Protocol):
         if self._parser.should_upgrade() and method != b"CONNECT":
             self._ignores_upgrade = True
             return
-        headers, self._headers = self._headers, []  # fields of a trailer are not headers (RFC 9110, 6.5.1)
-        is_split = self._begun_in != self._pieces  # else the size need not be counted: a piece is not longer
+        # Fields of a trailer are not headers (RFC 9110, 6.5.1).
+        headers, self._headers = self._headers, []
+        # The size of a head within one piece need not be counted: a piece is not longer.
+        is_split = self._begun_in != self._pieces
         if len(headers) > MAX_HEADERS or (is_split and len(self._url) + sum(map(len, chain(*headers))) > MAX_HEAD):
             self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             raise ValueError("the head of the request is too long")
@@ -268,7 +285,8 @@ class HttpConnection(asyncio.Protocol):
             self,
             scope,
             keep_alive=version == "1.1" and self._parser.should_keep_alive() and self.pool.keeps_alive,
-            expects_continue=version == "1.1" and self._expects_continue,  # RFC 9110, 10.1.1: not of HTTP/1.0
+            # HTTP/1.0 has no 100 Continue (RFC 9110, 10.1.1).
+            expects_continue=version == "1.1" and self._expects_continue,
         )
         self._latest = exchange
         self._exchanges.append(exchange)
@@ -314,7 +332,8 @@ class HttpConnection(asyncio.Protocol):
         self.resume_reading()
         if not finished.keep_alive:
             # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
-            with contextlib.suppress(OSError):  # the client has disconnected already
+            # The client may have disconnected.
+            with contextlib.suppress(OSError):
                 self.transport.write_eof()
         elif self._exchanges:
             self.pool.start_exchange(self._exchanges[0])
@@ -338,7 +357,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _check_timeouts(self) -> None:
         now = self._loop.time()
-        late = max(0.0, now - self._due)  # the event loop was blocked, which is not the client's fault
+        # The event loop was blocked for this time, which is not the fault of the client.
+        late = max(0.0, now - self._due)
         if self._waiting_since is not None:
             self._waiting_since = now if self._owes_response() else self._waiting_since + late
         self._measure_progress(now, late)
@@ -403,7 +423,8 @@ class HttpConnection(asyncio.Protocol):
         """Close once the client has: with unread input, the client might lose the response (RFC 9112, 9.6)."""
         self._is_rejected, self._waiting_since = True, None
         self.transport.resume_reading()
-        with contextlib.suppress(OSError):  # the client has disconnected already
+        # The client may have disconnected.
+        with contextlib.suppress(OSError):
             self.transport.write_eof()
         self._linger = self._loop.call_later(LINGER_TIMEOUT, self.transport.abort)
 

@@ -48,14 +48,17 @@ class Exchange:
         self._method: str = scope["method"]
         self._version: str = scope["http_version"]
         self._expects_continue = expects_continue
-        self._body: list[bytes] = []  # parts of the request's body that the app has not received
+        # The parts of the request's body that the app has not received.
+        self._body: list[bytes] = []
         self._size = 0
         self._has_news = False
         self._waiter: asyncio.Future[None] | None = None
-        self._head = b""  # of the response, written with the first part of the body (ASGI: HTTP, "Response Start")
+        # The head of the response, written with the first part of the body (ASGI: HTTP, "Response Start").
+        self._head = b""
         self._chunked = False
         self._has_body = True
-        self._unsent: int | None = None  # of the Content-Length
+        # The bytes of the Content-Length that are not sent yet.
+        self._unsent: int | None = None
         self.keep_alive = keep_alive
         self.more_body = True
         self.response_started = False
@@ -142,7 +145,8 @@ class Exchange:
             self._waiter.set_result(None)
 
     def _begin_response(self, status: int, headers: Headers, length: int | None = None) -> None:
-        if self._expects_continue and self.more_body:  # the client may send its next request in place of the body
+        # The client may send its next request in place of the body.
+        if self._expects_continue and self.more_body:
             self.keep_alive = False
         head, self._unsent = _format_head(status, tuple(headers), self.keep_alive)
         if length is not None:
@@ -150,7 +154,8 @@ class Exchange:
             self._unsent = length
         self._has_body = self._method != "HEAD" and status not in _NO_BODY
         if self._unsent is None and self._has_body and self._version == "1.1":
-            self._chunked = True  # to HTTP/1.0, the end of the connection ends the body
+            # In HTTP/1.0, the end of the connection ends the body.
+            self._chunked = True
             head += b"transfer-encoding: chunked\r\n"
         self._head = head + _format_date(int(time.time()))
         self.response_started = True

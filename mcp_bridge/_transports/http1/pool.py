@@ -37,8 +37,10 @@ class ConnectionPool:
         self.keeps_alive = True
         self._loop = asyncio.get_running_loop()
         self.connections: set[HttpConnection] = set()
-        self._waiting: dict[HttpConnection, None] = {}  # for a request or the rest of it, the longest first
-        self._counts: Counter[str] = Counter()  # of connections by address
+        # The connections that wait for a request or the rest of it, the longest first.
+        self._waiting: dict[HttpConnection, None] = {}
+        # The number of connections by address.
+        self._counts: Counter[str] = Counter()
         self.tasks: dict[Exchange, asyncio.Task[None]] = {}
         self._emptied: asyncio.Event | None = None
 
