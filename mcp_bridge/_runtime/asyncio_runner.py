@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Await the coroutine that `call` makes: directly on asyncio, elsewhere in a thread with its own loop.
+    """Await the coroutine of `call`: directly on asyncio, elsewhere in a thread with its own loop.
 
     Cancellation is passed on to the coroutine.
     """

@@ -188,7 +188,7 @@ class CancellationWatch:
         return self._task is not None and self._task.cancelling() - self.own_requests > self._other_requests
 
     async def reset(self) -> None:
-        """Take back the requests of the code. A pending one would cancel the next thing that the task does."""
+        """Take back the requests of the code. A pending one would cancel the next step of the task."""
         if not self.own_requests or self._task is None:
             return
         requests = self._task.cancelling()

@@ -1,6 +1,6 @@
-"""The output of a child process, which is read from its own pipe and written to stderr at a limited rate.
+"""The output of a child process. It is read from a pipe of the child, and written to stderr at a limited rate.
 
-A worker that had the bridge's stderr itself could truncate or read the log file behind it, even from a sandbox, because
+A worker with the stderr of the bridge could truncate or read the log file behind it, even from a sandbox, because
 `/proc/self/fd/2` opens the file again. It could also make a shared pipe nonblocking.
 """
 
@@ -19,19 +19,19 @@ from mcp_bridge._runtime.terminal_text import escape_line
 from mcp_bridge._runtime.token_bucket import TokenBucket
 
 STDERR = None if sys.platform == "win32" else subprocess.PIPE
-"""The stderr of child processes, as subprocess names it. On Windows they inherit that of the bridge."""
+"""The stderr of child processes, as a parameter of subprocess. On Windows they inherit stderr."""
 RATE, BURST = 1024**2, 4 * 1024**2
-"""Bytes per second in the long run and at once; a process that prints more has to wait."""
+"""Bytes per second in the long run and in one step. A process with more output has to wait."""
 MAX_LINE = 4_096
-"""PIPE_BUF: the most bytes that no other writer can interrupt. A longer line is continued on the next one."""
+"""PIPE_BUF: a write of this size is not mixed with others. A longer line is continued on the next one."""
 _READ = 65_536
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
 _PAUSE = 0.02
-"""Seconds between two attempts to write to a stderr that is full."""
+"""Seconds between two attempts to write to a full stderr."""
 
 
 class OutputQueue:
-    """Pieces of output that wait to be written. A piece of which a part has been written is written to its end."""
+    """Pieces of output in a queue. A piece is written to its end once a part of it has been written."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -42,7 +42,7 @@ class OutputQueue:
         self._pieces.append(piece)
 
     async def write_pieces(self, target: int) -> None:
-        """Write all pieces. Those that cannot be written within a second are dropped."""
+        """Write all pieces. Pieces that cannot be written within a second are dropped."""
         with anyio.move_on_after(READER_TIMEOUT) as limit:
             while self._pieces:
                 if not (written := write_nowait(target, self._pieces[0])):
@@ -58,9 +58,9 @@ class OutputQueue:
 
 
 class LineLabeller:
-    """Puts a label before each line, and makes control characters visible: a terminal could hide the label by them.
+    """Puts a label before each line, and escapes control characters, because a terminal could hide the label by them.
 
-    `lines` are those that wait to be written.
+    `lines` are the pending lines.
     """
 
     def __init__(self, label: str) -> None:
@@ -92,9 +92,9 @@ class LineLabeller:
 
 
 async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: LineLabeller | None = None) -> None:
-    """Write what a child process prints to `target`. Output that cannot be written within a second is dropped.
+    """Write the output of a child process to `target`. Output that cannot be written within a second is dropped.
 
-    With a `labeller`, this can be cancelled and begun again, and no line is lost.
+    With a `labeller`, this can be cancelled and begun again without losing a line.
     """
     budget = TokenBucket(rate=RATE, burst=BURST)
     pending = OutputQueue() if labeller is None else labeller.lines

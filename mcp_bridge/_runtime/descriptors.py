@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 
 WANTED = 65_536
-"""The soft limit that a server requests. Each connection takes one descriptor."""
+"""The soft limit of a server. Each connection takes one descriptor."""
 FALLBACK = 10_240
-"""OPEN_MAX of macOS, which it allows even where it rejects the hard limit."""
+"""OPEN_MAX of macOS. It is allowed even where the hard limit is rejected."""
 UNKNOWN = 1024
-"""The limit that is assumed where there is none to read."""
+"""The limit on systems without one."""
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit to `WANTED`, as far as the hard limit allows. A higher one stays."""
+    """Raise the soft limit to `WANTED`, or to a lower hard limit. A higher one stays."""
     try:
         import resource
     except ImportError:
@@ -30,7 +30,7 @@ def raise_descriptor_limit() -> None:
 
 
 def read_descriptor_limit() -> int:
-    """Return how many descriptors this process may have at once."""
+    """Return the maximum number of open descriptors of this process."""
     try:
         import resource
     except ImportError:

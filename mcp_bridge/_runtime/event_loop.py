@@ -1,4 +1,4 @@
-"""An event loop that tools cannot end, and how signals reach it."""
+"""An event loop that survives the SystemExit of tools, and the signals in it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ logger = logging.getLogger("mcp_bridge.calls")
 EventLoop = Literal["asyncio", "uvloop"]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 EXHAUSTION_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""The errors of `accept` after which asyncio waits for a second before it accepts again."""
+"""The errors of `accept` after which asyncio waits for a second."""
 REPORT_INTERVAL = 10.0
-"""Seconds between two log lines about connections that cannot be accepted."""
+"""Seconds between two log lines about rejected connections."""
 
 
 class ResilientLoop(asyncio.AbstractEventLoop):
@@ -88,11 +88,10 @@ def is_on_asyncio() -> bool:
 
 @contextmanager
 def wake_on_signals() -> Iterator[None]:
-    """During the block, a signal wakes this event loop, so handlers of the `signal` module run at once.
+    """During the block, a signal wakes this event loop, so handlers of the `signal` module run immediately.
 
-    Python runs such a handler between two instructions. Without this, a signal that arrives just before asyncio's loop
-    begins to wait would be handled only after the next event. uvloop and trio wake up by themselves. Use it in the main
-    thread.
+    Python runs such a handler between two instructions. If asyncio's loop begins to wait just after the signal, the
+    handler would run only after the next event. uvloop and trio need no help. Use it in the main thread.
     """
     receiver, sender = socket.socketpair()
     with receiver, sender:
@@ -115,9 +114,9 @@ def wake_on_signals() -> Iterator[None]:
 
 @contextmanager
 def interrupt_imports() -> Iterator[None]:
-    """Inside, in this event loop, Ctrl-C raises KeyboardInterrupt at once while a module is imported.
+    """Inside, in this event loop, Ctrl-C raises KeyboardInterrupt during the import of a module.
 
-    asyncio's own handler only cancels the main task, which has no effect before the import ends.
+    asyncio's own handler only cancels the main task, without effect before the end of the import.
     """
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
@@ -154,10 +153,10 @@ def _is_user_interrupt(main: Any) -> bool:
 
 
 def make_loop_factory(kind: EventLoop = "asyncio") -> LoopFactory:
-    """Return a factory of event loops that tools cannot end. Raises ConfigError when uvloop is unavailable.
+    """Return a factory of resilient event loops. Raises ConfigError when uvloop is unavailable.
 
     asyncio's own loop is the default because third-party code is written for it. uvloop differs: writing to a child
-    process that has stopped reading raises RuntimeError there, which `Process.communicate` does not suppress.
+    process without a reader raises RuntimeError there, and `Process.communicate` does not suppress it.
     """
     # On Windows only the Proactor loop can start processes.
     bases: tuple[Any, ...] = (getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop),)

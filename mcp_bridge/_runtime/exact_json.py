@@ -1,4 +1,4 @@
-"""JSON whose integers may have more than 64 bits, at the speed of orjson.
+"""JSON with exact integers of more than 64 bits, at the speed of orjson.
 
 orjson cannot write such integers and reads them as floats. Messages rarely have them: writing looks for them only after
 orjson has raised, and reading only in data with a run of 19 digits.
@@ -19,7 +19,7 @@ import orjson
 LARGEST_INTEGER = int(sys.float_info.max)
 """The largest integer that other JSON parsers read as a number."""
 _INT64 = range(-(2**63), 2**64)
-"""The integers that orjson reads and writes."""
+"""The integers of orjson."""
 _MAX_DEPTH = 254
 """How deep orjson writes."""
 _DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
@@ -30,7 +30,7 @@ _LONG_INTEGER = re.compile(rb"(?:^|[:\[,])\s*-?[0-9]{19,}\s*(?:$|[,\]}])")
 def dump_json(value: Any, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
     """Return a value as JSON, as `orjson.dumps` does, but with all integers up to LARGEST_INTEGER.
 
-    Raises TypeError for a value that is not JSON.
+    Raises TypeError for a value outside of JSON.
     """
     try:
         return orjson.dumps(value, default, option)
@@ -46,7 +46,7 @@ def is_integer_error(error: TypeError) -> bool:
 
 
 def dump_long_integers(value: Any, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Return a value as JSON whose integers orjson cannot write. Raises TypeError for a value that is not JSON."""
+    """Return a value with integers of more than 64 bits as JSON. Raises TypeError for a value outside of JSON."""
     return orjson.dumps(_wrap_integers(value, 0), default, option)
 
 
@@ -62,7 +62,7 @@ def load_json(data: bytes | bytearray | str) -> Any:
 
 
 def _wrap_integers(value: Any, depth: int) -> Any:
-    """Return a copy in which large integers are JSON text, which orjson inserts unchanged."""
+    """Return a copy with large integers as JSON text, for orjson to insert unchanged."""
     kind = type(value)
     if kind is int:
         is_long = value not in _INT64 and abs(value) <= LARGEST_INTEGER

@@ -1,4 +1,4 @@
-"""Replaces files so that their readers find either the old content or the new one, never a part of it."""
+"""Replaces files atomically: readers find either the old content or the new one, never a part of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes, *, mode: int = 0o600, sync: bool = False) -> None:
-    """Write a file beside the old one, and let it take the place. Creates the folder. Raises OSError.
+    """Write a temporary file next to the old one, and rename it. Creates the folder. Raises OSError.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported on first use, for packages other than `mcp_bridge` itself."""
+"""Lazy imports of public names, for packages other than `mcp_bridge` itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def make_lazy_getattr(package: str, where: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package; `where` maps modules to the names that are imported from them."""
+    """Return a `__getattr__` for a package; `where` maps modules to the names in them."""
     homes = {name: module for module, names in where.items() for name in names}
 
     def find_name(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Enters and leaves the async context managers that users write."""
+"""Enters and leaves the async context managers of users."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 logger = logging.getLogger("mcp_bridge.lifespan")
 
 PATIENCE = 10.0
-"""Seconds that a lifespan may take to shut down."""
+"""The timeout in seconds for the shutdown of a lifespan."""
 
 
 @asynccontextmanager
 async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
     """Yield the value of a lifespan. Raises SourceError if it cannot start; an error at its shutdown is logged.
 
-    It runs in a task of its own, where it can enter task groups, and ends in full even if the block is cancelled.
+    It runs in a separate task, where it can enter task groups, and ends in full even if the block is cancelled.
     """
     closing = anyio.Event()
     failure: BaseException | None = None

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 import anyio
 
 Quota = tuple[Hashable, float]
-"""A key, such as a tool or a client, and the most slots that all callers of this key may have."""
+"""A key, such as a tool or a client, and the most slots for all its callers together."""
 RECENT = 3
 """Admissions after which a key may have its next turn before others: at most every fourth while enough others wait."""
 
@@ -24,20 +24,25 @@ class LimiterFull(Exception):
 
 
 class Limiter:
-    """Lends out at most `total` slots at once; up to `queue` further callers wait for one.
+    """Lends out at most `total` slots. Up to `queue` further callers wait for one.
 
-    A caller names the `key` under which it waits, and the quotas that its slot counts against. All callers of a key
-    pass the same quotas. Keys that wait take turns, and callers of one key are served in the order in which they came,
-    so a busy key delays itself rather than others. A key whose quotas were served in the last `RECENT` turns comes
-    after those of which none was, so that a client with many tools, or a tool with many clients, gets a quarter of the
-    turns. For the same reason a caller that finds the queue full takes the place of the newest caller of the key that
-    weighs most: by the callers that wait under the key, and under each of its quotas.
+    A caller waits under a `key`, and its slot counts against `quotas`. All callers of a key pass the same quotas. For
+    example, a call of the tool `search` by the client `anna` counts against both:
 
-    A slot with `in_total=False` counts against its quotas only: that of a call whose outer call has a slot already.
+        slot = limiter.acquire_nowait(key, quotas=(("search", 3), ("anna", 3)))
 
-    At most `lendable` slots can be lent at a time by `Slot.lend`.
+    The callers of one key are served in the order of their arrival, and the keys take turns, so that a busy key delays
+    itself rather than others. A key comes after all others if one of its quotas was served in the last `RECENT` turns.
+    So a client with many tools, or a tool with many clients, has many keys and still only a quarter of the turns.
 
-    Used from one event loop only. `anyio.CapacityLimiter` has neither keys nor slots that can be lent.
+    A key weighs as much as callers wait under it and under each of its quotas. If the queue is full, the newest caller
+    of the heaviest key is rejected, and the new caller takes its place. It is rejected itself if its key is the
+    heaviest.
+
+    A slot with `in_total=False` counts against its quotas only. Nested calls use it, because the outer call has a slot
+    of the total. At most `lendable` slots can be lent by `Slot.lend`.
+
+    Used from one event loop only. `anyio.CapacityLimiter` has neither keys nor slots to lend.
     """
 
     def __init__(self, total: float, *, queue: float = math.inf, lendable: int = 0) -> None:
@@ -118,7 +123,7 @@ class Limiter:
             waiter.decided.set()
 
     def _find_turn(self) -> tuple[Hashable, _Waiter] | None:
-        """Return whose turn it is: the first key that is new to the recent turns, else the least recent one."""
+        """Return the next key with its first waiter: one outside of the recent turns, else the least recent one."""
         turns = {key: age for age, quotas in enumerate(self._recent, 1) for key, _ in quotas}
         found, least = None, RECENT + 1
         for key, queue in self._queues.items():
@@ -193,7 +198,7 @@ class Slot:
         self._give_away(_PAUSED)
 
     def resume(self) -> None:
-        """Take a lent slot back at once, beyond the total if need be: the call may be in the middle of a function."""
+        """Take a lent slot back, beyond the total if necessary: the call may be in the middle of a function."""
         self._take_back(_PAUSED)
 
     def lend(self) -> None:
@@ -203,7 +208,7 @@ class Slot:
             self._give_away(_LENT)
 
     def reclaim(self) -> None:
-        """Take back at once a slot that was lent by `lend`; it stays lent if others have taken its place."""
+        """Take back a slot of `lend`. It stays lent if others have taken its place."""
         if self._away & _LENT and (self._away & _PAUSED or self._limiter._has_room(self)):
             self._limiter.lent -= 1
             self._take_back(_LENT)

@@ -10,11 +10,11 @@ _FRAGMENT = 128
 
 
 class LineSplitter:
-    """Splits bytes into lines. None takes the place of a line that is too long.
+    """Splits bytes into lines. None takes the place of a line beyond the limit.
 
     Attributes:
-        skipped: How many bytes of the current line were dropped.
-        fragments: The beginning and the end of the last line that was too long.
+        skipped: The number of dropped bytes of the current line.
+        fragments: The beginning and the end of the last line beyond the limit.
     """
 
     def __init__(self, limit: int = MAX_LINE) -> None:
@@ -36,7 +36,7 @@ class LineSplitter:
             self._append_tail(tail)
 
     def finish(self) -> Iterator[bytes | None]:
-        """Yield the last line, which has no newline, when no more bytes come."""
+        """Yield the last line, without a newline, when no more bytes come."""
         if self._rest or self._skipping:
             yield from self._complete_line(b"")
 

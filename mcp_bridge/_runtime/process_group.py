@@ -1,4 +1,4 @@
-"""Process groups: commands that run below a supervisor, and signals to them."""
+"""Process groups: commands below a supervisor, and signals to them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _USUAL_VARIABLES = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "TMPDIR", 
 
 
 def build_environment(*named: str) -> dict[str, str]:
-    """Return the environment of a child: the usual variables, and the named ones, as far as they are set."""
+    """Return the environment of a child: the usual variables and the named ones, if they are set."""
     return {name: os.environ[name] for name in (*_USUAL_VARIABLES, *named) if name in os.environ}
 
 
 def wrap_command(command: Sequence[str], *, grace: float = 0.0, stdin: int = 0) -> list[str]:
-    """Return the command below a supervisor, which ends all that it starts when it, or this process, has gone.
+    """Return the command below a supervisor, which ends its processes when the command or this process has ended.
 
-    `grace` is how many seconds the processes have between SIGTERM and SIGKILL. `stdin` is an inherited descriptor for
-    the input of the command, where that does not end with this process.
+    `grace` is the time of the processes between SIGTERM and SIGKILL in seconds. `stdin` is an inherited descriptor for
+    the input of the command, if that does not end with this process.
     """
     if sys.platform == "win32":
         return list(command)
@@ -30,13 +30,13 @@ def wrap_command(command: Sequence[str], *, grace: float = 0.0, stdin: int = 0) 
 
 
 def terminate_supervisor(pid: int) -> None:
-    """Have the supervisor end its command, with all that it has started."""
+    """Let the supervisor end its command, with all processes below it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
 
 
 def kill_group(pid: int) -> None:
-    """Kill a supervisor and the process group that it leads."""
+    """Kill a supervisor and its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             os.kill(pid, signal.SIGTERM)

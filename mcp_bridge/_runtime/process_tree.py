@@ -1,4 +1,4 @@
-"""Ends the processes that are left below this one when serving ends and no supervisor does it."""
+"""Ends the remaining processes below this one at the end of serving, if there is no supervisor."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     import psutil
 
 _PYTHONS_OWN = "multiprocessing.resource_tracker"
-"""Python's own helper, which ends with this process and would lose what it has to clean up."""
+"""Python's own helper. It ends with this process, and would lose its list of things to clean up."""
 
 
 @contextlib.contextmanager
 def end_descendants(grace: float) -> Iterator[None]:
     """At the end of the block, end every process that was started below this one inside it.
 
-    Processes get SIGTERM, and SIGKILL after `grace` seconds. What was there before the block is not ended: a shell that
-    replaces itself by this command passes its children on. Daemons, which have left the tree, are not found.
+    Processes get SIGTERM, and SIGKILL after `grace` seconds. Processes from before the block stay: a shell that
+    replaces itself by this command passes its children on. Daemons have left the tree, and are not found.
     """
     import psutil
 

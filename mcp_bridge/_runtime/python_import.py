@@ -25,7 +25,7 @@ _HINTS = {
     "asyncio.run() cannot be called from a running event loop": "The event loop is already running. Call it in a tool "
     "or a lifespan",
 }
-"""What to do about errors of files that run as scripts."""
+"""Advice about errors of files that run as scripts."""
 
 
 def add_to_path(directory: Path) -> None:
@@ -38,7 +38,7 @@ def add_to_path(directory: Path) -> None:
 def import_module(name: str, directory: Path) -> ModuleType:
     """Import a module by its dotted name, and make `directory` importable.
 
-    Raises SourceError with file and line, also where another module of that name hides a file in `directory`.
+    Raises SourceError with file and line, also if another module of this name hides a file in `directory`.
     """
     add_to_path(directory)
     with report_errors(f"'{name}' cannot be imported", root=directory):
@@ -52,8 +52,8 @@ def import_module(name: str, directory: Path) -> ModuleType:
 def import_file(path: Path) -> ModuleType:
     """Import a file, and make its directory importable. Raises SourceError with file and line.
 
-    The module has the name that files beside it import it by, so that it exists once; where another module has that
-    name, it has one of its own.
+    The module has its file name, so that it exists once if files in the same folder import it too. If another module
+    has that name, a hash makes it unique.
     """
     add_to_path(path.parent)
     name = path.stem if _is_free(path) else _make_module_name(path)
@@ -74,7 +74,7 @@ def _make_module_name(path: Path) -> str:
 
 
 def run_spec(spec: ModuleSpec) -> ModuleType:
-    """Import the module of a spec under its own name. A module that raises is forgotten, and the error is passed on."""
+    """Import the module of a spec under its own name. After an error, the module is forgotten."""
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
@@ -91,9 +91,9 @@ def _is_free(path: Path) -> bool:
 
 
 def import_attribute(reference: str, directory: Path) -> Any:
-    """Return what `module:attribute` refers to, where the attribute may have dots; `directory` is importable.
+    """Return the object of `module:attribute`. The attribute may have dots, and `directory` is importable.
 
-    Raises SourceError that says which part is wrong.
+    Raises SourceError with the wrong part.
     """
     name, _, path = reference.partition(":")
     if not name or not path:
@@ -117,7 +117,7 @@ def import_attribute(reference: str, directory: Path) -> Any:
 
 
 def forget_modules(root: Path) -> None:
-    """Remove every module below `root` from the imported ones, so that it is read again; installed ones stay."""
+    """Remove every module below `root` from the imported ones, so that it is read again. Installed ones stay."""
     importlib.invalidate_caches()
     own = __name__.partition(".")[0]
     for name, module in list(sys.modules.items()):
@@ -138,13 +138,13 @@ def without_bytecode() -> Iterator[None]:
 
 @contextlib.contextmanager
 def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = "") -> Iterator[None]:
-    """Run third-party code: what it prints goes to stderr, and what it raises becomes a SourceError.
+    """Run third-party code: its output goes to stderr, and its errors become SourceErrors.
 
     Args:
-        doing: what has failed then, such as "'x' cannot be imported".
-        root: where the user's own files are, whose lines are named rather than those of libraries that they call;
-            None for all files that are not installed.
-        fallback: named where no line can be.
+        doing: The failed action, such as "'x' cannot be imported".
+        root: The folder of the user's own files. Their lines are named rather than those of libraries; None for all
+            files that are not installed.
+        fallback: The place in the message if no line is known.
     """
     try:
         with contextlib.redirect_stdout(sys.stderr):

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MARK = "[secret]"
 GUESSABLE = 8
-"""Secrets with fewer characters can be guessed by clients of a tool that returns its input."""
+"""Shorter secrets can be guessed by clients of a tool that returns its input."""
 
 
 class Redactor:
-    """Replaces secrets by `[secret]`, also where `repr`, JSON, a URL, HTML or base64 has encoded them.
+    """Replaces secrets by `[secret]`, also in the encodings of `repr`, JSON, URLs, HTML and base64.
 
     Each line of a secret with several lines is a secret too, and so is the password of a URL. Values of fewer than 4
     characters are not. `version` changes with the secrets. `substitutions` are functions that replace other text.
-    `is_empty` says that there is nothing to replace.
+    `is_empty` is true if there is nothing to replace.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -36,7 +36,7 @@ class Redactor:
         self.add_secrets(secrets)
 
     def add_substitution(self, substitute: Callable[[str], str]) -> None:
-        """Apply a function to all text from now on. It returns text that has nothing to replace as it is."""
+        """Apply a function to all text from now on. It returns the same text if there is nothing to replace."""
         self.version += 1
         self.is_empty = False
         self.substitutions.append(substitute)
@@ -78,7 +78,7 @@ class Redactor:
         return redacted
 
     def _find_pattern(self, text: str) -> re.Pattern[str] | None:
-        """Return the pattern of the secrets that the text has, or None. In most texts, no landmark is found."""
+        """Return the pattern of the secrets in a text, or None. In most texts, no landmark is found."""
         if len(text) < self._shortest or not self._landmarks:
             return None
         forms = [form for landmark, form in self._landmarks if landmark in text]

@@ -1,4 +1,4 @@
-"""Requirements of Python code: which of them are installed, and what to install where an import fails.
+"""Requirements of Python code: the missing ones, and their installation after a failed import.
 
 It imports importlib.metadata, tomllib and packaging late, because every start imports this file.
 """
@@ -36,11 +36,11 @@ _KNOWN_PACKAGES = {
 
 
 def suggest_package(error: BaseException) -> str:
-    """Return how to install what a failed import needs, as the end of a message; empty for any other error.
+    """Return how to install the missing package of a failed import, as the end of a message; empty for other errors.
 
     The requirements are those of the file with the import: in the pyproject.toml of its project, in a requirements.txt
-    beside one of these files, or in the metadata of its package. The name of the module is never suggested, because the
-    package of that name may be a different one.
+    next to one of these files, or in the metadata of its package. The name of the module is never suggested, because
+    the package of that name may be a different one.
     """
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
@@ -58,7 +58,7 @@ def suggest_package(error: BaseException) -> str:
 
 
 def parse_requirements(lines: Iterable[str]) -> list[Requirement]:
-    """Return the requirements that apply to this machine. Raises ValueError for an invalid one."""
+    """Return the requirements for this machine. Raises ValueError for an invalid one."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(line) for line in lines]
@@ -79,7 +79,7 @@ def find_package(name: str, path: Sequence[str]) -> Distribution | None:
 
 
 def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
-    """The required package, and the packages that its extras require."""
+    """The required package, and the requirements of its extras."""
     yield requirement.name
     package = find_package(requirement.name, path) if requirement.extras else None
     for line in (package.requires or []) if package is not None else []:
@@ -93,7 +93,7 @@ def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
 
 
 def _find_importing_file(error: ModuleNotFoundError) -> Path | None:
-    """Return the file whose import has failed, or None if the bridge itself has tried the import."""
+    """Return the file of the failed import, or None if the bridge itself has tried the import."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith("<") and "importlib" not in Path(frame.filename).parts:
             file = Path(frame.filename)
@@ -102,7 +102,7 @@ def _find_importing_file(error: ModuleNotFoundError) -> Path | None:
 
 
 def _read_requirements_of(file: Path) -> tuple[str, list[str]]:
-    """Return where the requirements of a file are declared, and those that are valid."""
+    """Return the place of the requirements of a file, and the valid ones."""
     from importlib.metadata import distribution, packages_distributions
     from tomllib import loads
 

@@ -32,10 +32,10 @@ logger = logging.getLogger("mcp_bridge.isolation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOptions:
-    """What a sandboxed process can access besides the system: paths, and the network.
+    """The access of a sandboxed process in addition to the system: paths, and the network.
 
-    `files` are those of the program or source that it runs. `namespaces`: whether it can create user namespaces,
-    because bubblewrap cannot forbid that here.
+    `files` are the files of its program or source. With `namespaces`, it can create user namespaces, because bubblewrap
+    cannot forbid that here.
     """
 
     network: bool = False
@@ -50,7 +50,7 @@ def is_installed() -> bool:
 
 
 def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
-    """Return what a source can read in the sandbox: its own files if it lists them, else the folder of the settings.
+    """Return the readable files of a source in the sandbox: its own files if it lists them, else the settings folder.
 
     Raises ConfigError if that would be the user's home folder.
     """
@@ -79,7 +79,7 @@ def build_command(command: list[str], sandbox: SandboxOptions, directory: str, m
 
 
 async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
-    """Return the options that bubblewrap supports here. Raises SourceError with its message if there are none."""
+    """Return the supported options of bubblewrap. Raises SourceError with its message if there are none."""
     strict, lenient = replace(sandbox, namespaces=False), replace(sandbox, namespaces=True)
     if not await _try_options(strict, directory, memory):
         return strict

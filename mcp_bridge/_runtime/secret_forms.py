@@ -1,4 +1,4 @@
-"""The forms in which programs write a secret: as it is, escaped in any usual way, or in base64."""
+"""The forms of a secret in the output of programs: as it is, escaped in any usual way, or in base64."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from urllib.parse import unquote
 MIN_LENGTH = 4
 """Shorter values cannot be distinguished from ordinary text."""
 _MIN_PART_LENGTH = 8
-"""The minimum length of a line of a secret, or of a part of its base64, that is searched for on its own."""
+"""The minimum length of a separate part: a line of a secret, or a piece of its base64."""
 _PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s]+)@")
 _PIECES = re.compile(r"[A-Za-z0-9_.-]+|\\+|.", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
-"""Characters that hardly any program escapes."""
+"""Characters without an escape in almost all programs."""
 _SHORTEST_LINE = 56
-"""The shortest lines of base64 that are recognised; the usual ones have 60 to 76 characters."""
+"""The shortest lines of base64 to recognise; the usual ones have 60 to 76 characters."""
 _NAMED_ESCAPES = {"\n": "n", "\t": "t", "\r": "r", "\b": "b", "\f": "f"}
 _BACKSLASHES = r"\\{%d,%d}+"
 """JSON in JSON in JSON has eight backslashes for one. Possessive, so that no text takes more than linear time."""
@@ -27,7 +27,7 @@ _BREAK = r"(?:\s|\\{1,8}+[nrt]|%0[ADad]){0,40}+"
 
 
 def list_parts(secret: str) -> set[str]:
-    """List a secret, its long lines, and the passwords of URLs in it; nothing that is too short to be recognised."""
+    """List a secret, its long lines, and the passwords of URLs in it, without those that are too short."""
     lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= _MIN_PART_LENGTH]
     passwords = _PASSWORD.findall(secret)
     parts = {secret, secret.strip(), *lines, *passwords, *map(unquote, passwords)}
@@ -35,7 +35,7 @@ def list_parts(secret: str) -> set[str]:
 
 
 class SecretForm(NamedTuple):
-    """Text that has to be found, as it is or, if `is_base64`, with line breaks in it.
+    """A text to find, as it is or, if `is_base64`, with line breaks in it.
 
     `tail` is the last character of base64 that ends with the secret.
     """
@@ -46,7 +46,7 @@ class SecretForm(NamedTuple):
 
     @property
     def landmarks(self) -> list[str]:
-        """Texts of which one is wherever the form is. Searching them is much faster than the pattern."""
+        """Plain texts, one of them in each occurrence of the form. They are searched much faster than the pattern."""
         if not self.is_base64 or len(self.text) < _MIN_PART_LENGTH:
             return [_find_longest(self.text)]
         # The first line has at most one line break.
@@ -65,7 +65,7 @@ class SecretForm(NamedTuple):
 
 
 def list_forms(text: str) -> Iterator[SecretForm]:
-    """Yield the forms of a part of a secret: in base64, what is the same wherever the text is inside longer data."""
+    """Yield the forms of a part of a secret. Base64 has three, by the position of the text in longer data."""
     yield SecretForm(text)
     data = text.encode(errors="surrogatepass")
     whole, known = b64encode(data).decode().rstrip("="), len(data) * 8 // 6

@@ -1,4 +1,4 @@
-"""Sessions that are kept for clients: which one ends for a further one, and when idle ones end."""
+"""Limits of sessions for clients: the choice of a session to end, and the end of idle ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class KeptSession(Protocol):
     """A session of a client.
 
     Attributes:
-        owner: Whose share of the sessions it counts against; None if there is only one client.
-        calls: How many calls are in flight.
-        last_used: When the last call ended, on the event loop's clock.
+        owner: The key for its share of the sessions; None if there is only one client.
+        calls: The number of calls in flight.
+        last_used: The end of the last call, on the event loop's clock.
     """
 
     owner: str | None
@@ -36,7 +36,7 @@ Kept = TypeVar("Kept", bound=KeptSession)
 
 
 def get_owner(ctx: RunningCall) -> str | None:
-    """Return whose share a session counts against, or None if there is only one client."""
+    """Return the owner of the sessions of a call, or None if there is only one client."""
     return f"principal/{ctx.principal}" if ctx.principal else ctx.client
 
 
@@ -45,9 +45,9 @@ def choose_session_to_end(
 ) -> Key | None:
     """Return the key of the session to end for a new one of this owner, or None if there is room.
 
-    One of several clients has at most three quarters of the places. Beyond its share it loses the one of its own that
-    has been idle the longest; if all places are taken, the client with the most sessions does. Raises Overloaded if
-    all of these are in use; `kind` names the sessions in its text.
+    One of several clients has at most three quarters of the places. Beyond its share it loses its session with the
+    longest idle time. If all places are taken, the client with the most sessions loses one. Raises Overloaded if all of
+    these are in use, with `label` for the sessions.
     """
     found = list(sessions)
     counts = Counter(one.owner for _, one in found)
@@ -69,7 +69,7 @@ def choose_session_to_end(
 async def end_idle_sessions(
     sessions: Mapping[Key, KeptSession], idle_timeout: float, end: Callable[[Key], None]
 ) -> None:
-    """Call `end` with the key of each session that has had no call for `idle_timeout` seconds. Never returns."""
+    """Call `end` with the key of each session after `idle_timeout` seconds without a call. Never returns."""
     while True:
         await anyio.sleep(idle_timeout * SWEEP)
         oldest = anyio.current_time() - idle_timeout

@@ -1,4 +1,4 @@
-"""The files that Python code reads when it is imported, found without running it."""
+"""The files of an import of Python code, found without running it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def list_imports(code: bytes) -> Sequence[str]:
-    """Return the top-level modules that code imports by name. Raises what `ast.parse` raises."""
+    """Return the imported top-level modules of code. Raises the errors of `ast.parse`."""
     names: dict[str, None] = {}
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -21,9 +21,9 @@ def list_imports(code: bytes) -> Sequence[str]:
 
 
 def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[str] = ()) -> Sequence[Path]:
-    """Return the files and top-level modules with all that they import from `root`: files, and folders of packages.
+    """Return the files and top-level modules with all their imports from `root`: files, and folders of packages.
 
-    Imports that the code computes are not found, nor packages without an `__init__.py`.
+    Computed imports are not found, nor packages without an `__init__.py`.
     """
     found: dict[Path, None] = {}
     pending = [*files, *_find_modules(root, modules)]

@@ -1,4 +1,4 @@
-"""The folder for data that outlives the process, and names in it that belong to a settings file."""
+"""The folder for data beyond the life of the process, and names in it for a settings file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def get_state_folder() -> Path:
-    """Return the state folder of the user, which may not exist yet."""
+    """Return the state folder of the user. It may not exist yet."""
     from platformdirs import user_state_path
 
     return user_state_path("mcp-bridge", appauthor=False)

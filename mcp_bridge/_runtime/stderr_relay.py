@@ -1,4 +1,4 @@
-"""A relay for stderr: writing to it never blocks on a client that does not read it.
+"""A relay for stderr: writing to it never blocks on a client without a reader.
 
 Clients start a server with a pipe for its stderr, and not all of them read it. Once the pipe is full, writing blocks: a
 tool that prints, and on a log line the whole server.
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 
 READER_TIMEOUT = 1.0
-"""Seconds without reading after which output is dropped until the client reads again."""
+"""Seconds without reading until output is dropped. It is relayed again when the client reads again."""
 _CHUNK = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 _READ = 65_536
@@ -22,9 +22,9 @@ _READ = 65_536
 
 @contextlib.contextmanager
 def relay_stderr(descriptor: int = 2) -> Iterator[None]:
-    """Inside the block, pass what is written to a descriptor on to its pipe in a thread, which can drop it.
+    """Inside the block, relay the output on a descriptor to its pipe in a thread, which can drop it.
 
-    Terminals and files are left as they are, because writing to them does not block.
+    Terminals and files stay as they are, because writing to them does not block.
     """
     if not _may_block(descriptor):
         yield
@@ -46,7 +46,7 @@ def relay_stderr(descriptor: int = 2) -> Iterator[None]:
 
 
 class StderrRelay:
-    """Passes what is written to `sink` on to `target`, as far as `target` can be written to without blocking."""
+    """Passes the bytes from `sink` to `target` while writing to `target` does not block."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -55,9 +55,9 @@ class StderrRelay:
         self._dropped = 0
 
     def run(self) -> None:
-        """Relay until it is stopped and nothing is left to relay.
+        """Relay until `stop`, and until nothing is left to relay.
 
-        It does not wait for the end of the input, because processes that tools leave behind may hold it open.
+        It does not wait for the end of the input, because processes of tools may hold it open.
         """
         import select
 
@@ -70,12 +70,12 @@ class StderrRelay:
             self._write(self._report_dropped())
 
     def stop(self) -> None:
-        """End `run` once it has relayed what was written."""
+        """End `run` after the relay of all output."""
         os.close(self.sink)
         os.write(self._stop, b"x")
 
     def close(self, *, running: bool) -> None:
-        """Close the descriptors, but not those that a blocked thread still uses."""
+        """Close the descriptors, except those in use by a blocked thread."""
         unused = (self._stop,) if running else (self._stop, self._stopped, self._source, self.target)
         for number in unused:
             os.close(number)

@@ -28,7 +28,7 @@ READ_SIZE = 65_536
 WRITE_SIZE = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 WRITE_AT_ONCE = 65_536
-"""The maximum number of bytes that are written before other tasks run."""
+"""The maximum number of bytes to write before other tasks run."""
 BINARY = getattr(os, "O_BINARY", 0)
 
 
@@ -47,8 +47,8 @@ def reserve_stdio(
 
     With `keeps_terminal`, tools, and debuggers in them, can read from a terminal.
 
-    Enter the block before any tool is imported, because tools may print at import too. What they print appears line by
-    line, as on stderr: Python would keep it until the end of the process.
+    Enter the block before any tool is imported, because tools may print at import too. Output appears line by line, as
+    on stderr: Python would keep it until the end of the process.
     """
     pipes = StdioPipes(os.dup(source), os.dup(sink))
     if not (keeps_terminal and os.isatty(source)):
@@ -118,8 +118,8 @@ class Descriptor:
     ) -> None:
         """Pass everything to `receive` until the end. While `is_full`, wait for `drain` before reading on.
 
-        Once the writer has gone, what is left is read without waiting: it is no more than a pipe holds, and the end
-        must be noticed even if nothing is drained any more. Raises OSError when the descriptor cannot be read.
+        After the writer has closed its end, the rest is read without waiting. It is no more than a pipe holds, and the
+        end must be noticed even if nothing is drained any more. Raises OSError for an unreadable descriptor.
         """
         is_over = False
         while self._polls and is_on_asyncio() and not is_over:
@@ -142,11 +142,11 @@ class Descriptor:
                 return
 
     def _has_lost_writer(self) -> bool:
-        """Whether the other end of a pipe that is read was closed; data may be left in it."""
+        """Whether the writer has closed its end of a pipe; data may be left in it."""
         return self._polls and bool(self._hang_up_poll.poll(0))
 
     async def _watch(self, receive: Callable[[bytes], None], is_full: Callable[[], bool]) -> bool:
-        """Read in callbacks of the event loop, which cost less than waiting does. Return whether input has ended."""
+        """Read in callbacks of the event loop, because they cost less than waiting. Return whether input has ended."""
         loop = asyncio.get_running_loop()
         stopped: asyncio.Future[bool] = loop.create_future()
 
@@ -177,7 +177,7 @@ class Descriptor:
             view = view[written:]
 
     def write_now(self, data: bytes | bytearray) -> int:
-        """Write what can be written without waiting, and return how much. Raises OSError when the reader has gone."""
+        """Write without waiting, and return the number of written bytes. Raises OSError when the reader has gone."""
         if not self._polls:
             return 0
         view, written = memoryview(data)[:WRITE_AT_ONCE], 0
@@ -204,7 +204,7 @@ class Descriptor:
         return poll
 
     async def wait_until_broken(self) -> bool:
-        """Wait until the reader has closed its end; False at once where that cannot be detected.
+        """Wait until the reader has closed its end, and return True; False if that cannot be detected.
 
         The write end of a pipe is never readable, except when the other end is closed.
         """

@@ -1,14 +1,14 @@
-"""The supervisor: small processes that end every process which the server, or a worker, leaves behind.
+"""The supervisor: small processes that end every process that the server, or a worker, leaves behind.
 
-Around the server (Linux) there are two. The process that the client has launched, the front, forks before anything
-heavy is imported and before there is any thread. It forwards signals, and ends as the server ends. Its child, the
-reaper, leaves the session, so that a SIGKILL of the whole process group spares it; orphans become its children, and it
-ends them. The server is the reaper's child, in the group that the client made: terminals, job control and signals to a
-group work as usual. Whichever of the three is killed, another is left to end the rest.
+Around the server (Linux) there are two. The front, the process of the client's command, forks before any heavy import
+and before there is any thread. It forwards signals, and ends as the server ends. Its child, the reaper, leaves the
+session, so that a SIGKILL of the whole process group spares it. Orphans become its children, and it ends them. The
+server is the reaper's child, in the group of the client: terminals, job control and signals to a group work as usual.
+After a SIGKILL of any of the three, another one ends the rest.
 
-Above each worker, and each server that is started as a child (POSIX), there is one, run by `supervisor_script.py`. It
-leads the process group of the command, ends what the command has started when the command or the server has gone, and
-ends as the command has ended. On Linux that includes orphans; elsewhere it kills the process group.
+Each worker, and each server that is started as a child (POSIX), has one supervisor, run by `supervisor_script.py`. It
+leads the process group of the command, and ends as the command has ended. When the command or the server has gone, it
+ends all processes of the command. On Linux that includes orphans; elsewhere it kills the process group.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 GRACE = 1.0
-"""Seconds between SIGTERM and SIGKILL for processes that the server leaves behind."""
+"""Seconds between SIGTERM and SIGKILL for the remaining processes of the server."""
 KILL_DELAY = 5.0
-"""Seconds after the second signal after which the server is killed. It exits sooner, unless an import or another call
-into a library written in C never returns to Python, which handles signals only between its own instructions."""
+"""Seconds from the second signal to the SIGKILL of the server. It exits sooner, unless an import or another call into a
+library written in C never returns to Python, which handles signals only between its own instructions."""
 SWEEP_TIMEOUT = 10.0
-"""Seconds after which a process that SIGKILL does not end (it waits for a dead disk) is left alone."""
+"""Seconds until a process that survives SIGKILL (it waits for a dead disk) is left alone."""
 WORKER_GRACE = 2.0
-"""Seconds in which a worker has to end by itself once the server has gone."""
+"""Seconds for a worker to end on its own after the server has gone."""
 _IS_LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SI_KERNEL = 0x80
@@ -42,7 +42,7 @@ _FORWARDED = (*_COUNTED, "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 class SharedNumbers:
-    """A page of memory that front, reaper and server share, with a few numbers at fixed places."""
+    """A page of memory with a few numbers at fixed places, shared by front, reaper and server."""
 
     COUNTING, SERVER, STATUS, COUNTS = range(4)
     """Whether the server takes counted signals; its process id while it runs; its exit status plus 1 afterwards; and
@@ -84,13 +84,13 @@ class Supervisor:
 def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
     """Fork the supervisor around this process and return in the server, its grandchild.
 
-    The process that calls this does not return from it: it ends as the server ends, by exit code or signal.
+    The calling process does not return: it ends as the server ends, by exit code or signal.
 
     Args:
-        arguments: those of the command line. Only `serve`, `worker` and `dev` without `--no-guard` have a supervisor.
+        arguments: The command line. Only `serve`, `worker` and `dev` without `--no-guard` have a supervisor.
 
     Returns:
-        None where there is no supervisor: the arguments do not ask for one, or the system does not support it.
+        None without a supervisor: the arguments do not ask for one, or the system does not support it.
     """
     if not _is_wanted(arguments) or not _call_prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return None
@@ -117,7 +117,7 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
 
 
 def _is_wanted(arguments: Sequence[str]) -> bool:
-    """Whether the arguments are those of a command with a guard: nothing that parses options is imported yet.
+    """Whether the arguments are those of a command with a guard. No parser of options is imported yet.
 
     A process with threads has none, because it cannot fork safely. With `--shared`, the server is another process.
     """
@@ -182,7 +182,7 @@ def _forward_signal(received: signal.struct_siginfo, shared: SharedNumbers, reap
 
 
 def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
-    """Wait until the server has ended or the front was killed; then end all processes that are left."""
+    """Wait until the server has ended or the front was killed, and then end all remaining processes."""
     with contextlib.suppress(OSError):
         # The end of a reaper in the server's session would orphan the group, and its stopped members would get SIGHUP.
         os.setsid()
@@ -200,12 +200,12 @@ def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
 
 
 def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoReturn:
-    """Run a command until it ends or the server closes standard input; then end all that it has started.
+    """Run a command until it ends or the server closes standard input, and then end all its processes.
 
-    `grace` is how many seconds these processes have between SIGTERM and SIGKILL. `stdin` is the descriptor of the
+    `grace` is the time of these processes between SIGTERM and SIGKILL in seconds. `stdin` is the descriptor of the
     command's input, if that is another one.
 
-    The input belongs to the worker. It is never read here, but its hang-up is seen.
+    The input belongs to the worker. The supervisor never reads it, but sees its hang-up.
     """
     # Event loops may pass on more than the standard streams; the worker's output would never end.
     _close_descriptors(besides=stdin)
@@ -240,7 +240,7 @@ def _exec_worker(command: list[str]) -> NoReturn:
 
 
 def _watch_worker(worker: int, wakeup: int) -> int:
-    """Return the worker's exit status; that of a SIGKILL when the server ends it, or has gone for too long."""
+    """Return the worker's exit status, or SIGKILL when the server ends it, or has gone for too long."""
     import select
 
     stdin = 0
@@ -285,7 +285,7 @@ def end_descendants(grace: float, timeout: float = SWEEP_TIMEOUT) -> bool:
 
 
 def list_descendants(root: int) -> list[int]:
-    """Return the ids of all processes below `root` that have not ended, parents before their children (Linux)."""
+    """Return the ids of all running processes below `root`, parents before their children (Linux)."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -302,7 +302,7 @@ def list_descendants(root: int) -> list[int]:
 
 
 def _has_children() -> bool:
-    """Reap the children that have ended; whether others are left."""
+    """Reap the children that have ended, and return whether others are left."""
     try:
         # All are reaped in one go, because a fork bomb leaves thousands.
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -313,7 +313,7 @@ def _has_children() -> bool:
 
 
 def _reap_children(child: int) -> int | None:
-    """Reap all children that have ended; the exit status of `child` if it is among them."""
+    """Reap all children that have ended, and return the exit status of `child` if it is among them."""
     found = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -338,7 +338,7 @@ def _end_like(status: int) -> NoReturn:
 
 
 def _release_streams() -> None:
-    """Hold no pipe open whose end the client waits for."""
+    """Close all pipes, because the client waits for their end."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(null, number)
@@ -361,7 +361,7 @@ def _never_return(run: Callable[[], NoReturn]) -> NoReturn:
 
 
 def _get_relay_signal() -> int:
-    """Return the signal that is sent in place of those that are counted."""
+    """Return the signal in place of the counted ones."""
     return int(signal.SIGRTMIN) + 5
 
 
@@ -370,7 +370,7 @@ def _to_numbers(names: Sequence[str]) -> list[signal.Signals]:
 
 
 def _call_prctl(option: int, value: int) -> bool:
-    """Call prctl(2); whether that is there and has succeeded."""
+    """Call prctl(2), and return whether it exists and has succeeded."""
     if sys.platform != "linux":
         return False
     import ctypes

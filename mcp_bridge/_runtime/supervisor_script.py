@@ -1,7 +1,7 @@
 """The script above each worker and child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
 
-It imports the supervisor, whose compiled file Python keeps: a script itself is compiled at every start, which would
-take a tenth of the CPU time that a supervisor needs to start.
+It imports the supervisor, because Python keeps the compiled file of a module. A script itself is compiled at every
+start, in a tenth of the CPU time of a supervisor's start.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Owners of tasks: plain tasks on asyncio, which cost a seventh of a task in a group of anyio; a nursery on trio."""
+"""Owners of tasks. On asyncio they use plain tasks, at a seventh of the cost of a task in a group of anyio."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from mcp_bridge._runtime.event_loop import is_on_asyncio
 logger = logging.getLogger("mcp_bridge.tasks")
 
 RETRY_INTERVAL = 0.1
-"""Seconds after which the end of an owner cancels its tasks again, and those that were started meanwhile."""
+"""Seconds until the end of an owner cancels its tasks again, and newly started ones."""
 CLEANUP_TIMEOUT = 5.0
-"""Seconds that cancelled tasks have for cleanup in shielded scopes, before asyncio interrupts that too."""
+"""Seconds of cancelled tasks for cleanup in shielded scopes, before asyncio interrupts that too."""
 
 
 Cancel = Callable[[], object]
 
 
 class TaskOwner(Protocol):
-    """Starts tasks, which end with their owner."""
+    """Starts tasks. They end with their owner."""
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
-        """Start `function(*args)` as a task. An exception that it raises is logged and ends nothing else.
+        """Start `function(*args)` as a task. Its exception is logged and ends nothing else.
 
-        `cancel` cancels what the function does, also before its first step. Without it, the task is cancelled by the
-        means of the event loop: that of asyncio interrupts shielded scopes too, and a function that has not begun never
-        does.
+        `cancel` cancels the function, also before its first step. Without it, the task is cancelled by the means of the
+        event loop: asyncio interrupts shielded scopes too, and a cancelled function that has not begun never does.
         """
 
 
@@ -120,7 +119,7 @@ async def _run_logged(function: Callable[..., Awaitable[Any]], *args: Any) -> No
 
 
 async def close_at_end(close: Callable[[], Awaitable[None]]) -> None:
-    """Wait until cancelled, and then run `close`, which is not cancelled."""
+    """Wait until cancelled, and then run `close` in a shield."""
     try:
         await anyio.sleep_forever()
     finally:

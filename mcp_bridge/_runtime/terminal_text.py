@@ -1,4 +1,4 @@
-"""Text of third parties for terminals and logs: what controls a terminal, or cannot be seen, is written as escapes."""
+"""Third-party text for terminals and logs, with control characters and invisible ones as escapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def escape_text(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Escape the same characters in JSON, which stays the same value: they occur only in strings."""
+    """Escape the same characters in JSON. The value stays the same, because they occur only in strings."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\t\r\n" else _escape_unit(char) for char in text)

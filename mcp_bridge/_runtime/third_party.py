@@ -1,7 +1,7 @@
 """Guards around third-party code: its methods are called or awaited, its errors contained, its data copied.
 
 An object of another package may return an awaitable or a value, raise anything (SystemExit and CancelledError included)
-and keep what it is given. Every integration calls such code through these functions.
+and keep its arguments. Every integration calls such code through these functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 async def call_method(method: Callable[..., Any], *args: object) -> Any:
-    """Return the result of a method; a synchronous one runs in a thread. Raises what the method raises."""
+    """Return the result of a method. A synchronous one runs in a thread. Raises the errors of the method."""
     if is_async(method):
         return await method(*args)
     result, error = await to_thread.run_sync(partial(_capture_outcome, method, *args), abandon_on_cancel=True)
@@ -43,9 +43,9 @@ async def resolve_awaitable(result: Any) -> Any:
 
 
 def is_own_cancellation(error: BaseException) -> bool:
-    """Whether an error has to be raised on, because the caller itself is being cancelled.
+    """Whether the caller itself is being cancelled, so that the error has to be raised on.
 
-    Any other error is the third-party code's own.
+    All other errors belong to the third-party code.
     """
     if isinstance(error, Exception | SystemExit | KeyboardInterrupt):
         return False
@@ -68,14 +68,14 @@ def describe_error(error: BaseException) -> str:
 
 
 def unwrap_group(error: Exception) -> Exception:
-    """Return the error of a single task without the groups around it, whose text does not name it."""
+    """Return the error of a single task without the groups around it. Their text does not name it."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def copy_value(value: Any) -> Any:
-    """Return a deep copy; values that cannot be copied are shared."""
+    """Return a deep copy. Values without a copy are shared."""
     try:
         return _copy_plain(value)
     except RecursionError:
@@ -103,7 +103,7 @@ def _copy_object(value: Any) -> Any:
 
 
 def _is_cancelled_by_asyncio() -> bool:
-    """Whether asyncio itself cancels this task, as `asyncio.timeout` does. anyio does not know about that."""
+    """Whether asyncio itself cancels this task, as `asyncio.timeout` does, without anyio."""
     try:
         task = asyncio.current_task()
     except RuntimeError:

@@ -29,7 +29,7 @@ _HANDOVER: ContextVar[_SlotHandover | None] = ContextVar("_HANDOVER", default=No
 
 
 def is_abandoned() -> bool:
-    """Whether this code runs for a thread of a pool whose call no longer waits. Exact on the event loop only."""
+    """Whether this code runs for a thread of a pool whose call has stopped waiting. Exact on the event loop only."""
     handover = _HANDOVER.get()
     return handover is not None and handover.is_abandoned
 
@@ -37,9 +37,9 @@ def is_abandoned() -> bool:
 def make_call_soon() -> CallSoon:
     """Return a function that schedules a callback in this event loop from any thread or signal handler.
 
-    It returns at once and raises RuntimeError when the loop has ended. Unlike `anyio.from_thread.run_sync` it does not
-    wait for the callback, because the loop may be ending, or waiting for the very thread. The callback runs in a copy
-    of this task's context: in that of an unknown thread, anyio could not find the event loop.
+    It returns immediately and raises RuntimeError when the loop has ended. Unlike `anyio.from_thread.run_sync` it does
+    not wait for the callback, because the loop may be ending, or waiting for this very thread. The callback runs in a
+    copy of this task's context: in the context of an unknown thread, anyio could not find the event loop.
     """
     loop: Any = current_token().native_token
     # trio runs callbacks in a context of its own.
@@ -48,7 +48,7 @@ def make_call_soon() -> CallSoon:
 
 
 class ThreadPool:
-    """Runs at most `size` synchronous functions at once. A cancelled call stops waiting; its thread keeps its slot.
+    """Runs at most `size` synchronous functions. A cancelled call stops waiting, but its thread keeps its slot.
 
     Functions of the same name, or of the same client, have at most their share of the threads (`compute_share`).
     """
@@ -62,12 +62,12 @@ class ThreadPool:
 
     @property
     def busy_count(self) -> int:
-        """The number of threads at work, including abandoned ones and excluding those that wait for a user."""
+        """The number of working threads, with abandoned ones, but without those that wait for a user."""
         return self._slots.in_use
 
     @property
     def stuck(self) -> dict[str, int]:
-        """The number of abandoned threads that still run, by the name of what they run."""
+        """The number of abandoned threads that still run, by the name of their function."""
         return dict(Counter(self._stuck.values()))
 
     async def run(
@@ -81,10 +81,10 @@ class ThreadPool:
         """Run `function(*args)` in a thread, with this task's context variables, and return its result.
 
         Args:
-            name: What `stuck` calls it.
-            client: Whose share of the threads it counts against (see `RunningCall.client`).
-            holds: A list that contains the thread's slot while the function runs (see `RunningCall.holds`). Its
-                deadlines are paused while the function waits for a thread, which takes no longer than they allow.
+            name: The name of the function in `stuck` and in errors.
+            client: The client for the share of the threads (see `RunningCall.client`).
+            holds: The slot is in this list while the function runs (see `RunningCall.holds`). The deadlines in it are
+                paused while the function waits for a thread, but the wait ends when the nearest one would pass.
 
         Raises:
             Overloaded: Abandoned threads occupy all slots of this name or client, or none became free in time.
@@ -158,7 +158,7 @@ class ThreadPool:
 
 
 class _SlotHandover:
-    """Decides who releases the slot: the thread if it still works when the waiting task leaves, else that task."""
+    """Decides who releases the slot: the thread if it still works when the task stops waiting, else the task."""
 
     def __init__(self, release: Callable[[], None], abandon: Callable[[], None]) -> None:
         self._release = release

@@ -1,4 +1,4 @@
-"""A token bucket: it rejects or delays what exceeds a rate."""
+"""A token bucket: it rejects or delays the excess over a rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import anyio
 
 
 class TokenBucket:
-    """Allows `burst` at once, and `rate` per second in the long run."""
+    """Allows `rate` per second in the long run, with bursts of `burst`."""
 
     __slots__ = ("_burst", "_full_at", "_rate")
 
@@ -32,10 +32,10 @@ class TokenBucket:
 
     @property
     def debt(self) -> float:
-        """Seconds until what was charged beyond the burst has been refilled."""
+        """Seconds until the charges beyond the burst are refilled."""
         return max(0.0, self._full_at - time.monotonic() - self._burst / self._rate)
 
     async def wait_while_empty(self) -> None:
-        """Wait until what was charged beyond the burst has been refilled."""
+        """Wait until the charges beyond the burst are refilled."""
         if debt := self.debt:
             await anyio.sleep(debt)

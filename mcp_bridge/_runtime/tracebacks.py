@@ -1,4 +1,4 @@
-"""Tracebacks that show the code of the user, without the frames between the command and the tool."""
+"""Tracebacks with the code of the user, without the frames between the command and the tool."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _list_linked(formatted: TracebackException) -> Iterator[TracebackException]:
 
 
 def _has_worker_traceback(formatted: TracebackException) -> bool:
-    """Whether the exception comes from a worker process, whose own traceback is its note."""
+    """Whether the exception comes from a worker process. The traceback of the worker is its note."""
     notes = getattr(formatted, "__notes__", None)
     return isinstance(notes, list) and any(str(note).startswith("Traceback ") for note in notes)
 

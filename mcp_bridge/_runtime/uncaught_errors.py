@@ -1,4 +1,4 @@
-"""Logs what Python itself would write to stderr, because the log redacts secrets and its lines cannot be forged."""
+"""Logs Python's own messages to stderr, because the log redacts secrets and its lines cannot be forged."""
 
 from __future__ import annotations
 

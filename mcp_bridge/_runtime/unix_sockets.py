@@ -1,4 +1,4 @@
-"""Unix sockets that only their owner can use: the folder, and the check of who is connected."""
+"""Unix sockets of a single user: the folder, and the check of the connected user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MACOS_PEER = 1
 
 
 def find_runtime_folder() -> Path | None:
-    """Return the folder that Linux has for the sockets of this user, or None if there is none."""
+    """Return the folder of Linux for the sockets of this user, or None if there is none."""
     if not hasattr(os, "getuid"):
         return None
     folder = RUNTIME_FOLDER / str(os.getuid())
@@ -38,7 +38,7 @@ def create_private_folder(folder: Path) -> Path:
 
 
 def is_same_user(connected: socket.socket) -> bool:
-    """Whether the other end is a process of this user or of root; true if the system does not provide that."""
+    """Whether the other end is a process of this user or of root; true if the system does not report that."""
     if hasattr(socket, "SO_PEERCRED"):
         size = struct.calcsize("3i")
         _, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))

@@ -1,7 +1,7 @@
 """The transport of shared servers: many clients over one Unix socket, each with lines as over stdio.
 
-A client sends a token of its choice, which identifies it also after a reconnection. The server responds with a line of
-JSON about itself, and then both send messages. What begins as a request of HTTP is for the operator API.
+A client sends a token of its choice, its identity also after a reconnection. The server responds with a line of JSON
+about itself, and then both send messages. A connection that begins with an HTTP request is for the operator API.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from mcp_bridge._transports.stdio import StdioReader
 logger = logging.getLogger("mcp_bridge.shared")
 
 TOKEN_SIZE = 32
-"""The length of a client's token, which is followed by a newline."""
+"""The length of a client's token. A newline follows it."""
 GREETING_TIMEOUT = 10.0
-"""Seconds in which a client sends its token."""
+"""The timeout in seconds for the token of a client."""
 HTTP_METHODS = (b"GET ", b"POST")
 """How requests of the operator API begin. Tokens have lower-case letters."""
 RETRY_INTERVAL = 0.1
-"""Seconds after which a server that has become idle tries again to end, while a client is just connecting."""
+"""Seconds until an idle server tries to end again, while a client is just connecting."""
 
 
 class LocalListener(NamedTuple):
@@ -54,7 +54,7 @@ class LocalListener(NamedTuple):
 
 
 OperatorHandler = Callable[[socket.socket, Callable[[], int]], Awaitable[None]]
-"""Serves a connection of an operator, which it has to close. The function returns how many clients are connected."""
+"""Serves and closes the connection of an operator. The function returns the number of connected clients."""
 
 
 async def serve(
@@ -132,7 +132,7 @@ class LocalSocketServer:
             reader.stop()
 
     def _close(self) -> None:
-        """Stop accepting clients. The next one starts another server, which may have files of the same names."""
+        """Stop accepting clients. The next one starts another server, perhaps with files of the same names."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -143,7 +143,7 @@ class LocalSocketServer:
         self._change_connections(0)
 
     def _find_socket(self) -> tuple[int, int] | None:
-        """Return which file the socket has; None if it was removed."""
+        """Return the identity of the socket's file, or None if it was removed."""
         try:
             status = os.stat(self._listener.socket.getsockname())
         except OSError:
@@ -151,7 +151,7 @@ class LocalSocketServer:
         return status.st_dev, status.st_ino
 
     def _accept_pending(self, clients: TaskGroup) -> None:
-        """Accept the clients that are waiting. Raises OSError."""
+        """Accept the waiting clients. Raises OSError."""
         with suppress(BlockingIOError):
             while True:
                 connected, _ = self._listener.socket.accept()

@@ -54,7 +54,7 @@ class EndpointChannel:
 
 
 class MemoryStream(MessageStream):
-    """Carries messages, which are read as JSON on the other side."""
+    """Carries messages as JSON."""
 
     def __init__(self, deliver: Callable[[bytes], object]) -> None:
         self._deliver = deliver
@@ -84,7 +84,7 @@ def make_client(endpoint: Endpoint, **options: Any) -> Client:
 
 @asynccontextmanager
 async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the streams of a client of the SDK that is connected to the endpoint."""
+    """Yield the streams of a client of the SDK, connected to the endpoint."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 

@@ -1,4 +1,4 @@
-"""Shutdown: the first signal drains the calls in flight, the second ends the server at once."""
+"""Shutdown: the first signal drains the calls in flight, the second ends the server immediately."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.transports")
 
 DRAIN_TIMEOUT = 10.0
-"""Seconds that calls in flight have after the end of input or a signal."""
+"""Seconds for calls in flight after the end of input or a signal."""
 CLOSE_TIMEOUT = 1.0
-"""Seconds that cancelled calls have to respond, and after that open streams to close."""
+"""Seconds for the responses of cancelled calls, and then for the end of open streams."""
 URGENT_TIMEOUT = 0.25
 """The same after a second signal."""
 EXIT_DELAY = 1.0
-"""Seconds after a second signal after which the process exits, whatever blocks it."""
+"""Seconds from a second signal to the exit of the process, even if it is blocked."""
 SHUTDOWN_MESSAGE = "The bridge is shutting down."
 
 
 async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float, left: float | None = None) -> None:
-    """Wait until the calls in flight are answered; cancel those that are not, and report that to their clients.
+    """Wait until the calls in flight are answered. Then cancel the others, and report that to their clients.
 
-    `left` is how much of the `drain` time is left.
+    `remaining` is the rest of the `drain` time.
     """
     if await counter.wait_until_idle(drain if left is None else left):
         return
@@ -57,7 +57,7 @@ async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float,
 
 
 def is_new_request(message: Message) -> bool:
-    """Whether a message is a request that belongs to no call in flight. The server rejects such while it drains."""
+    """Whether a message is a request outside of all calls in flight. The server rejects these while it drains."""
     method = message.get("method")
     if method is None or method == "ping" or "id" not in message:
         return False
@@ -65,18 +65,23 @@ def is_new_request(message: Message) -> bool:
 
 
 class Interrupted(BaseException):
-    """A signal has come before anything is served. It is no KeyboardInterrupt, which would end the event loop."""
+    """A signal has come before serving. A KeyboardInterrupt would end the event loop."""
 
 
 class ShutdownSignals:
     """Handles SIGINT, SIGTERM and SIGHUP (unless it is ignored) inside the block.
 
-    Before serving, a signal raises `Interrupted`, which ends the block without an error; while the event loop starts it
-    does so only during an import, and cancels otherwise. While serving, the first signal drains and the second ends
-    everything. If something still blocks the process a second later, or some time after the drain, it exits. A third
-    signal exits at once. The exit code is always 0.
+    What a signal does depends on the phase:
 
-    With `lasting`, the handlers stay until the process ends. In other threads than the main one nothing is done.
+    1. Before the event loop runs, it raises `Interrupted`, and the block ends without an error.
+    2. While the server starts (`handle_while_starting`), it raises `Interrupted` only during an import, and cancels
+       otherwise.
+    3. While serving (`handle_while_serving`), the first signal drains, the second ends everything, and the third exits
+       immediately. The process also exits a second after the second signal, or some time after the drain, if something
+       still blocks it.
+
+    The exit code is always 0. With `lasting`, the handlers stay until the process ends. Outside of the main thread,
+    nothing is done.
     """
 
     def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Supervisor | None = None) -> None:
@@ -121,7 +126,7 @@ class ShutdownSignals:
 
     @contextmanager
     def handle_while_starting(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Inside, until serving begins, a signal that does not interrupt an import calls `cancel` in this event loop.
+        """Inside, until serving begins, a signal outside of an import calls `cancel` in this event loop.
 
         An exception between any two instructions could leave the loop or a lock in an invalid state.
         """
@@ -194,13 +199,13 @@ class ShutdownSignals:
         return True
 
     def _exit_after(self, seconds: float) -> None:
-        """Exit after `seconds` if a blocked loop, or a call that ignores its cancellation, holds the process."""
+        """Exit after `seconds` if a blocked loop, or a call without an end, holds the process."""
         if not self._over.acquire(timeout=seconds):
             os._exit(0)
         self._over.release()
 
     def _ignore_signals(self) -> None:
-        """Ignore the signals while the interpreter is finalized, which restores their default handlers."""
+        """Ignore the signals during the finalization of the interpreter, which restores their default handlers."""
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
 
@@ -212,7 +217,7 @@ def _is_interruption(error: BaseException | None) -> bool:
 
 
 def _list_signals() -> list[signal.Signals]:
-    """Return the signals that end serving. SIGHUP is not one if it is ignored, as under `nohup`."""
+    """Return the signals of a shutdown. An ignored SIGHUP is none, as under `nohup`."""
     hangup = getattr(signal, "SIGHUP", None)
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:

@@ -1,1 +1,1 @@
-"""The client of HTTP APIs, which connects only to addresses that are allowed."""
+"""The client of HTTP APIs. It connects only to allowed addresses."""

@@ -1,4 +1,4 @@
-"""Decides which IP addresses may be connected to: public ones, and those of networks that the settings allow."""
+"""Decides about IP addresses: public ones are allowed, and networks of the settings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NAMED_NETWORKS = {
     "loopback": ("127.0.0.0/8", "::1/128"),
     "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
 }
-"""Words that can be written in place of networks. Link-local addresses have none: clouds serve credentials there."""
+"""Words for networks. Link-local addresses have none: clouds serve credentials there."""
 _NAT64 = IPv6Network("64:ff9b::/96")
 _SPECIAL = (
     IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"), IPv6Network("64:ff9b:1::/48"), IPv6Network("100::/64"),
     IPv6Network("2001::/23"), IPv6Network("fec0::/10"),
 )  # fmt: skip
-"""Networks that are not public, but that `is_global` of some versions of Python takes for public."""
+"""Networks that are not public, although `is_global` of some versions of Python is true for them."""
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -35,22 +35,22 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def find_networks(addresses: Iterable[str]) -> tuple[Network, ...]:
-    """Return the networks in NAMED_NETWORKS that contain one of the addresses."""
+    """Return the networks in NAMED_NETWORKS with at least one of the addresses."""
     parsed = [parse_address(address) for address in addresses]
     networks = parse_networks(NAMED_NETWORKS)
     return tuple(network for network in networks if any(address in network for address in parsed))
 
 
 class AddressPolicy(NamedTuple):
-    """Which addresses may be connected to. `networks` are allowed in addition to public addresses.
+    """The allowed addresses: public ones, and those in `networks`.
 
-    Unencrypted connections, which anyone on the way can read and change, are only made to `networks`.
+    Unencrypted connections are only made to `networks`, because anyone on the way can read and change them.
     """
 
     networks: tuple[Network, ...] = ()
 
     def is_allowed(self, address: Address, *, encrypted: bool) -> bool:
-        """Whether an address may be connected to; all IPv4 addresses that an IPv6 address contains count."""
+        """Whether an address is allowed. All IPv4 addresses inside an IPv6 address count."""
         forms = list_forms(address)
         if any(form in network for form in forms for network in self.networks):
             return True
@@ -62,7 +62,7 @@ def _is_public(address: Address) -> bool:
 
 
 def list_forms(address: Address) -> list[Address]:
-    """List the addresses that packets to an address may reach: itself, or the IPv4 addresses in it."""
+    """List the addresses behind an address: itself, or the IPv4 addresses in it."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

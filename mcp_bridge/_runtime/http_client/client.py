@@ -1,8 +1,8 @@
 """HttpClient: sends requests to public addresses, with limits for time and size.
 
-A host name is resolved once for each connection. The addresses are checked, and the connection goes to one of them,
-while TLS verifies the name, so that no second resolution can lead elsewhere. Proxies of the environment are not used,
-because they would resolve the name again.
+A host name is resolved once for each connection. The connection goes to one of the checked addresses, while TLS
+verifies the name, so that no second resolution can lead elsewhere. Proxies of the environment are not used, because
+they would resolve the name again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CONNECT_TIMEOUT = 10.0
 """Seconds for resolving a name, and for connecting. Calls have time limits of their own."""
 MAX_REDIRECTS = 5
 MAX_IDLE = 100
-"""Connections that are kept for further requests. Calls in flight need one each, and are limited themselves."""
+"""Connections for further requests. Calls in flight need one each, and are limited themselves."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
 _FOREIGN_HEADERS = frozenset({"accept", "user-agent"})
-"""The headers of a request that another origin receives after a redirect."""
+"""The headers of a request for another origin after a redirect."""
 
 
 class HttpClient:
@@ -110,7 +110,7 @@ class HttpClient:
 
 @contextmanager
 def _convert_errors() -> Iterator[None]:
-    """Convert the errors of httpx2, whose texts may contain URLs."""
+    """Convert the errors of httpx2, because their texts may contain URLs."""
     try:
         yield
     except httpx2.InvalidURL:
@@ -122,7 +122,7 @@ def _convert_errors() -> Iterator[None]:
 
 
 class CheckedTransport(httpx2.AsyncBaseTransport):
-    """Connects only to addresses that the policy allows.
+    """Connects only to addresses of the policy.
 
     It uses one pool for each scheme, because more addresses are allowed with encryption than without.
     """
@@ -199,7 +199,7 @@ _CORE_ERRORS = (
 
 
 class _CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to the first address of a host that the policy allows."""
+    """Connects to the first allowed address of a host."""
 
     def __init__(self, policy: AddressPolicy, *, encrypted: bool) -> None:
         self._policy = policy

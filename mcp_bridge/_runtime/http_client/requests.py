@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class HttpClientError(Exception):
-    """A request has no response. The text is for users and models, and contains no URL, which may contain secrets."""
+    """A request has no response. The text is for users and models, and has no URL, because URLs may contain secrets."""
 
 
 class AddressRejected(HttpClientError):
-    """The host has no address that may be connected to."""
+    """The host has no allowed address."""
 
 
 class ServerUnreachable(HttpClientError):
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 class ApiRequest(NamedTuple):
     """A request. Only the origin of `url` receives `secret_headers` and `secret_query`.
 
-    `query` is encoded already. `parts` are the parts of a multipart body, which take the place of `content`.
+    `query` is encoded already. `parts` are the parts of a multipart body, in place of `content`.
     """
 
     method: str
@@ -51,7 +51,7 @@ class ApiRequest(NamedTuple):
 class HttpResponse(NamedTuple):
     """A response with its whole body. `headers` have lower-case names; repeated ones are joined by commas.
 
-    `is_truncated` means that the body is longer than the limit; `body` then has its beginning.
+    If `is_truncated`, the body is longer than the limit, and `body` has its beginning.
     """
 
     status: int

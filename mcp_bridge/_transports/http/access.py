@@ -17,13 +17,13 @@ from mcp_bridge._transports.http1.asgi import read_host_name
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = ("/health",)
-"""Paths that need no token, in addition to the metadata. Without a token, they disclose nothing."""
+"""Paths without a token, in addition to the metadata. Without a token, they disclose nothing."""
 
 SINGLE_HEADERS = frozenset(
     {b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"}
     | {b"mcp-session-id", b"last-event-id"}
 )
-"""Headers that may occur once (RFC 9112, 3.2): of two, a proxy in front could have checked the other one."""
+"""Headers with one value (RFC 9112, 3.2). A proxy in front could have checked the other one of two."""
 _ENCODINGS = (b"content-encoding", b"transfer-encoding")
 _PREFLIGHT = b"access-control-request-method"
 _METHODS = ("GET", "POST", "DELETE")
@@ -58,9 +58,9 @@ class Access:
         token: str | None = None,
         authenticator: Authenticator | None = None,
     ) -> Access:
-        """Return the access to a server that listens on `host`: its name, loopback names, and those given.
+        """Return the access to a server on `host`, with its name, the loopback names, and `hosts`.
 
-        `token` is a shortcut for an authenticator that accepts only this token.
+        `token` is a shortcut for an authenticator of only this token.
         """
         if token is not None:
             authenticator = Authenticator(StaticTokens(token))
@@ -71,7 +71,7 @@ class Access:
 
 
 class AccessGuard:
-    """Rejects requests with a hint what to do.
+    """Rejects requests with a hint.
 
     The status is 400 (duplicate header), 415 (encoded body), 421 (Host), 403 (Origin, scope), 401 (token) or 503 (no
     keys to verify a token).
@@ -82,7 +82,7 @@ class AccessGuard:
         self._is_known_host = lru_cache(maxsize=64)(self._find_host)
 
     def check_access(self, request: HttpRequest) -> None:
-        """Raise HttpRejection for a request that is not allowed, and for the response to a preflight request."""
+        """Check a request. Raises HttpRejection if it is not allowed, and with the response to a preflight request."""
         headers = request.headers
         if self._access.origins and b"origin" in headers:
             self._share_with_origin(request)

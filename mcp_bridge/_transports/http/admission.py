@@ -18,12 +18,12 @@ RETRY_HEADERS = ((b"retry-after", b"1"),)
 
 
 class Admission:
-    """The state of an app: whether it runs, whether it shuts down, and the requests in flight.
+    """The state of an app: running or shutting down, and the requests in flight.
 
-    The shutdown waits for those in `counter`. Listen streams are not in it, because the shutdown ends them. It admits
-    only what belongs to calls in flight: answers to questions, notifications, the next round of a call that has asked
-    something, resumed streams, and the end of sessions. `body` is the largest body in bytes. `tasks` run requests that
-    outlive their connections, while the app runs.
+    The shutdown waits for the requests in `counter`. Listen streams are not counted, because the shutdown ends them.
+    During the shutdown, only messages of calls in flight are admitted: answers to questions, notifications, the next
+    round of a call with questions, resumed streams, and the end of sessions. `body` is the largest body in bytes.
+    `tasks` run requests that outlive their connections, while the app runs.
     """
 
     tasks: TaskOwner
@@ -49,8 +49,8 @@ class Admission:
     async def read_message(self, request: HttpRequest, *, is_connected: bool = False) -> Message:
         """Return the message in the body. Raises HttpRejection and ClientDisconnected.
 
-        Messages of clients that are connected by a stream are always admitted, because the official client closes its
-        stream, with all calls in flight, after the first rejected message.
+        Messages of clients with a stream are always admitted, because the official client closes its stream, with all
+        calls in flight, after the first rejected message.
         """
         message = parse_message(await request.read_body(self._body))
         if isinstance(message, bytes):
@@ -60,7 +60,7 @@ class Admission:
         return message
 
     def add_exchange(self, request: HttpRequest) -> asyncio.Task[Any]:
-        """Count a request that this task serves, and that can be aborted from now on."""
+        """Count the request of this task. It can be aborted from now on."""
         task = asyncio.current_task()
         assert task is not None
         self._exchanges[task] = request

@@ -32,16 +32,16 @@ PATHS = ("/mcp", "/sse", MESSAGES_PATH)
 
 
 class PageRoutes(Protocol):
-    """A web page that an app serves beside MCP."""
+    """A web page in the same app as MCP."""
 
     def find_handler(self, path: str) -> Callable[[HttpRequest], Awaitable[None]] | None:
-        """Return what serves a path below the root of the app, or None if the page has no such path."""
+        """Return the handler of a path below the root of the app, or None if the page has no such path."""
 
     def is_open(self, path: str) -> bool:
         """Whether a path needs no token."""
 
     def end_streams(self) -> None:
-        """End the streams that are open."""
+        """End the open streams."""
 
 
 class MetricsRenderer(Protocol):
@@ -55,10 +55,9 @@ class MetricsRenderer(Protocol):
 class HttpOptions:
     """Options of the app. `body` is the largest request body in bytes.
 
-    Where the server of this package runs the app, `timeouts` apply, and `shutdown_delay` is how many seconds it still
-    accepts requests after a signal, while /health answers 503. `background` are tasks that run with the app.
-    `list_states` returns the states of sources that /health reports to authorized clients. `page` is served at `/`,
-    and `metrics` at /metrics.
+    Where the server of this package runs the app, `timeouts` apply, and it accepts requests for `shutdown_delay`
+    seconds after a signal, while /health answers 503. `background` are tasks that run with the app. `list_states`
+    returns the states of sources for authorized clients of /health. `page` is served at `/`, and `metrics` at /metrics.
     """
 
     access: Access = field(default_factory=Access)
@@ -73,10 +72,10 @@ class HttpOptions:
 
 
 class BridgeApp:
-    """An endpoint over HTTP, as an ASGI app. An app that mounts it needs `lifespan=app.lifespan`; else it responds 503.
+    """An endpoint over HTTP, as an ASGI app. An outer app needs `lifespan=app.lifespan`; else it responds 503.
 
-    `around` makes a context manager that is entered with the app. `counter` counts the requests in flight, except
-    listen streams.
+    `around` makes a context manager, entered with the app. `counter` counts the requests in flight, except listen
+    streams.
     """
 
     def __init__(
@@ -149,14 +148,14 @@ class BridgeApp:
             group.cancel_scope.cancel()
 
     def report_shutdown(self) -> None:
-        """Report at /health that the server will shut down, and accept requests as before."""
+        """Report the coming shutdown at /health, and accept requests as before."""
         self._is_leaving = True
 
     def begin_shutdown(self) -> None:
         self._admission.is_ending = True
 
     async def close(self, patience: float) -> None:
-        """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
+        """End every stream after its pending messages. After `timeout` seconds, abort the others."""
         with anyio.move_on_after(patience):
             self._sse.end_streams()
             if self._page is not None:
@@ -188,7 +187,7 @@ class BridgeApp:
         return self._stateless.serve(request, version)
 
     def _serve_other(self, request: HttpRequest, path: str) -> Awaitable[None]:
-        """Serve what is not MCP."""
+        """Serve a path outside of MCP."""
         if self._page is not None and (serve := self._page.find_handler(path)) is not None:
             return serve(request)
         if path == "/health":
@@ -208,7 +207,7 @@ class BridgeApp:
         return request.respond(200, resource.render_metadata(request))
 
     def _end_clients(self, principals: frozenset[str]) -> None:
-        """End the sessions, calls and streams of principals whose tokens were removed."""
+        """End the sessions, calls and streams of principals without a token any more."""
         if not self._admission.is_running:
             return
         self._sessions.end_sessions_of(principals)

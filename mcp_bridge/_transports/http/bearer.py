@@ -1,6 +1,6 @@
 """Authenticates requests by bearer tokens (RFC 6750): static tokens and JWTs.
 
-A token identifies a principal, which owns sessions, suspended calls, approvals and quotas.
+A token identifies a principal, the owner of sessions, suspended calls, approvals and quotas.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ RETRY_AFTER = ((b"retry-after", b"5"),)
 
 
 class StaticTokens:
-    """Tokens that the operator chose: `named` tokens by principal, and a `token` without a principal.
+    """The tokens of the operator: `named` tokens by principal, and a `token` without a principal.
 
-    Only hashes are kept. A token is compared with all of them in constant time, so the duration shows neither which
-    token is similar nor which one matches.
+    Only hashes are kept. A token is compared with all of them in constant time, so the duration shows neither a similar
+    token nor the matching one.
     """
 
     def __init__(self, token: str | None = None, named: Mapping[str, str] | None = None) -> None:
@@ -53,12 +53,12 @@ class StaticTokens:
             listener(removed)
 
     def add_removal_listener(self, listener: Callable[[frozenset[str]], object]) -> None:
-        """Call `listener` with the principals whose tokens were removed."""
+        """Call `listener` with the principals of removed tokens."""
         self._listeners.append(listener)
 
 
 class Authenticator:
-    """Finds the caller of each request. `resource` is the metadata for clients that need a JWT."""
+    """Finds the caller of each request. `resource` is the metadata for clients with JWTs."""
 
     def __init__(
         self, tokens: StaticTokens, jwt: JwtVerifier | None = None, resource: ProtectedResource | None = None

@@ -1,4 +1,4 @@
-"""The messages of one handshake session, by which broken streams are resumed (MCP 2025-11-25, basic/transports)."""
+"""The messages of one handshake session, for the resumption of broken streams (MCP 2025-11-25, basic/transports)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mcp_bridge._contracts.store import Store
 from mcp_bridge._runtime.tasks import TaskOwner
 
 DELETE_TIMEOUT = 5.0
-"""Seconds that the deletion of a session's messages may take."""
+"""The timeout in seconds for the deletion of a session's messages."""
 MAX_BYTES = 32 * 1024 * 1024
 EVENT_SIZE = 250
 """Bytes of memory per event besides its data."""
 
 
 class LoggedStream(Protocol):
-    """A stream whose messages are stored. `number` is that of its first event; 0 before there is one."""
+    """A stream with stored messages. `number` is the number of its first event; 0 before there is one."""
 
     number: int
     numbers: deque[int]
@@ -33,10 +33,10 @@ StreamT = TypeVar("StreamT", bound=LoggedStream)
 
 
 class EventLog(Generic[StreamT]):
-    """At most `most` messages of one session, with the streams that can be resumed.
+    """At most `most` messages of one session, with their streams.
 
-    An event id contains session, stream and position, so it works as long as the stream is known, even after its own
-    message was deleted. Any other id resumes nothing.
+    An event id contains session, stream and position. It is valid until its stream is deleted, even after the deletion
+    of its own message. Any other id resumes nothing.
     """
 
     def __init__(self, storage: MemoryEvents | StoredEvents, *, most: int) -> None:
@@ -50,7 +50,7 @@ class EventLog(Generic[StreamT]):
         self._is_closed = False
 
     def begin(self, stream: StreamT) -> str:
-        """Return the id of an event without a message, after which the client can resume the stream."""
+        """Return the id of an event without a message. With this id, the client can resume the stream."""
         self._last += 1
         if not stream.number and not self._is_closed:
             stream.number = self._last
@@ -141,7 +141,7 @@ class MemoryEvents:
 
 
 class StoredEvents:
-    """Events in another store, which a task writes in their order. Until then they are kept here."""
+    """Events in another store. A task writes them in their order, and they are kept here until then."""
 
     def __init__(self, store: Store, tasks: TaskOwner, *, ttl: float) -> None:
         self._store = store

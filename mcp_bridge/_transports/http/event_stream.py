@@ -11,15 +11,15 @@ from mcp_bridge._transports.http1.asgi import Headers
 logger = logging.getLogger("mcp_bridge.transports")
 
 PING_INTERVAL = 15.0
-"""Seconds after which a comment keeps proxies from closing a silent stream."""
+"""Seconds of silence before a comment, because proxies close a silent stream."""
 OPENING_DELAY = 0.05
-"""Seconds that the response of a call waits for something to send. Most calls end before: they need one write, and
-their response can be JSON if it is large."""
+"""Seconds in which the response of a call waits for its first event. Most calls end earlier: they need one write, and
+a large response can be JSON."""
 LARGE_RESPONSE = 1_000_000
-"""Bytes above which a response is JSON if nothing was sent before it. Clients limit the size of one event: that of the
-Python SDK 2.3 fails with more than 1 MiB."""
+"""The largest response as an event in bytes. A larger one is JSON if there was no event before it. Clients limit the
+size of one event: the Python SDK 2.3 fails with more than 1 MiB."""
 MAX_BACKLOG = 32 * 1024 * 1024
-"""Bytes that may wait for a client that reads slowly. With more, the stream breaks, and the client may resume it."""
+"""Bytes for a client that reads slowly. With more, the stream breaks, and the client may resume it."""
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -30,7 +30,7 @@ _PING = b": ping\n\n"
 
 
 def format_event(line: bytes, event_id: str = "", *, name: str = "message") -> bytes:
-    """Return an event whose data is a line, which ends with a line feed."""
+    """Return an event with a line as its data. The line ends with a line feed."""
     number = f"id: {event_id}\n" if event_id else ""
     return f"{number}event: {name}\ndata: ".encode() + line + b"\n"
 
@@ -82,7 +82,7 @@ class EventStream:
         self._write_soon()
 
     def end(self) -> None:
-        """End the response after the events that are queued."""
+        """End the response after the queued events."""
         if not self.is_ended:
             self.is_ended = True
             self._write_soon()
@@ -113,7 +113,7 @@ class EventStream:
         await self.begin()
 
     async def begin(self) -> None:
-        """Start the response, and write what is queued."""
+        """Start the response with the queued events."""
         self.is_open = True
         await self.flush()
 
@@ -125,7 +125,7 @@ class EventStream:
         await self.drain()
 
     async def flush(self) -> None:
-        """Write what is queued, unless another task is writing."""
+        """Write the queued events, unless another task is writing."""
         if self._is_writing or not self.is_open:
             return
         self._is_writing = True

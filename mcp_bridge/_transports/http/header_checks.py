@@ -1,4 +1,4 @@
-"""Checks that the headers of a stateless request repeat its body (MCP 2026-07-28, basic/transports/streamable-http)."""
+"""Compares the headers of a stateless request with its body (MCP 2026-07-28, basic/transports/streamable-http)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mcp_bridge._transports.http.request import HttpRequest
 
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 VERSION_HEADER, VERSION_PART = "mcp-protocol-version", "envelope's protocol version"
-"""The header of the version of a stateless request, and the part of the body that it repeats."""
+"""The header of the version of a stateless request, and the same part of the body."""
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.0+)?")
 
 
 class HeaderChecks:
-    """Compares headers with messages. The headers that a tool declares are found once per tool."""
+    """Compares headers with messages. The declared headers of a tool are found once."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._tools = endpoint.tools.index
@@ -90,5 +90,5 @@ def _is_equal(kind: str, value: str | float, text: str | None) -> bool:
 
 
 def make_mismatch(header: str, part: str) -> RpcError:
-    """Return the error of a header that does not repeat a part of the body."""
+    """Return the error of a header that differs from a part of the body."""
     return RpcError(HEADER_MISMATCH, f"{header} header does not match the request body's {part}")

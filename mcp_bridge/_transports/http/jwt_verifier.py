@@ -1,6 +1,6 @@
 """Verifies JWTs as access tokens: signature, issuer, audience and time (RFC 7519, RFC 8725, RFC 9068).
 
-Requires the extra `jwt` (PyJWT), which only this module and `key_set` import.
+Requires the extra `jwt` (PyJWT). Only this module and `key_set` import it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_bridge._transports.http.request import TokenOwner, format_principal
 
 MAX_TOKEN = 16 * 1024
 LEEWAY = 30.0
-"""Seconds by which the clocks of issuer and server may differ."""
+"""The allowed difference between the clocks of issuer and server in seconds."""
 _TYPES = frozenset({"jwt", "at+jwt"})
 CACHED, CACHE_TIME = 1024, 60.0
 """How many verified tokens are kept, and for how many seconds: a signature costs more than the rest of a call."""
@@ -35,7 +35,7 @@ ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "E
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtOptions:
-    """Which tokens are accepted. Every token needs all `scopes`."""
+    """The accepted tokens. Every token needs all `scopes`."""
 
     issuer: str
     audience: str

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.transports")
 
 FETCH_TIMEOUT = 5.0
-"""Seconds that the issuer may take to begin its response, and to send it."""
+"""The timeout in seconds for the beginning of the issuer's response, and for its end."""
 MAX_SIZE = 512 * 1024
 MAX_KEYS = 200
 LIFETIME = {"url": 600.0, "file": 5.0}
-"""Seconds after which keys are read again, because one may have been revoked."""
+"""Seconds until keys are read again, because one may have been revoked."""
 UNKNOWN_INTERVAL = {"url": 30.0, "file": 1.0}
-"""Seconds in which unknown keys cause at most one more reading: anyone can send a token that names one."""
+"""Seconds between two readings because of unknown keys. Anyone can send a token with an unknown key."""
 RETRY_INTERVAL = 5.0
-"""Seconds after which a failed reading is repeated."""
+"""Seconds until a failed reading is repeated."""
 MAX_STALE = 24 * 3600.0
-"""Seconds for which keys stay in use after the last successful reading."""
+"""Seconds of use of the keys after the last successful reading."""
 
 
 class KeysUnavailable(Exception):
@@ -58,7 +58,7 @@ class KeySet:
         self.version = 0
 
     async def find_key(self, kid: str | None, algorithm: str) -> PyJWK | None:
-        """Return the key that verifies tokens of this key id and algorithm. Raises KeysUnavailable.
+        """Return the key for tokens of this key id and algorithm. Raises KeysUnavailable.
 
         A token without a key id is verified only if exactly one key fits.
         """

@@ -1,4 +1,4 @@
-"""The metadata of the server as an OAuth protected resource: which issuer issues its tokens (RFC 9728)."""
+"""The metadata of the server as an OAuth protected resource, with the issuer of its tokens (RFC 9728)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedResource:
-    """The server, its `issuer` of tokens, and the scopes that every token needs.
+    """The server, its `issuer` of tokens, and the required scopes of every token.
 
-    `url` is its address as clients see it. Without one it is built from the Host header, which has been checked.
+    `url` is the address for clients. Without one it is built from the Host header, after the check of that header.
     """
 
     issuer: str
@@ -47,7 +47,7 @@ class ProtectedResource:
 
 
 def _read_base(request: HttpRequest) -> str:
-    """Return the beginning of the server's addresses, from a Host header that has been checked."""
+    """Return the beginning of the server's addresses, from the checked Host header."""
     parts = urlsplit(f"//{request.get_header(b'host') or ''}")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     try:

@@ -70,15 +70,15 @@ class HttpRequest:
         self.abortion: HttpRejection | None = None
 
     def get_header(self, name: bytes) -> str | None:
-        """Return a header without the blanks around its value, which httptools leaves (RFC 9110, 5.5)."""
+        """Return a header without the blanks around its value. httptools leaves them (RFC 9110, 5.5)."""
         value = self.headers.get(name)
         return value.strip(b" \t").decode("latin-1") if value is not None else None
 
     def read_principal(self) -> str | None:
-        """Return the principal of the token, else the user that a surrounding ASGI app has authenticated.
+        """Return the principal of the token, else the authenticated user of a surrounding ASGI app.
 
-        That is Starlette's `user`, or its token's owner: the user of the SDK's authentication has a token
-        (`mcp.server.auth`).
+        This user is Starlette's `user`, or the owner of its token: the user of the SDK's authentication
+        (`mcp.server.auth`) has one.
         """
         if self.caller is not None and self.caller.principal is not None:
             return self.caller.principal
@@ -91,7 +91,7 @@ class HttpRequest:
         return format_principal(token.client_id, (token.claims or {}).get("iss"), token.subject)
 
     def check_message(self) -> None:
-        """Raise HttpRejection unless this is a POST of a message whose client accepts both kinds of responses."""
+        """Raise HttpRejection unless this is a POST of a message, and its client accepts both kinds of responses."""
         self.check_method("POST")
         self.check_content_type()
         self.check_accept("application/json", "text/event-stream")
@@ -102,7 +102,7 @@ class HttpRequest:
             raise make_rejection(405, f"Use {' or '.join(allowed)}.", [(b"allow", ", ".join(allowed).encode())])
 
     def check_content_type(self) -> None:
-        """Raise HttpRejection for what a form of a web page could send without asking first."""
+        """Raise HttpRejection for a type that a form of a web page could send without a preflight request."""
         kind = self.headers.get(b"content-type", b"")
         if kind != JSON and kind.partition(b";")[0].strip(b" \t").lower() != JSON:
             raise make_rejection(400, "The Content-Type of a message is application/json.")
@@ -143,7 +143,7 @@ class HttpRequest:
             await self.send_body(b"", more=False)
 
     async def send_response(self, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
-        """Send the head of the response, with its body or the first part of that."""
+        """Send the head of the response, with its body or the first part of the body."""
         fields = (*headers, *self.common_headers)
         self.is_started, self.is_complete = True, not more
         if self._send_whole is not None and not more:
@@ -161,7 +161,7 @@ class HttpRequest:
 
 
 def make_rejection(status: int, message: str, headers: Headers = (), *, code: int = INVALID_REQUEST) -> HttpRejection:
-    """Return a rejection with an error that has no id, because the request's own is not known or is not trusted."""
+    """Return a rejection with an error without an id, because the id of the request is unknown or not trusted."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return HttpRejection(status, orjson.dumps(body), headers)
 
@@ -172,7 +172,7 @@ def _make_size_rejection(most: int) -> HttpRejection:
 
 @lru_cache(maxsize=64)
 def _read_accept(value: bytes) -> frozenset[str]:
-    """Return which of the two media types of MCP an Accept header allows (RFC 9110, 12.5.1)."""
+    """Return the media types of MCP in an Accept header (RFC 9110, 12.5.1)."""
     allowed: dict[str, bool] = {}
     for each in value.decode("latin-1").lower().split(","):
         name, *parameters = [part.strip() for part in each.split(";")]
@@ -190,5 +190,5 @@ def format_principal(client: str | None, issuer: str | None, subject: str | None
 
 
 def make_client_key(principal: str | None, session: str = "") -> str:
-    """Return the client whose quotas apply: the principal, else the session, else all anonymous clients."""
+    """Return the client for the quotas: the principal, else the session, else all anonymous clients."""
     return f"principal/{principal}" if principal is not None else "session/" + session

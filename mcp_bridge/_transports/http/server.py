@@ -20,15 +20,15 @@ from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, URGENT
 logger = logging.getLogger("mcp_bridge.transports")
 
 BACKLOG = 2048
-"""Connections that may wait in the kernel to be accepted."""
+"""The maximum number of connections in the kernel before they are accepted."""
 ACCEPTED = 64
-"""How many connections the event loop accepts at once, before excess ones are closed."""
+"""The number of connections that the event loop accepts in one step, before excess ones are closed."""
 
 
 def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket.socket:
-    """Return a bound socket. `token` is the token that clients must send, or an authenticator.
+    """Return a bound socket. `token` is the token of the clients, or an authenticator.
 
-    Raises ConfigError for an address that other machines can reach without a token, and for one that is unavailable.
+    Raises ConfigError for an address in reach of other machines without a token, and for an unavailable one.
     """
     if token is None and not is_loopback(host):
         raise ConfigError(
@@ -138,7 +138,7 @@ class Shutdown:
         self.stopped.set()
 
     async def _wait_for_proxy(self) -> None:
-        """Give the proxy time to see at /health that it has to send its requests elsewhere."""
+        """Give the proxy time to read /health and to send its requests elsewhere."""
         seconds = self._app.shutdown_delay
         logger.warning("shutting down: requests are accepted for another %g seconds, or until a second signal", seconds)
         self._app.report_shutdown()

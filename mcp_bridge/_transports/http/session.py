@@ -1,4 +1,4 @@
-"""One session of a handshake client, and the streams that carry its messages (MCP 2025-11-25, basic/transports)."""
+"""One session of a handshake client, and its message streams (MCP 2025-11-25, basic/transports)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make
 REQUEST_CANCELLED = -32800
 """The error of a cancelled request: in this era, only a response ends the stream of a request."""
 UNREAD = 10.0
-"""Seconds without a client that reads the stream of a call, after which other calls can use its slot."""
+"""Seconds without a reader of a call's stream, until other calls can use its slot."""
 
 
 class HttpSession:
-    """One session of a `principal`. With a `log`, broken streams are resumed, by clients that wait `retry` seconds.
+    """One session of a `principal`. With a `log`, clients resume broken streams, after `retry` seconds.
 
-    `counter` counts the clients that wait for a response, or were asked to come back for it. `requests` is how many
-    HTTP requests are in flight.
+    `counter` counts the clients that wait for a response, or will return for it. `requests` counts the HTTP requests in
+    flight.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class HttpSession:
 
     @property
     def has_open_requests(self) -> bool:
-        """Whether a call is in flight whose client may come back for the result."""
+        """Whether the client of a call in flight may return for the result."""
         return self.log is not None and bool(self.unanswered)
 
     def get_request(self, request_id: RequestId) -> IncomingRequest | None:
-        """Return the request with this id that is in flight, or None."""
+        """Return the request in flight with this id, or None."""
         return self._client.get_request(request_id)
 
     def receive_message(self, message: Message) -> None:
@@ -93,7 +93,7 @@ class HttpSession:
             self.counter.remove_request()
 
     async def serve_standalone(self, request: HttpRequest) -> None:
-        """Send what belongs to no request until the client disconnects. Raises HttpRejection for a second stream."""
+        """Send messages outside of requests until the client disconnects. Raises HttpRejection for a second stream."""
         stream = self._standalone
         if stream.is_attached:
             raise make_rejection(409, "Conflict: Only one SSE stream is allowed per session", self.headers)
@@ -104,7 +104,7 @@ class HttpSession:
         await self._send_events(stream, events, events.begin)
 
     async def resume_stream(self, request: HttpRequest, last_event: str) -> None:
-        """Send the messages after an event, and then those that come, on a new connection."""
+        """Send the messages after an event, and then the new ones, on a new connection."""
         events = EventStream(request, self.headers)
         found = self.log.find(last_event) if self.log is not None else None
         if found is None:
@@ -168,10 +168,10 @@ class HttpSession:
 class SessionStream:
     """The message stream of one request, or the standalone one (`request_id` is None).
 
-    It outlives its connections: messages go to the log, and to the connection if there is one. `number` is that of its
-    first event, by which the log knows it, `numbers` those of its messages that are still stored.
+    It outlives its connections: messages go to the log, and to the connection if there is one. `number` is the number
+    of its first event, the key in the log, and `numbers` are those of its stored messages.
 
-    A call whose stream has had no connection for `UNREAD` seconds lends its slot to others until the stream is resumed.
+    A call without a connection for `UNREAD` seconds lends its slot to others until its stream is resumed.
     """
 
     def __init__(self, session: HttpSession, request_id: RequestId | None = None) -> None:
@@ -194,7 +194,7 @@ class SessionStream:
         return self._events is events
 
     def attach(self, events: EventStream, *, is_resumed: bool = False) -> None:
-        """Send messages on this connection, after those that are replayed; the earlier one may be dead, and ends."""
+        """Send messages on this connection, after the replayed ones. The earlier connection may be dead, and ends."""
         if self._events is not None:
             self._events.end()
         self._events, self._is_replaying = events, is_resumed
@@ -260,7 +260,7 @@ class SessionStream:
             self._events.end()
 
     async def close(self) -> None:
-        """Close the connection of a stream whose client can resume it, and expect the client back."""
+        """Close the connection of a stream if the client can resume it, and expect the client back."""
         if not self.is_closable or self.is_answered:
             return
         if self._events is not None:

@@ -37,9 +37,9 @@ class ResumeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """At most so many `sessions`; one without a request for `idle` seconds ends. None: streams cannot be resumed.
+    """The number of `sessions`, and the seconds without a request until one ends. None: streams cannot be resumed.
 
-    One session more ends the one that has been idle longest. If none is idle, the new one is rejected with 503.
+    One session more ends the one with the longest idle time. If none is idle, the new one is rejected with 503.
     """
 
     sessions: int = 1000
@@ -80,7 +80,7 @@ class SessionManager:
             await self._serve_stream(request, session)
 
     async def end_all(self) -> None:
-        """End all sessions, with their streams after the messages that wait."""
+        """End all sessions, with their streams after the pending messages."""
         if self._timer is not None:
             self._timer.cancel()
         for session in list(self._sessions.values()):
@@ -127,7 +127,7 @@ class SessionManager:
             await self._release(session)
 
     async def _release(self, session: HttpSession) -> None:
-        """Note that a request of the session has ended. One that was never initialized ends with its only request."""
+        """Note the end of a request of the session. A session without initialization ends with its only request."""
         session.requests -= 1
         if not session.is_initialized:
             await self._end_session(session)

@@ -62,13 +62,13 @@ class SseEndpoint:
         await request.respond(202)
 
     def end_streams(self) -> None:
-        """End every stream after the messages that were sent on it."""
+        """End every stream after its pending messages."""
         for stream, _, _ in self._clients.values():
             stream.events.end()
 
 
 class SseStream(MessageStream):
-    """The message stream of one client, which carries everything."""
+    """The message stream of one client, for all its messages."""
 
     def __init__(self, request: HttpRequest) -> None:
         self.events = EventStream(request)

@@ -27,7 +27,7 @@ from mcp_bridge._transports.http.header_checks import HeaderChecks
 from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
 
 QUICK = 0.02
-"""Seconds after which a task watches whether the client disconnects. Most requests end before, and need none."""
+"""Seconds until a task watches for the client's disconnection. Most requests end earlier, and need none."""
 STATUSES = {
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH), 400),
     **dict.fromkeys((MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
@@ -38,7 +38,7 @@ LISTEN = "subscriptions/listen"
 
 
 class StatelessEndpoint:
-    """Serves POSTs that need no session."""
+    """Serves POSTs without a session."""
 
     def __init__(self, endpoint: Endpoint, admission: Admission) -> None:
         self._endpoint = endpoint
@@ -110,7 +110,7 @@ class StatelessEndpoint:
 
 
 def _check_version(version: str) -> None:
-    """Raise HttpRejection for a version that needs a handshake, or that this server does not know."""
+    """Raise HttpRejection for a version with a handshake, or an unknown one."""
     try:
         check_version(version)
     except RpcError as error:
@@ -118,7 +118,7 @@ def _check_version(version: str) -> None:
 
 
 class SlowRequests:
-    """Attends to requests that take longer than `QUICK`, with one timer for all: one for each would cost 20 us."""
+    """Attends to requests that take longer than `QUICK`, with one timer for all. One for each would cost 20 us."""
 
     def __init__(self) -> None:
         # The requests since the timer was set.
@@ -181,6 +181,6 @@ class StatelessStream(MessageStream):
         await self.events.drain()
 
     def finish(self, response: Message | None) -> None:
-        """Send the response of an abandoned request. Else the task that runs the request does so."""
+        """Send the response of an abandoned request. The task of the request sends all other responses."""
         if response is not None:
             self._responder = asyncio.ensure_future(self.respond(response))

@@ -1,4 +1,4 @@
-"""Types of ASGI, and what the HTTP/1.1 server adds to it."""
+"""The types of ASGI, and the extension of the HTTP/1.1 server."""
 
 from __future__ import annotations
 

@@ -32,26 +32,26 @@ MAX_HEAD = 64 * 1024
 MAX_HEADERS = 200
 """The maximum number of header lines of a request."""
 MAX_BUFFERED = 64 * 1024
-"""Bytes of a body after which no more is read until the app has received them."""
+"""Bytes of a body before reading pauses until the app has received them."""
 MAX_QUEUED = 16
-"""Requests in the queue of a connection after which no more is read until some of them are answered."""
+"""Requests in the queue of a connection before reading pauses until some of them are answered."""
 MIN_PROGRESS = 16 * 1024
 """The minimum number of bytes that a client must read within the send timeout, so that none reads byte by byte."""
 
 LINGER_TIMEOUT = 1.0
-"""Seconds in which what a rejected client still sends is discarded, so that it receives the rejection."""
+"""Seconds in which the input of a rejected client is discarded, so that the client receives the rejection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTimeouts:
-    """Seconds: `receive` from the first byte of a request to its last, `send` for a client that reads nothing."""
+    """Seconds: `receive` from the first byte of a request to its last, `send` for a client without any reading."""
 
     receive: float = 10.0
     send: float = 60.0
 
 
 class ConnectionOwner(Protocol):
-    """The pool of a connection. If not `keeps_alive`, each response announces that its connection closes."""
+    """The pool of a connection. If not `keeps_alive`, each response announces the end of its connection."""
 
     timeouts: ClientTimeouts
     keeps_alive: bool
@@ -218,9 +218,9 @@ class HttpConnection(asyncio.Protocol):
             self.reject(self._rejection)
 
     def _ignore_upgrade(self, rest: bytes) -> None:
-        """Parse the request again without its request for an upgrade, which Java's client sends in each (h2c).
+        """Parse the request again without its request for an upgrade. Java's client sends one in each request (h2c).
 
-        The parser takes what follows such a head for another protocol.
+        The parser takes the bytes after such a head for another protocol.
         """
         # Any protocol could follow a CONNECT.
         if not self._ignores_upgrade:
@@ -253,7 +253,7 @@ class HttpConnection(asyncio.Protocol):
             self._expects_continue = True
 
     def on_headers_complete(self) -> None:
-        """Start the request. Raises ValueError, which ends the parsing, for a head too long or another HTTP version."""
+        """Start the request. A ValueError for a head too long, or another HTTP version, ends the parsing."""
         self._has_progress = True
         if self.transport.is_closing():
             raise ValueError("the connection is being closed")
@@ -318,7 +318,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def finish_exchange(self) -> None:
-        """The first request is answered: the client has to send the next, or the rest of what was rejected early."""
+        """Go on after the response to the first request: the client sends the next, or the rest of a rejected one."""
         finished = self._exchanges.pop(0)
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
@@ -392,13 +392,13 @@ class HttpConnection(asyncio.Protocol):
             self._unread = (left, since + late)
 
     def _reset(self) -> None:
-        """Discard what the client does not read, also in the kernel, which would keep it for minutes."""
+        """Discard unread output, also in the kernel, which would keep it for minutes."""
         connected = self.transport.get_extra_info("socket")
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     def reject(self, status: HTTPStatus) -> None:
-        """Respond to the request that is being received, unless its response has begun, and close.
+        """Respond to the unfinished request, unless its response has begun, and close the connection.
 
         Requests before it are answered first.
         """

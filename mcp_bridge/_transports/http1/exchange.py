@@ -1,4 +1,4 @@
-"""One HTTP request and its response, as the `receive` and `send` of an ASGI app, or a whole response at once."""
+"""One HTTP request and its response, as the `receive` and `send` of an ASGI app, or a whole response in one step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 
 class Channel(Protocol):
-    """What an exchange needs of its connection."""
+    """The connection of an exchange."""
 
     transport: asyncio.Transport
     is_writable: bool
@@ -86,7 +86,7 @@ class Exchange:
             self._channel.transport.close()
 
     async def receive(self) -> AsgiMessage:
-        """Return what has come of the body since the last call, once there is something."""
+        """Wait for a part of the body, and return everything since the last call."""
         if not self._disconnected and not self.response_complete:
             if self._expects_continue and not self.response_started and self.more_body:
                 self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -135,7 +135,7 @@ class Exchange:
         self._notify()
 
     def disconnect(self) -> None:
-        """Discard what the app sends from now on, and report the disconnection to it."""
+        """Discard all further output of the app, and report the disconnection to it."""
         self._disconnected = True
         self._notify()
 

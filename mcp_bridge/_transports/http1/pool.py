@@ -21,14 +21,15 @@ CANDIDATES = 64
 
 
 class ConnectionPool:
-    """The open connections of a server, and the tasks that handle their requests.
+    """The open connections of a server, and the tasks of their requests.
 
-    If a connection would take a reserved descriptor, or a place that is reserved for other addresses, one that waits
-    for its client is closed, of an address with at least as many connections. If there is none, the new one is
-    rejected. As long as those use at most half of the reserve, their clients have a second to read the response.
+    A quarter of the descriptors is reserved for other purposes, and an eighth of the connections for other addresses
+    than the one with the most. If a connection would take a reserved place, one that waits for its client is closed, of
+    an address with at least as many connections. If there is none, the new one is rejected. While rejected ones use at
+    most half of the reserve, their clients have a second to read the response.
 
-    If not `keeps_alive`, each response announces that its connection closes, so the client sends no further request on
-    it (RFC 9112, 9.6).
+    If not `keeps_alive`, each response announces the end of its connection, so that the client sends no further request
+    on it (RFC 9112, 9.6).
     """
 
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
@@ -63,9 +64,9 @@ class ConnectionPool:
             connection.transport.abort()
 
     def _close_waiting(self, peer: str, *, same: bool) -> bool:
-        """Close the connection that waits longest, of the address with the most, for one of `peer`.
+        """Close the connection with the longest wait, of the address with the most, for one of `peer`.
 
-        With `same`, close one of `peer`. All of a response must have been sent.
+        With `same`, close one of `peer`. A connection with unsent output stays.
         """
         candidates = [
             connection
@@ -101,7 +102,7 @@ class ConnectionPool:
         self._notify_if_empty()
 
     async def close(self, patience: float) -> None:
-        """Close idle connections, and the others after their responses; after `patience` seconds abort what is left."""
+        """Close idle connections, and the others after their responses. After `timeout` seconds, abort the rest."""
         for connection in list(self.connections):
             connection.close_when_answered()
         self._emptied = asyncio.Event()
@@ -118,7 +119,7 @@ class ConnectionPool:
                 connection.transport.abort()
 
     async def _run_exchange(self, exchange: Exchange) -> None:
-        """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
+        """Call the app. Never raises: the SystemExit of a tool would end the event loop."""
         try:
             await self.app(exchange.take_scope(), exchange.receive, exchange.send)
         except BaseException as error:
