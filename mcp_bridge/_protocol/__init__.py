@@ -1,1 +1,1 @@
-"""JSON-RPC connections, the shapes of MCP, and what clients accept."""
+"""JSON-RPC connections, the shapes of MCP, and the limits of clients."""

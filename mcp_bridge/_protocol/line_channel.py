@@ -18,11 +18,11 @@ NO_LIMIT = 1 << 62
 
 
 class InvalidLine(ValueError):
-    """A line is no JSON in UTF-8. What follows it cannot be trusted."""
+    """A line is no JSON in UTF-8. The lines after it cannot be trusted."""
 
 
 class OversizedLine:
-    """Takes the place of a line that is too long, or has too many values; `problem` says which."""
+    """Takes the place of a line that is too long, or has too many values; `problem` is the reason."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -31,7 +31,7 @@ class OversizedLine:
 class JsonLines:
     """Reads bytes as lines of JSON, in constant memory. Half a line at the end is dropped.
 
-    Lines that begin with `unbounded` may have any number of values.
+    Lines with the beginning `unbounded` may have any number of values.
     """
 
     def __init__(self, max_line: int, *, unbounded: bytes | None = None) -> None:
@@ -93,7 +93,7 @@ class BlockingLineChannel:
         self.send_line(dump_json(message) + b"\n")
 
     def send_line(self, line: bytes) -> None:
-        """Send a line. A line to a reader that has gone is dropped."""
+        """Send a line. Without a reader it is dropped."""
         view = memoryview(line)
         with self._lock:
             while view:

@@ -1,1 +1,1 @@
-"""Which tools each client accepts, and how schemas are rewritten so that a client accepts them."""
+"""The tools that each client accepts, and the rewriting of schemas for them."""

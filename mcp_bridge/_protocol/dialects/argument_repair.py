@@ -1,7 +1,16 @@
-"""Repairs arguments that do not fit, as some models and some clients write them.
+"""Repairs invalid arguments of some models and some clients.
 
-JSON in a string is parsed where the schema wants an object, a list, a number or a boolean: only strings that do not fit
-as they are, and whose content has an accepted type. Null and empty texts are left out where the argument is optional.
+Some write JSON in a string where the schema wants an object, a list, a number or a boolean. `ArgumentRepair` parses
+such a string if it does not fit as it is and its content does:
+
+    schema: {"properties": {"tags": {"type": "array"}, "note": {"type": "string", "minLength": 1}}}
+    arguments: {"tags": "[1, 2]", "note": ""}   repaired: {"tags": [1, 2]}
+
+Null and empty texts are left out where the argument is optional. Valid arguments cost one check by the validator.
+Otherwise `_ArgumentWalk` walks arguments and schema together. A `_Place` has all schemas for one value, with references
+and `allOf` followed. Each place is built once per tool, when the first value needs it. Of alternatives (`anyOf`,
+`oneOf`), the first that accepts the repaired value is taken. The numbers of steps, of places and of characters of
+compiled schemas are limited, because references and alternatives multiply each other.
 """
 
 from __future__ import annotations
@@ -31,9 +40,9 @@ _MAX_DEPTH = 130
 MAX_STEPS = 200_000
 """How many values are examined in one call: alternatives within alternatives multiply them."""
 _MAX_SCHEMAS = 64
-"""The maximum number of schemas that are applied at one place, because references may lead anywhere."""
+"""The maximum number of schemas at one place, because references may lead anywhere."""
 _MAX_PLACES = 10_000
-"""The maximum number of places of a schema that are kept; values at others stay as they are."""
+"""The maximum number of places of a schema. Values at further places stay as they are."""
 _MAX_COMPILED = 5_000_000
 """The maximum number of characters of compiled schemas; each place behind a reference compiles a whole one."""
 _ROOT_ID = "urn:mcp-bridge:schema"
@@ -43,9 +52,9 @@ _NOT_JSON: Final = object()
 
 
 class ArgumentRepair:
-    """Repairs the arguments of one tool. What its schema says is computed once, when it is first needed.
+    """Repairs the arguments of one tool.
 
-    `omitted` are the values that are left out where an optional argument does not accept them.
+    `omitted` are values to leave out where an optional argument does not accept them.
     """
 
     def __init__(self, schema: Any, *, parse_strings: bool = True, omitted: Sequence[Any] = ()) -> None:
@@ -62,9 +71,9 @@ class ArgumentRepair:
         return _SchemaReader(self._schema).get_place([self._schema])
 
     def repair(self, arguments: Any) -> Any:
-        """The same object if the arguments fit, else a repaired copy. Never raises.
+        """Return the same object if the arguments fit, else a repaired copy. Never raises.
 
-        The result may still not fit: the validator decides that.
+        The result may still not fit. The validator checks it again.
         """
         if self._validator.is_valid(arguments):
             return arguments
@@ -120,13 +129,13 @@ class _ArgumentWalk:
         return self.repair(place, value, depth + 1)
 
     def _omit_values(self, place: _Place, value: dict[str, Any]) -> dict[str, Any]:
-        """The object without the optional properties whose value is omitted and not accepted, or the same object."""
+        """Return the object without optional properties whose omitted value does not fit, or the same object."""
         names = {name for name, item in value.items() if item in self._omitted} & place.optional_names
         rejected = {name for name in names if not place.get_property(name).accepts(value[name])}
         return {name: item for name, item in value.items() if name not in rejected} if rejected else value
 
     def _choose_alternative(self, place: _Place, value: Any, depth: int) -> Any:
-        """The value as it is if an alternative accepts it, else repaired for the first one that accepts the repair."""
+        """Return the value if an alternative accepts it, else repaired for the first one that accepts the repair."""
         for union in place.unions:
             if not any(self._is_accepted(branch, value) for branch in union):
                 repaired = ((branch, self.repair(branch, value, depth + 1)) for branch in union)
@@ -150,7 +159,7 @@ class _ArgumentWalk:
 
 
 def _keep_if_equal(value: Any, copy: Any) -> Any:
-    """The copy, or the value itself if every item of the copy is the same object."""
+    """Return the copy, or the value itself if every item of the copy is the same object."""
     items: Callable[[Any], Any] = dict.values if isinstance(value, dict) else iter
     return value if all(new is old for new, old in zip(items(copy), items(value), strict=True)) else copy
 
@@ -173,7 +182,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _SchemaReader:
-    """Finds what a schema accepts at each place. Each place is read once, however many values are compared with it."""
+    """Finds the accepted values at each place of a schema. Each place is read once."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
@@ -213,7 +222,7 @@ class _SchemaReader:
         return schema if draft is None else {**schema, "$schema": draft}
 
     def _insert_into_whole(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema as a part of the whole, so that its references start at the root of the whole."""
+        """Return the schema as a part of the whole, so that its references start at the root of the whole."""
         root = self.schema if isinstance(self.schema, Mapping) else {}
         given, definitions = root.get("$id"), root.get("$defs")
         root_id = given if isinstance(given, str) and ":" in given else _ROOT_ID
@@ -223,7 +232,7 @@ class _SchemaReader:
 
 
 class _Place:
-    """One place in a schema: all schemas that apply there, with references and `allOf` followed."""
+    """One place in a schema, with all schemas for its values; references and `allOf` are followed."""
 
     def __init__(self, reader: _SchemaReader, schemas: Sequence[Any]) -> None:
         self._reader = reader
@@ -234,7 +243,7 @@ class _Place:
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """The types of the values that can fit."""
+        """The types of the fitting values."""
         return list_types({"allOf": [*self._given]}, self._reader.schema)
 
     @cached_property
@@ -262,12 +271,12 @@ class _Place:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """The properties that the schemas name; all others share one place."""
+        """The named properties of the schemas. All others share one place."""
         return frozenset(name for schema in self._schemas for name in get_mapping(schema, "properties"))
 
     @cached_property
     def optional_names(self) -> frozenset[str]:
-        """The properties that the schemas name, and do not require."""
+        """The named properties that are not required."""
         return self._names.difference(*(select_texts(schema.get("required")) for schema in self._schemas))
 
     def get_property(self, name: str) -> _Place:
@@ -286,7 +295,7 @@ class _Place:
 
 
 def _list_property_schemas(schema: Mapping[str, Any], name: str | None) -> Iterator[Any]:
-    """What a schema says about a property; None is one that no schema names.
+    """Yield the schemas for a property, or with None for any property without a name in the schema.
 
     Patterns are ignored: their author may have meant any name.
     """

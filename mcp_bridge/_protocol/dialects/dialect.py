@@ -1,4 +1,4 @@
-"""A dialect: what the server rewrites in its list of tools, and in their arguments, so that a client accepts them."""
+"""A dialect: the changes to the list of tools, and to their arguments, for a client."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 
 class SchemaDialect(NamedTuple):
-    """What is rewritten; by default nothing."""
+    """The changes; by default none."""
 
     inline_references: bool = False
-    """References are replaced by what they refer to."""
+    """References are replaced by their targets."""
     flatten_unions: bool = False
     """Unions and conditions at the root become one object with all properties."""
     write_properties: bool = False
     """Objects without `properties` get `properties: {}`."""
     parse_strings: bool = False
-    """Arguments that arrive as JSON in a string are parsed."""
+    """Arguments with JSON in a string are parsed."""
     omit_empty: bool = False
-    """Optional arguments that arrive as null or as an empty text, and do not accept it, are left out."""
+    """Optional arguments with null or an empty text are left out if they do not accept it."""
     show_injections: bool = False
-    """Tools to whose results policies may add texts have no output schema, and results with such texts no structured
-    content."""
+    """If policies may add texts to the results of a tool, it has no output schema, and results with such texts have no
+    structured content."""
 
     @property
     def is_active(self) -> bool:
@@ -28,7 +28,7 @@ class SchemaDialect(NamedTuple):
         return self != NO_DIALECT
 
     def __or__(self, other: SchemaDialect) -> SchemaDialect:
-        """A dialect that rewrites what either of the two rewrites."""
+        """Return a dialect with the changes of both."""
         return SchemaDialect(*(own or added for own, added in zip(self, other, strict=True)))
 
 

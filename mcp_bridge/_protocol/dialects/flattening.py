@@ -1,7 +1,17 @@
-"""Schemas without combinators at their root: one object that has the properties of all alternatives.
+"""Schemas without combinators at their root: one object with the properties of all alternatives.
 
-The flat schema accepts whatever the original accepts. It is what clients see; the original still validates every
-call, so a combination of arguments that fits no alternative is rejected.
+Some clients drop a tool with `anyOf`, `allOf` or `if` at the root of its schema. They get a flat schema instead:
+
+    {"anyOf": [{"properties": {"id": {"type": "integer"}}}, {"properties": {"name": {"type": "string"}}}]}
+    {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+
+The flat schema accepts at least the values of the original. The original still validates every call, and rejects a
+combination of arguments that fits no alternative.
+
+`ShapeBuilder` computes a `Shape` (properties, required ones, and the schema of all other properties) for each schema
+from the bottom up. Of the shapes of `anyOf`, a property fits if one of them accepts it (`_merge_any`). The result
+applies together with the schema's own properties (`_merge_all`). If a property occurs only in some alternatives, its
+schema is not certain, and a certain one takes its place.
 """
 
 from __future__ import annotations
@@ -27,9 +37,9 @@ from mcp_bridge._json_schema.walking import (
 logger = logging.getLogger("mcp_bridge.dialects")
 
 ROOT_KEYWORDS = (*APPLICATORS, "dependencies", "enum", "const", "$ref")
-"""Keywords that a flat schema does not have at its root."""
+"""The keywords that no flat schema has at its root."""
 DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
-"""Keywords that make something depend on a property; `dependencies` is from older drafts, and still checked."""
+"""Keywords of conditions on a property. `dependencies` is from older drafts, and still checked."""
 _CONDITIONAL = frozenset({"not", "if", "dependentSchemas", "dependencies", "enum", "const"})
 _REPLACED = frozenset({*ROOT_KEYWORDS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
 _MENTIONING = tuple(keyword for keyword in (*APPLICATORS, "dependencies") if keyword != "not")
@@ -40,7 +50,7 @@ _MAX_STEPS, _STEPS_PER_SCHEMA = 200_000, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatSchema:
-    """A schema without combinators at its root. `omits_conditions` means that the original checks more."""
+    """A schema without combinators at its root. If it `omits_conditions`, the original checks more."""
 
     schema: dict[str, Any]
     omits_conditions: bool = False
@@ -50,8 +60,8 @@ class FlatSchema:
 class Shape:
     """The properties of an object.
 
-    `certain` are those whose schema holds whichever alternative applies. `rest` is what all other properties must
-    fit: a schema or a boolean.
+    The schemas of the `certain` properties hold for all alternatives. All other properties must fit `others`, a schema
+    or a boolean.
     """
 
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -64,7 +74,7 @@ _ANY = Shape()
 
 
 def flatten_root(schema: dict[str, Any], *, label: str = "a schema") -> FlatSchema:
-    """The object that a schema describes; the same schema if its root has no combinators or cannot be flattened.
+    """Return a schema as a flat object, or the same schema if it is flat already or cannot be flattened.
 
     `label` names the schema in the log.
     """
@@ -103,7 +113,7 @@ class ShapeBuilder:
         self._budget = Budget(_MAX_STEPS, f"merging them takes more than {_MAX_STEPS} steps")
 
     def build_shape(self, schema: Any, depth: int = 0) -> Shape | None:
-        """The shape of the objects that fit a schema, or None if no object does."""
+        """Return the shape of the objects that fit a schema, or None if no object does."""
         if not isinstance(schema, Mapping):
             return None if schema is False else _ANY
         if depth > _MAX_DEPTH:
@@ -169,9 +179,9 @@ def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
 
 
 def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
-    """Lists of schemas; of each list, one schema must fit besides the schema itself.
+    """Yield lists of schemas. An object must fit the schema, and one schema of each list.
 
-    A reference to the root accepts anything. Raises CannotRewrite for a reference that leads to nothing.
+    A reference to the root accepts anything. Raises CannotRewrite for a reference to nothing.
     """
     reference = schema.get("$ref")
     if isinstance(reference, str):
@@ -207,7 +217,7 @@ def _has_conditions(root: Mapping[str, Any]) -> bool:
 
 
 def _list_mentioned(schema: Mapping[str, Any]) -> Sequence[str]:
-    """The properties of the object that a schema mentions anywhere, even only to require them."""
+    """Return the properties of the object anywhere in a schema, even if they are only required."""
     names: dict[str, None] = {}
     for part in walk_applied_schemas(schema, schema, _MENTIONING):
         names |= dict.fromkeys(_list_own_mentions(part))

@@ -1,4 +1,4 @@
-"""Finds what a client would reject or degrade in a list of tools; each finding says what to do about it."""
+"""Finds the tools that a client would reject or degrade, with advice for each finding."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ from mcp_bridge._protocol.wire.tools import META
 
 INPUT = "$.inputSchema"
 _MAX_NAME = 200
-"""The maximum number of characters of a tool's original name that a message quotes."""
+"""The maximum number of characters of a tool's original name in a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintFinding:
-    """What a client does with one tool, or with the whole list if `tool` is empty, and the cure.
+    """The behaviour of a client with one tool, or with the whole list if `tool` is empty, and the cure.
 
-    `path` is a JSON path into the tool as it is listed. `original` is the tool's own name if it is published under
-    another.
+    `path` is a JSON path into the listed tool. `original` is the tool's own name if its published name differs.
     """
 
     client: str
@@ -55,7 +54,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTools:
-    """A list of tools as a client receives it, and what is known about its server (see `lint`)."""
+    """A list of tools as a client receives it, and facts about its server (see `lint`)."""
 
     tools: Sequence[Mapping[str, Any]]
     server: str
@@ -66,7 +65,7 @@ class ListedTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Violation:
-    """A fact that a tool or the list violates, where, and what to do."""
+    """The violation of a fact by a tool or the list, its place, and the cure."""
 
     text: str
     cure: str
@@ -86,14 +85,14 @@ def lint(
     result: int | None = None,
     count: int | None = None,
 ) -> Sequence[LintFinding]:
-    """What the client would do with these tools, worst first. Never raises.
+    """Return the behaviour of the client with these tools, worst first. Never raises.
 
     Args:
         tools: The tools of a tools/list result.
         server_name: The server's name in the client. Some clients put it before the names of tools.
-        dialect: The dialect that was applied to the list already.
+        dialect: The dialect of the list.
         result: The server's limit for the text of one result in characters, if it is known.
-        count: How many tools the client sees, if it searches for the others.
+        count: The number of tools in the client's list, if it searches for the others.
     """
     valid = [tool for tool in tools if isinstance(tool, Mapping)]
     listed = ListedTools(tools=valid, server=server_name, dialect=dialect, result=result, count=count)
@@ -162,7 +161,7 @@ def _check_keywords(fact: UnsupportedKeywords, listed: ListedTools, profile: Pro
 
 
 def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listed: ListedTools, profile: Profile) -> str:
-    """The setting that removes a keyword, or what to do without one."""
+    """Return the setting for the removal of a keyword, or advice without one."""
     key = "inline_references" if word == "$ref" else "flatten_unions" if fact.at == "root" else ""
     if not key:
         return f"Describe it without `{word}`: one object with all properties, or two tools"
@@ -207,7 +206,7 @@ def _check_structured_results(_: StructuredOnly, listed: ListedTools, __: Profil
 
 
 def _report_always(text: str, cure: str) -> _Rule:
-    """A rule for what cannot be seen in a list of tools."""
+    """Return a rule for a fact that cannot be seen in a list of tools."""
     return lambda _fact, _listed, _profile: iter([_Violation(text=text, cure=cure)])
 
 

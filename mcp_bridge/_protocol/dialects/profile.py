@@ -1,4 +1,4 @@
-"""The facts of a client's profile: which tools it accepts, and where that is documented."""
+"""The facts of a client's profile: the accepted tools, with their documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Level = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What happens in a client with a tool that violates this fact, and where that is documented."""
+    """A fact about a client: the consequence for a tool that violates it, and its documentation."""
 
     level: Level
     happens: str
@@ -23,7 +23,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameLength(Fact):
-    """The maximum length of a tool's name, with the client's prefix, in which `{server}` is the server's name."""
+    """The maximum length of a tool's name, with the client's prefix. `{server}` in the prefix is the server's name."""
 
     most: int
     prefix: str = ""
@@ -31,21 +31,21 @@ class NameLength(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameCharacters(Fact):
-    """A regular expression that the whole name of a tool must match."""
+    """A regular expression for the whole name of a tool."""
 
     pattern: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCount(Fact):
-    """The maximum number of tools at once, of all the client's servers together."""
+    """The maximum number of tools of all the client's servers together."""
 
     most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsupportedKeywords(Fact):
-    """Keywords that the client does not support in an input schema, only at its root or anywhere."""
+    """Keywords without support in an input schema, only at its root or anywhere."""
 
     words: Sequence[str]
     at: Literal["root", "anywhere"] = "anywhere"
@@ -70,7 +70,7 @@ class ResultSize(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredOnly(Fact):
-    """The model does not see the content blocks of a result that has structured content."""
+    """If a result has structured content, the model does not see its content blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +85,12 @@ class NoImages(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StringArguments(Fact):
-    """Arguments that are objects and lists may arrive as JSON in a string."""
+    """Objects and lists in arguments may arrive as JSON in a string."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What is known about one client. Without a fact nothing is promised."""
+    """The known facts about one client. Without a fact nothing is promised."""
 
     name: str
     title: str
@@ -98,7 +98,7 @@ class Profile:
 
     @property
     def dialect(self) -> SchemaDialect:
-        """What this client needs rewritten. Strings are parsed for every client, because models write them."""
+        """The changes for this client. Strings are parsed for every client, because models write them."""
         keywords = [fact for fact in self.facts if isinstance(fact, UnsupportedKeywords)]
         return SchemaDialect(
             inline_references=any("$ref" in fact.words for fact in keywords),

@@ -1,6 +1,7 @@
-"""Applies a dialect to a tool's listing; the tool itself does not change.
+"""Applies a dialect to a tool's listing. The tool itself does not change.
 
-The tool's own schema validates its calls. It is not repeated in the list, which would double the size for every client.
+The tool's own schema validates its calls. It is not repeated in the list, because that would double the size for every
+client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What each client accepts: one table in which every entry names its source (a thread, a page, a file).
+"""The table of the accepted tools of each client. Every entry names its source (a thread, a page, a file).
 
-Collected in November 2026. Clients change: remove what no longer holds, and add only what has a source.
+Collected in November 2026. Clients change: remove outdated facts, and add only facts with a source.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from mcp_bridge._runtime.tasks import TaskOwner
 logger = logging.getLogger("mcp_bridge.peer")
 
 CANCELLED, PROGRESS = "notifications/cancelled", "notifications/progress"
-"""The two notifications of MCP that belong to a request in flight rather than to a method."""
+"""The two notifications of MCP about a request in flight. They do not go to the service."""
 
 RequestId = str | int
 Message = dict[str, Any]

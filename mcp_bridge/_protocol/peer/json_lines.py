@@ -18,14 +18,14 @@ from mcp_bridge._runtime.line_splitter import MAX_LINE
 logger = logging.getLogger("mcp_bridge.stdio")
 
 _INT64 = range(-(2**63), 2**64)
-"""The integers that orjson reads as such."""
+"""The integers that orjson reads without loss."""
 MAX_REPAIRED = 256 * 1024
-"""The largest text in bytes that is parsed in Python if it is not JSON, which takes up to 0.1 seconds.
+"""The largest invalid text in bytes that is parsed in Python, in up to 0.1 seconds.
 
-In larger ones, only bytes that are not UTF-8 and halves of surrogate pairs are replaced.
+In larger ones, only bytes outside of UTF-8 and halves of surrogate pairs are replaced.
 """
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What PowerShell and .NET write before the first line."""
+"""The first bytes of PowerShell and .NET, before the first line."""
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
 """An escape in a text of JSON: a surrogate pair, half of one, or any other."""
 
@@ -62,10 +62,10 @@ def parse_message(line: bytes | None) -> Message | bytes:
 
 
 def repair_json(data: bytes) -> Any:
-    """Parse what programs write as JSON although it is none; None if that is impossible.
+    """Parse text that a program has written as JSON although it is invalid. Return None if that is impossible.
 
-    Bytes that are not UTF-8 and halves of surrogate pairs are replaced, and numbers that JSON does not have become
-    null. Characters that have to be escaped are accepted.
+    Bytes outside of UTF-8 and halves of surrogate pairs are replaced, and numbers unknown to JSON become null.
+    Characters that have to be escaped are accepted.
     """
     line = _repair_line(data.decode(errors="replace").encode())
     try:
@@ -92,7 +92,7 @@ def _replace_half(escape: re.Match[bytes]) -> bytes:
 
 
 def _reject_line(line: bytes, error: ValueError) -> Message | bytes:
-    """Return the error for a line that is not JSON, under the id of its request; a response is repaired instead.
+    """Return the error for an invalid line, under the id of its request. A response is repaired instead.
 
     A request is not repaired, because its tool would receive other arguments.
     """
@@ -113,7 +113,7 @@ _LENIENT = json.JSONDecoder(strict=False, parse_constant=lambda name: None, pars
 
 
 def _is_usual_request(data: dict[str, Any]) -> bool:
-    """Whether a message is certainly a valid request that all readers understand alike. Most messages are."""
+    """Whether a message is certainly a valid request for all readers. Most messages are."""
     if data.keys() != _REQUEST_MEMBERS or data["jsonrpc"] != "2.0":
         return False
     params, number = data["params"], data["id"]
@@ -180,7 +180,7 @@ _USUAL_PARAMS = frozenset({"_meta", "name", "arguments", "cursor", "uri"})
 
 
 def _find_ambiguity(data: dict[str, Any]) -> str | None:
-    """Return why other readers could understand a message differently, such as readers that ignore case."""
+    """Return the reason why other readers could understand a message differently, such as readers that ignore case."""
     if not _MEMBERS.issuperset(data):
         for name in data:
             if name not in _MEMBERS and name.lower() in _MEMBERS:
@@ -203,7 +203,7 @@ def _has_invalid_token(data: dict[str, Any]) -> bool:
 
 
 def _get_request_id(data: dict[str, Any]) -> str | int | None:
-    """Return the id of a malformed request, if it has a valid one; None for a response, whose id is one of ours."""
+    """Return the id of a malformed request, if it has a valid one. The id of a response is an id of this side."""
     is_response = "method" not in data and ("result" in data or "error" in data)
     number = None if is_response else data.get("id")
     return number if isinstance(number, str) or (type(number) is int and number in _INT64) else None
@@ -218,7 +218,7 @@ def format_invalid(request: str | int | None, problem: str) -> bytes:
 
 
 def dump_message(message: Message) -> bytes:
-    """Return a message as a line. Never raises: a response that cannot be encoded becomes an error, others nothing."""
+    """Return a message as a line. Never raises: instead of an invalid response an error is sent, or else nothing."""
     try:
         # The copy has the size of the line, while the bytes of orjson occupy up to twice as much as long as they live.
         return orjson.dumps(message) + b"\n"

@@ -16,7 +16,7 @@ from mcp_bridge._runtime.stdio_descriptors import Descriptor
 logger = logging.getLogger("mcp_bridge.stdio")
 
 MAX_BUFFERED_OUTPUT = 1024 * 1024
-"""Bytes that are buffered for a slow reader before senders have to wait, and before no more input is read."""
+"""Bytes for a slow reader in the buffer before senders have to wait, and before no more input is read."""
 
 
 class MessageWriter(MessageStream):
@@ -62,7 +62,7 @@ class MessageWriter(MessageStream):
             self._loop.call_soon(self._write_now)
 
     async def run(self) -> None:
-        """Write what could not be written at once, until cancelled or until the reader has gone."""
+        """Write the bytes that could not be written immediately, until cancelled or until the reader has gone."""
         while not self._gone:
             await self._filled.wait()
             self._filled = anyio.Event()
@@ -78,7 +78,7 @@ class MessageWriter(MessageStream):
             self._notify()
 
     def _write_now(self) -> None:
-        """Write without a task, which costs less, as far as the reader keeps up."""
+        """Write without waiting. This costs less than a task."""
         self._is_scheduled = False
         if self._writing:
             return
@@ -109,7 +109,7 @@ class MessageWriter(MessageStream):
         await self._flushed.wait()
 
     async def wait_until_closed(self) -> None:
-        """Wait until the reader has closed its end, as far as that can be detected without writing."""
+        """Wait until the reader has closed its end, if that can be detected without writing."""
         if not await self._sink.wait_until_broken():
             await anyio.sleep_forever()
 

@@ -1,4 +1,4 @@
-"""Renders annotations and icons: the parts of them that MCP defines."""
+"""Renders the fields of annotations and icons in MCP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 
 
 def select_annotations(annotations: Any) -> dict[str, Any]:
-    """Return the annotations of content or a resource that MCP defines, if they have the right types."""
+    """Return the annotations of content or a resource in MCP, if they have the right types."""
     if annotations is None:
         return {}
     given = to_plain_mapping(annotations)

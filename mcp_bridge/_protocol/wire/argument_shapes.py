@@ -8,9 +8,9 @@ from typing import Any
 
 MAX_DEPTH = 4
 MAX_KEYS = 64
-"""The maximum number of keys of an object that are described; the number of further ones is given."""
+"""The maximum number of described keys of an object. The number of further ones is given."""
 MAX_KEY = 64
-"""The maximum number of characters of a key: clients choose the keys of objects whose schema allows others."""
+"""The maximum number of characters of a key. Clients choose the keys of objects whose schema allows others."""
 _NAMES = {bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 

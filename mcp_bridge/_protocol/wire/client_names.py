@@ -10,7 +10,7 @@ _HASH = 8
 
 
 def to_client_name(name: str) -> str:
-    """Return the name that clients see: the same if it is safe, else a sanitized one made unique by a hash."""
+    """Return the name for clients: the same if it is safe, else a sanitized one with a hash."""
     if _SAFE.fullmatch(name):
         return name
     from hashlib import sha256

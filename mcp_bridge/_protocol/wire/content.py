@@ -1,4 +1,4 @@
-"""Renders content blocks in the form that the client's protocol version supports."""
+"""Renders content blocks in the form of the client's protocol version."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mcp_bridge._protocol.wire.values import Unreadable, as_block, as_text, make
 
 
 def render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
-    """Render content, which may be a single block, as JSON-ready dicts."""
+    """Render content, or a single block, as JSON-ready dicts."""
     items = [content] if isinstance(content, str | bytes | Content) else content
     return [render_block(item, version) for item in items]
 
 
 def render_block(item: Any, version: str) -> dict[str, Any]:
-    """Render one block as a JSON-ready dict. Kinds of content that `version` does not know become text.
+    """Render one block as a JSON-ready dict. Classes of content that are unknown in `version` become text.
 
-    A block whose fields have wrong types becomes text too: clients drop a whole result because of one invalid block.
+    A block with fields of wrong types becomes text too: clients drop a whole result because of one invalid block.
     """
     try:
         content = item if type(item) in _KINDS else as_block(item)

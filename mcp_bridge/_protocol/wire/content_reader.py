@@ -1,4 +1,4 @@
-"""Reads content blocks that clients and other servers send."""
+"""Reads content blocks of clients and other servers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _read_embedded_resource(resource: Mapping[str, Any], shared: Mapping[str, An
 
 
 def _convert_text(value: Any) -> str:
-    """Return a value as text. Raises TypeError for null, which would be shown as a word or as nothing."""
+    """Return a value as text. Raises TypeError for null, which is no text."""
     if value is None:
         raise TypeError("null is not a text")
     return str(value)

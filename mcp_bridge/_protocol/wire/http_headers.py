@@ -9,7 +9,7 @@ NAMED_METHODS = {
     "tools/call": "name", "prompts/get": "name", "resources/read": "uri",
     "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
 }  # fmt: skip
-"""The methods whose name is repeated in Mcp-Name, with the parameter that has it."""
+"""The methods with a name in Mcp-Name, and the parameter of the name."""
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 
@@ -20,7 +20,7 @@ def encode_header(text: str) -> str:
 
 
 def decode_header(value: str | None) -> str | None:
-    """Return a header's value, decoded if it is Base64 between sentinels; None if that is malformed."""
+    """Return a header's value, decoded if it is Base64 between sentinels, or None if that is malformed."""
     encoded = _ENCODED.fullmatch(value) if value is not None and value.startswith("=?") else None
     if encoded is None:
         return value

@@ -1,4 +1,4 @@
-"""Renders resources, templates and prompts for lists, in the form that each protocol version supports."""
+"""Renders resources, templates and prompts for lists, in the form of each protocol version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns what a prompt handler returns into messages of prompts/get, and conversations into sampling messages."""
+"""Turns the return values of prompt handlers into messages of prompts/get, and conversations into sampling messages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ROLES = ("user", "assistant")
 
 
 def to_messages(value: Any) -> ToolResult:
-    """Return what a handler returned as a result whose content is messages, of the user unless they are a `Message`.
+    """Return a handler's return value as a result with messages, from the user unless they are a `Message`.
 
-    Raises Unreadable for a value that contains itself or cannot be read, and for a message with an unknown role.
+    Raises Unreadable for an unreadable value or one that contains itself, and for a message with an unknown role.
     """
     meta = None
     if isinstance(value, ToolResult):
@@ -32,7 +32,7 @@ def to_messages(value: Any) -> ToolResult:
 
 
 def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]]:
-    """Render messages as JSON-ready dicts that `version` supports. Mappings are passed on unchanged."""
+    """Render messages as JSON-ready dicts for `version`. Mappings are passed on unchanged."""
     return [_render_message(item, version) for item in content]
 
 

@@ -1,4 +1,4 @@
-"""The keys of `_meta` that MCP reserves (2026-07-28, basic, "Per-request protocol fields")."""
+"""The reserved keys of `_meta` in MCP (2026-07-28, basic, "Per-request protocol fields")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table that maps error codes to what a client gets. docs/errors.md is generated from it."""
+"""The table of error codes and their results for clients. docs/errors.md is generated from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.wire.values import as_text
 
 REQUIRED = "requiredCapabilities"
-"""The key under which a result lists the capabilities that the client would need."""
+"""The key of a result for the capabilities that the client would need."""
 
 
 class ErrorOutcome(NamedTuple):

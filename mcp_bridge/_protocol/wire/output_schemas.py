@@ -1,9 +1,9 @@
-"""Output schemas as clients can use them.
+"""Output schemas for clients.
 
 A client compiles the output schema of each tool, and checks every result against it. The TypeScript SDK does so with
-Ajv in draft 7: one schema that Ajv cannot compile makes its whole list of tools fail, and a keyword that Ajv reads
-differently makes it reject results. The bridge itself checks results against the complete schema, so clients get only
-what all validators read in the same way. A simplified schema accepts at least the values of the complete one.
+Ajv in draft 7. If Ajv cannot compile one schema, its whole list of tools fails. If Ajv reads a keyword differently, it
+rejects results. The bridge itself checks results against the complete schema, so clients get only the keywords that all
+validators read in the same way. A simplified schema accepts at least the values of the complete one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _REMOVED = frozenset(
         "minContains", "not", "nullable", "pattern", "then", "unevaluatedItems", "unevaluatedProperties",
     }
 )  # fmt: skip
-"""Keywords that clients check differently or cannot compile: patterns in the syntax of another engine (`(?P<n>a)`,
-`\\w` for the letters of all languages), and keywords of OpenAPI and of other drafts. Some would reject more when a
+r"""Keywords that clients check differently or cannot compile: patterns in the syntax of another engine (`(?P<n>a)`,
+`\w` for the letters of all languages), and keywords of OpenAPI and of other drafts. Some would reject more when a
 schema in them accepts more."""
 _FORMATS = frozenset({"date", "uuid"})
 """Formats that all clients check in the same way. FastMCP's client turns values into objects by their format.
@@ -33,7 +33,7 @@ _LIMITS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 
 
 def simplify_output_schema(schema: Any) -> Any:
-    """Return an output schema without what only some validators understand."""
+    """Return an output schema without the keywords that validators read differently."""
     simple = _simplify(schema)
     for _, part in walk_schemas(simple):
         reference = part.get("$ref")

@@ -22,5 +22,5 @@ STATELESS_VERSIONS: Final = (STATELESS,)
 
 @lru_cache(maxsize=64)
 def has_feature(version: str, feature: str) -> bool:
-    """Whether `version` has what was introduced in `feature`. An empty version (in process) has everything."""
+    """Whether `version` has the features of the version `feature`. An empty version (in process) has everything."""
     return not version or version >= feature

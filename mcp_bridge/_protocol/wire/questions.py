@@ -1,6 +1,6 @@
 """Requests of a server to its client as questions, and answers as results of such requests.
 
-Elicitation, sampling and roots of the handshake versions, and the input requests of 2026-07-28, which have the same
+These are elicitation, sampling and roots of the handshake versions, and the input requests of 2026-07-28 with the same
 parameters and results.
 """
 
@@ -64,7 +64,7 @@ def render_answer(answer: Answer[Any] | Sampled | Sequence[Root]) -> dict[str, A
 
 
 def render_continuation(answers: Mapping[str, Any], state: Any) -> dict[str, Any]:
-    """Return the answers to a NeedsInput, and its state, as the parameters of the request that continues a call."""
+    """Return the answers to a NeedsInput, and its state, as the parameters of the next request of the call."""
     rendered = {key: render_answer(answer) for key, answer in answers.items()}
     return {
         **({"inputResponses": rendered} if rendered else {}),

@@ -1,4 +1,4 @@
-"""Values of clients for logs and records: without known secrets, and without what a name marks as a secret."""
+"""Values of clients for logs and records, without known secrets and without values under names of secrets."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mcp_bridge._runtime.redaction import MARK, Redactor
 
 
 def redact_arguments(arguments: Any, redactor: Redactor) -> Any:
-    """Return arguments as JSON-ready data without secrets, which keys such as `password` mark.
+    """Return arguments as JSON-ready data without secrets, known by keys such as `password`.
 
-    Raises TypeError, ValueError or RecursionError for what is not JSON: a caller in process can pass anything.
+    Raises TypeError, ValueError or RecursionError for a value outside of JSON: a caller in process can pass anything.
     """
     plain = to_plain(arguments)
     return redact_values(plain, Redactor(find_secret_values(plain)), redactor)
 
 
 def redact_values(value: Any, *redactors: Redactor) -> Any:
-    """Return JSON data without what a name such as `password` marks as a secret, and without what these redact."""
+    """Return JSON data without values under names such as `password`, and without the secrets of these redactors."""
     value = _mask_secrets(value)
     for redactor in redactors:
         value = redactor.redact_value(value)

@@ -1,4 +1,4 @@
-"""Turns what a resource's handler returns into contents of resources/read (MCP server/resources)."""
+"""Turns the return values of resource handlers into contents of resources/read (MCP server/resources)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ JSON = "application/json"
 
 
 def to_contents(value: Any, uri: str, mime_type: str | None) -> ToolResult:
-    """Return what a handler returned as a result whose content is one or more embedded resources.
+    """Return a handler's return value as a result with one or more embedded resources.
 
-    Text, bytes, JSON values and an `EmbeddedResource` without a URI get `uri`. A list that contains content or bytes
-    becomes several resources. Raises ValueError for a value that contains itself or cannot be read.
+    Text, bytes, JSON values and an `EmbeddedResource` without a URI get `uri`. A list with content or bytes becomes
+    several resources. Raises ValueError for an unreadable value or one that contains itself.
     """
     meta = None
     if isinstance(value, ToolResult):
@@ -32,7 +32,7 @@ def to_contents(value: Any, uri: str, mime_type: str | None) -> ToolResult:
 
 
 def render_contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
-    """Render the contents of a result that `to_contents` made as JSON-ready dicts."""
+    """Render the contents of a result of `to_contents` as JSON-ready dicts."""
     rendered = []
     for item in result.content or ():
         rendered_block = render_block(item, version)

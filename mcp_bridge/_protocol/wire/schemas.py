@@ -1,4 +1,4 @@
-"""Puts schemas into the form that MCP requires: an object at the root, whatever the tool's own schema is."""
+"""Puts schemas into the required form of MCP: an object at the root, for any schema of a tool."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_object(schema: Any) -> dict[str, Any]:
 
 
 def sanitize_root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without the root keywords whose values have types that MCP does not accept."""
+    """Return a schema without root keywords of types that MCP does not accept."""
     copy: dict[str, Any] = to_plain(schema)
     if "properties" in copy and isinstance(properties := copy["properties"], dict):
         copy["properties"] = {name: part for name, part in properties.items() if isinstance(part, dict | bool)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SKILLS = "io.modelcontextprotocol/skills"
 SKILL_FILE = "SKILL.md"
-"""The file that every skill has at its root."""
+"""The file at the root of every skill."""
 FRONTMATTER = "io.modelcontextprotocol.skills/frontmatter"
 """In the `_meta` of the resource of a SKILL.md: its frontmatter."""
 DIGEST = "io.modelcontextprotocol.skills/digest"

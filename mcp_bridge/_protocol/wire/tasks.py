@@ -9,7 +9,7 @@ from typing import Any
 from mcp_bridge._contracts.tasks import TASKS, TaskRecord
 
 REQUIRED_CAPABILITIES: Mapping[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-"""The data of the error for clients that have not declared the extension."""
+"""The data of the error for clients without the extension."""
 
 
 def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
@@ -19,12 +19,12 @@ def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
 
 
 def render_created(record: TaskRecord, poll: float) -> dict[str, Any]:
-    """Return the result of tools/call whose call continues as a task."""
+    """Return the result of a tools/call that continues as a task."""
     return {"resultType": "task", **_render_task(record, poll)}
 
 
 def render_detailed(record: TaskRecord, poll: float) -> dict[str, Any]:
-    """Return a task with what belongs to its status: questions, the result or the error."""
+    """Return a task with the data of its status: questions, the result or the error."""
     state = record.state
     detailed = {"resultType": "complete", **_render_task(record, poll)}
     if state.status == "input_required":

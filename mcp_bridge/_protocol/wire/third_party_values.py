@@ -9,15 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 NO_DATA = object()
-"""What `unfold` returns for a value that has no public data."""
+"""The result of `unfold` for a value without public data."""
 _TO_LIST = ("tolist", "to_list", "to_dicts", "to_pylist")
 """Methods of arrays, scalars and tables: numpy, torch and jax; pandas and polars; polars; pyarrow."""
 
 
 def unfold(value: Any) -> Any:
-    """Return the data of an object as a list, mapping or iterator of values that may need the same, or a plain scalar.
+    """Return the data of an object as a list, mapping or iterator of further values, or a plain scalar.
 
-    Raises what the methods of the object raise.
+    Raises the errors of the object's methods.
     """
     kind = type(value)
     if issubclass(kind, type):
@@ -57,7 +57,7 @@ def _unfold_array(value: Any, method: str) -> Any:
 def _unfold_pandas(value: Any) -> Any:
     """Return a Series as a list, and a DataFrame as rows. Missing values become None.
 
-    Labels that are more than positions become the keys of a Series, which is then a mapping, and columns of rows.
+    Labels other than positions become the keys of a Series, which is then a mapping, and columns of rows.
     """
     index = value.index
     has_labels = index.dtype.kind not in "iu" or any(name is not None for name in index.names)

@@ -35,13 +35,13 @@ logger = logging.getLogger("mcp_bridge.wire")
 INPUT = "input"
 """The only argument of a tool whose input is not an object."""
 RESULT = "result"
-"""The field that wraps structured content that is not an object, where clients require one."""
+"""The field around structured content that is not an object, where clients require one."""
 META = "mcp-bridge/"
 """The prefix of our own `_meta` keys."""
 ERROR_CODE = f"{META}code"
 """The key of the stable code of a failure in `_meta`."""
 COMPLETE = {"resultType": "complete"}
-"""The field that every complete result in the stateless versions needs."""
+"""The required field of every complete result in the stateless versions."""
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
@@ -54,8 +54,8 @@ class WireTool:
         wraps_output: The output may be something other than an object.
         may_be_null: The output may be null.
         repair: Repairs a client's arguments before anything else reads them.
-        shows_injections: A result with texts that policies have added has no structured content, because the client's
-            model would read nothing else.
+        shows_injections: A result with texts of policies has no structured content, because the client's model would
+            read nothing else.
     """
 
     name: str
@@ -87,7 +87,7 @@ class WireTool:
         return self.wraps_output and (self.may_be_null or not has_feature(version, STATELESS))
 
     def read_arguments(self, arguments: Mapping[str, Any] | None, root: str = "$") -> Any:
-        """Turn a client's arguments into the handler's data. `root` is their path in what the client sent.
+        """Turn a client's arguments into the handler's data. `root` is their path in the client's message.
 
         Raises InvalidArguments if a wrapped input is missing.
         """
@@ -124,7 +124,7 @@ def to_wire(definition: ToolDefinition) -> WireTool:
 
 
 def _make_plain_schema(definition: ToolDefinition, side: str, schema: Any) -> Any:
-    """Return a schema as plain JSON; empty if it contains itself or cannot be read."""
+    """Return a schema as plain JSON, or an empty one if it contains itself or cannot be read."""
     try:
         return to_plain(schema)
     except ValueError as error:
@@ -150,7 +150,7 @@ def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
 
 
 def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
-    """Return the declared output schema in the form that `version` supports, or None."""
+    """Return the declared output schema in the form of `version`, or None."""
     if (schema := tool.output_schema) is None:
         return None
     if tool.needs_wrapper(version):
@@ -177,7 +177,7 @@ def _select_hints(definition: ToolDefinition) -> dict[str, Any]:
 
 
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
-    """Render a result as a JSON-ready dict. An output that is an object, or declared, is structured content too."""
+    """Render a result as a JSON-ready dict. Objects and declared outputs are structured content too."""
     rendered: dict[str, Any] = dict(COMPLETE) if has_feature(version, STATELESS) else {}
     if result.is_error:
         rendered["content"] = _render_failure(result, version)
@@ -226,7 +226,7 @@ def _has_injections(content: Any) -> bool:
 
 
 def _render_failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
-    """Render the error first, then what else the tool returned."""
+    """Render the error first, and then the other content of the result."""
     text = str(to_plain(result.error_text))
     blocks = [make_text_block(text or "The tool failed without an error message.")]
     if result.content is not None:
@@ -238,7 +238,7 @@ def _render_failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
 
 
 def join_texts(content: Any) -> str:
-    """Return the texts of blocks, without those that policies have injected."""
+    """Return the texts of blocks, without the injected texts of policies."""
     from mcp_bridge._contracts.content import Content, InjectedText, Text
 
     items = (content,) if isinstance(content, str | bytes | Content) else content

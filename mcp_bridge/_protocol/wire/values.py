@@ -1,4 +1,4 @@
-"""Turns what a handler returns into a ToolResult with JSON-ready output. The tool ran, so most values are accepted."""
+"""Turns the return values of handlers into ToolResults with JSON-ready output. The tool ran, so almost all are accepted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 MAX_DEPTH = 100
 """The maximum number of levels of a value. Deeper values, and those that contain themselves, cannot be read."""
 MAX_ITEMS = 1_000_000
-"""The maximum number of items that are read from an iterator; an endless one would exhaust the memory."""
+"""The maximum number of items of an iterator. An endless one would exhaust the memory."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _TEXT = (str, type(None))
 _PLAIN = frozenset({dict, list, tuple, int, float, bool})
@@ -46,15 +46,15 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 
 
 class Unreadable(ValueError):
-    """A value that cannot be sent to a client. Unlike that of other ValueErrors, its text is safe to show."""
+    """A value that cannot be sent to a client. The text is safe to show, unlike the texts of other ValueErrors."""
 
 
 def to_result(value: Any) -> ToolResult:
     """Turn a handler's return value into a ToolResult.
 
     Text, numbers, dicts, lists, dataclasses and pydantic models become `output`, bytes and content blocks `content`. A
-    ToolResult is kept, and a tool_use Result converted. Raises Unreadable for a value that contains itself or cannot be
-    read.
+    ToolResult is kept, and a tool_use Result converted. Raises Unreadable for an unreadable value or one that contains
+    itself.
     """
     if isinstance(value, str):
         return ToolResult(success=True, output=_replace_surrogates(value))
@@ -83,7 +83,7 @@ def to_result(value: Any) -> ToolResult:
 
 
 def _convert_output(value: Any) -> tuple[Any, tuple[Content, ...] | None]:
-    """Return an output as JSON types, and the content that a client gets instead, if something has to be explained."""
+    """Return an output as JSON types, and content with an explanation for the client if a number was lost."""
     conversion = _Conversion(is_strict=True)
     output = conversion.run(value)
     if not conversion.has_lost_number:
@@ -115,7 +115,7 @@ def _read_sdk_value(value: Any) -> ToolResult:
 
 
 def _dump_sdk_value(value: Any) -> dict[str, Any]:
-    """Return a model of the MCP SDK, or an Image, Audio or File that makes one, as JSON."""
+    """Return a model of the MCP SDK as JSON, or an Image, Audio or File with such a model."""
     for name in ("to_image_content", "to_audio_content", "to_resource_content"):
         if callable(make := getattr(value, name, None)):
             value = make()
@@ -125,7 +125,7 @@ def _dump_sdk_value(value: Any) -> dict[str, Any]:
 
 
 def _normalize_result(value: ToolResult) -> ToolResult:
-    """Return a handler's own result with an output that is plain, and an error and code that are text."""
+    """Return a handler's own result with a plain output, and an error and code as text."""
     if isinstance(value.error, _TEXT) and isinstance(value.code, _TEXT):
         if value.output is None and value.encoded is None:
             return value
@@ -174,9 +174,9 @@ def as_text(value: Any) -> str:
 def to_plain(value: Any) -> Any:
     """Convert a value to JSON types: str, int, float, bool, None, list, and dict with text keys.
 
-    NaN and infinities become None, lone surrogates U+FFFD, bytes base64, durations ISO 8601, and integers that clients
-    cannot read and unknown objects text. Raises Unreadable for more than MAX_DEPTH levels, for an iterator of more than
-    MAX_ITEMS items, and for an object that raises when it is read.
+    NaN and infinities become None, lone surrogates U+FFFD, bytes base64, durations ISO 8601, and unknown objects and
+    integers beyond the range of clients text. Raises Unreadable for more than MAX_DEPTH levels, for an iterator of more
+    than MAX_ITEMS items, and for an object that raises when it is read.
     """
     # This is the usual case.
     if type(value) is str:
@@ -185,16 +185,16 @@ def to_plain(value: Any) -> Any:
 
 
 def to_data(value: Any) -> Any:
-    """Convert what a handler returns, as `to_plain` does.
+    """Convert a handler's return value, as `to_plain` does.
 
-    Raises Unreadable too for an object without data, whose text is only its `repr`, and for an integer that clients
-    cannot read.
+    Raises Unreadable too for an object without data, whose text is only its `repr`, and for an integer beyond the range
+    of clients.
     """
     return _Conversion(is_strict=True).run(value)
 
 
 def to_plain_mapping(value: Any) -> dict[str, Any]:
-    """Convert a third-party mapping to JSON types; empty if it is not a mapping or, which is logged, cannot be read."""
+    """Convert a third-party mapping to JSON types. Return an empty one for anything else, and log an unreadable one."""
     if value is None:
         return {}
     try:
@@ -316,7 +316,7 @@ class _Conversion:
 
 
 def _format_time(value: datetime | date | time) -> str | None:
-    """Return a date or time in ISO 8601; None for pandas' NaT, which does not equal itself."""
+    """Return a date or time in ISO 8601, or None for pandas' NaT, which does not equal itself."""
     return value.isoformat() if value == value else None  # noqa: PLR0124
 
 
