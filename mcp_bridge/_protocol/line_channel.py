@@ -44,22 +44,16 @@ class JsonLines:
         for line in self._splitter.feed(data):
             if line is None:
                 yield OversizedLine(f"a line has more than {self._max_line} bytes"), 0
-            elif self._has_too_many_values(line):
+                continue
+            is_unbounded = self._unbounded is not None and line.startswith(self._unbounded)
+            if self._max_line != NO_LIMIT and not is_unbounded and has_too_many_values(line):
                 yield OversizedLine(f"a line has more than {MAX_VALUES} values"), 0
-            else:
-                yield _parse_line(line), len(line)
-
-    def _has_too_many_values(self, line: bytes) -> bool:
-        if self._max_line == NO_LIMIT or (self._unbounded is not None and line.startswith(self._unbounded)):
-            return False
-        return has_too_many_values(line)
-
-
-def _parse_line(line: bytes) -> Any:
-    try:
-        return load_json(line)
-    except ValueError as error:
-        raise InvalidLine(str(error)) from error
+                continue
+            try:
+                value = load_json(line)
+            except ValueError as error:
+                raise InvalidLine(str(error)) from error
+            yield value, len(line)
 
 
 class BlockingLineChannel:

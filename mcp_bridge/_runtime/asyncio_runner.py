@@ -22,20 +22,20 @@ async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """
     if event_loop.is_on_asyncio():
         return await call()
-    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
-    cancelled = threading.Event()
+    tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
+    cancellation = threading.Event()
 
     async def run_call() -> T:
-        started.append((asyncio.get_running_loop(), cast("asyncio.Task[T]", asyncio.current_task())))
-        if cancelled.is_set():
+        tasks.append((asyncio.get_running_loop(), cast("asyncio.Task[T]", asyncio.current_task())))
+        if cancellation.is_set():
             raise asyncio.CancelledError
         return await call()
 
     try:
         return await to_thread.run_sync(lambda: asyncio.run(run_call()), abandon_on_cancel=True)
     finally:
-        cancelled.set()
-        for loop, task in started:
+        cancellation.set()
+        for loop, task in tasks:
             # The loop may have ended.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(task.cancel)

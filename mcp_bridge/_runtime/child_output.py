@@ -34,27 +34,24 @@ class OutputQueue:
     """Pieces of output in a queue. A piece is written to its end once a part of it has been written."""
 
     def __init__(self) -> None:
-        self._pieces: deque[bytes] = deque()
+        self.pieces: deque[bytes] = deque()
         self._has_begun = False
-
-    def add_piece(self, piece: bytes) -> None:
-        """Add a piece."""
-        self._pieces.append(piece)
 
     async def write_pieces(self, target: int) -> None:
         """Write all pieces. Pieces that cannot be written within a second are dropped."""
-        with anyio.move_on_after(READER_TIMEOUT) as limit:
-            while self._pieces:
-                if not (written := write_nowait(target, self._pieces[0])):
+        with anyio.move_on_after(READER_TIMEOUT) as timeout:
+            while self.pieces:
+                count = write_nowait(target, self.pieces[0])
+                if not count:
                     await anyio.sleep(_PAUSE)
                     continue
-                self._pieces[0] = self._pieces[0][written:]
-                self._has_begun = bool(self._pieces[0])
+                self.pieces[0] = self.pieces[0][count:]
+                self._has_begun = bool(self.pieces[0])
                 if not self._has_begun:
-                    self._pieces.popleft()
-        if limit.cancelled_caught:
-            while len(self._pieces) > self._has_begun:
-                self._pieces.pop()
+                    self.pieces.popleft()
+        if timeout.cancelled_caught:
+            while len(self.pieces) > self._has_begun:
+                self.pieces.pop()
 
 
 class LineLabeller:
@@ -65,30 +62,29 @@ class LineLabeller:
 
     def __init__(self, label: str) -> None:
         self._label = f"[{label}] ".encode()[: MAX_LINE // 4]
-        self._rest = b""
+        self._partial_line = b""
         self.lines = OutputQueue()
 
     def feed(self, data: bytes) -> None:
         """Add output."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > MAX_LINE:
-            lines.append(self._rest)
-            self._rest = b""
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             self._add_line(line)
+        if len(self._partial_line) > MAX_LINE:
+            self.finish()
 
     def finish(self) -> None:
         """Add the last line, also if it has no end."""
-        if self._rest:
-            self._add_line(self._rest)
-            self._rest = b""
+        if self._partial_line:
+            self._add_line(self._partial_line)
+            self._partial_line = b""
 
     def _add_line(self, line: bytes) -> None:
         text = _COLOURS.sub(b"", line.removesuffix(b"\r")).decode(errors="backslashreplace")
         line = escape_line(text).encode()
         size = MAX_LINE - len(self._label) - 1
         for start in range(0, max(len(line), 1), size):
-            self.lines.add_piece(self._label + line[start : start + size] + b"\n")
+            self.lines.pieces.append(self._label + line[start : start + size] + b"\n")
 
 
 async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: LineLabeller | None = None) -> None:
@@ -104,13 +100,13 @@ async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: Lin
         try:
             data = await output.receive(_READ)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError):
+            # uvloop raises RuntimeError for a closed stream.
             if labeller is not None:
                 labeller.finish()
             await pending.write_pieces(target)
-            # RuntimeError is the error of uvloop for a closed stream.
             return
         budget.charge(len(data))
         if labeller is None:
-            pending.add_piece(data)
+            pending.pieces.append(data)
         else:
             labeller.feed(data)

@@ -20,12 +20,12 @@ def raise_descriptor_limit() -> None:
         # This is Windows.
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for most in (WANTED, FALLBACK):
-        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        if soft == resource.RLIM_INFINITY or soft >= wanted:
+    for target in (WANTED, FALLBACK):
+        limit = target if hard == resource.RLIM_INFINITY else min(target, hard)
+        if soft == resource.RLIM_INFINITY or soft >= limit:
             return
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             return
 
 

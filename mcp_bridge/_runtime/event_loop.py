@@ -97,7 +97,8 @@ def wake_on_signals() -> Iterator[None]:
     with receiver, sender:
         receiver.setblocking(False)
         sender.setblocking(False)
-        if (before := signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)) != -1:
+        before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        if before != -1:
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)
             yield
             return
@@ -107,8 +108,9 @@ def wake_on_signals() -> Iterator[None]:
             yield
         finally:
             loop.remove_reader(receiver)
-            # Another handler was added to the loop in the meantime, and its descriptor stays.
-            if (current := signal.set_wakeup_fd(-1)) != sender.fileno():
+            # Another handler may have been added to the loop in the meantime. Its descriptor stays.
+            current = signal.set_wakeup_fd(-1)
+            if current != sender.fileno():
                 signal.set_wakeup_fd(current)
 
 
@@ -152,7 +154,7 @@ def _is_user_interrupt(main: Any) -> bool:
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def make_loop_factory(kind: EventLoop = "asyncio") -> LoopFactory:
+def make_loop_factory(event_loop: EventLoop = "asyncio") -> LoopFactory:
     """Return a factory of resilient event loops. Raises ConfigError when uvloop is unavailable.
 
     asyncio's own loop is the default because third-party code is written for it. uvloop differs: writing to a child
@@ -160,7 +162,7 @@ def make_loop_factory(kind: EventLoop = "asyncio") -> LoopFactory:
     """
     # On Windows only the Proactor loop can start processes.
     bases: tuple[Any, ...] = (getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop),)
-    if kind == "uvloop":
+    if event_loop == "uvloop":
         try:
             import uvloop
         except ImportError as error:

@@ -18,7 +18,7 @@ import orjson
 
 LARGEST_INTEGER = int(sys.float_info.max)
 """The largest integer that other JSON parsers read as a number."""
-_INT64 = range(-(2**63), 2**64)
+INT64 = range(-(2**63), 2**64)
 """The integers of orjson."""
 _MAX_DEPTH = 254
 """How deep orjson writes."""
@@ -35,46 +35,56 @@ def dump_json(value: Any, option: int | None = None, default: Callable[[Any], An
     try:
         return orjson.dumps(value, default, option)
     except TypeError as error:
-        if not is_integer_error(error):
+        if "64-bit" not in str(error):
             raise
-    return dump_long_integers(value, option, default)
-
-
-def is_integer_error(error: TypeError) -> bool:
-    """Whether orjson has rejected a value because of its integers."""
-    return "64-bit" in str(error)
-
-
-def dump_long_integers(value: Any, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Return a value with integers of more than 64 bits as JSON. Raises TypeError for a value outside of JSON."""
     return orjson.dumps(_wrap_integers(value, 0), default, option)
 
 
 def load_json(data: bytes | bytearray | str) -> Any:
     """Parse JSON, as `orjson.loads` does, but with exact integers. Raises orjson.JSONDecodeError for invalid JSON."""
     value = orjson.loads(data)
-    encoded = data.encode() if isinstance(data, str) else data
-    if _LONG_RUN in encoded.translate(_DIGITS) and _LONG_INTEGER.search(encoded) is not None:
+    if isinstance(data, str):
+        data = data.encode()
+    if _LONG_RUN in data.translate(_DIGITS) and _LONG_INTEGER.search(data) is not None:
         # The standard library reads fewer levels than orjson.
         with suppress(RecursionError, ValueError):
-            return json.loads(encoded)
+            return json.loads(data)
     return value
+
+
+class DuplicateName(ValueError):
+    """A name occurs twice in one object. Another reader may use the other value."""
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise DuplicateName(name)
+            names.add(name)
+    return data
+
+
+STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
+"""A decoder of exact integers that raises DuplicateName."""
 
 
 def _wrap_integers(value: Any, depth: int) -> Any:
     """Return a copy with large integers as JSON text, for orjson to insert unchanged."""
-    kind = type(value)
-    if kind is int:
-        is_long = value not in _INT64 and abs(value) <= LARGEST_INTEGER
-        return orjson.Fragment(str(value)) if is_long else value
+    value_type = type(value)
+    if value_type is int:
+        if value in INT64 or abs(value) > LARGEST_INTEGER:
+            return value
+        return orjson.Fragment(str(value))
     if depth > _MAX_DEPTH:
         raise TypeError(f"the value contains itself or is nested deeper than {_MAX_DEPTH} levels")
-    if isinstance(value, dict):
-        return {key: _wrap_integers(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list) or kind is tuple:
-        return [_wrap_integers(item, depth + 1) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         # orjson writes the fields of dataclasses, too, but not those with a leading underscore.
-        names = [field.name for field in fields(value) if not field.name.startswith("_")]
-        return {name: _wrap_integers(getattr(value, name), depth + 1) for name in names}
+        value = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
+    if isinstance(value, dict):
+        return {key: _wrap_integers(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list) or value_type is tuple:
+        return [_wrap_integers(item, depth + 1) for item in value]
     return value

@@ -18,7 +18,7 @@ from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 
 logger = logging.getLogger("mcp_bridge.lifespan")
 
-PATIENCE = 10.0
+SHUTDOWN_TIMEOUT = 10.0
 """The timeout in seconds for the shutdown of a lifespan."""
 
 
@@ -44,7 +44,10 @@ async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
 async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: TaskStatus[Any]) -> None:
     with anyio.CancelScope() as scope:
         try:
-            manager = _make_manager(lifespan)
+            manager: object = lifespan()
+            if not isinstance(manager, AbstractAsyncContextManager):
+                hint = "Decorate it with @contextlib.asynccontextmanager"
+                raise TypeError(f"it does not return an async context manager. {hint}")
             value = await manager.__aenter__()
         except BaseException as error:
             # Users may raise any error.
@@ -60,22 +63,18 @@ async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: T
         except BaseException as error:
             # A task group of the lifespan cancels the block if one of its tasks fails.
             failure = error
-        scope.deadline = anyio.current_time() + PATIENCE
+        scope.deadline = anyio.current_time() + SHUTDOWN_TIMEOUT
+        error_type, message = None, "the lifespan failed at shutdown"
+        if failure is not None:
+            error_type, message = type(failure), "the lifespan failed"
         try:
-            await manager.__aexit__(type(failure) if failure is not None else None, failure, None)
+            await manager.__aexit__(error_type, failure, None)
         except BaseException as error:
             if is_own_cancellation(error):
                 raise
-            logger.error("the lifespan failed%s", "" if failure is not None else " at shutdown", exc_info=error)
+            logger.error(message, exc_info=error)
     if scope.cancelled_caught:
-        logger.error("the lifespan did not shut down within %g seconds", PATIENCE)
-
-
-def _make_manager(lifespan: Lifespan) -> AbstractAsyncContextManager[Any]:
-    manager = lifespan()
-    if not isinstance(manager, AbstractAsyncContextManager):
-        raise TypeError("it does not return an async context manager. Decorate it with @contextlib.asynccontextmanager")
-    return manager
+        logger.error("the lifespan did not shut down within %g seconds", SHUTDOWN_TIMEOUT)
 
 
 def _find_place(lifespan: Lifespan, error: BaseException) -> str:
@@ -83,5 +82,8 @@ def _find_place(lifespan: Lifespan, error: BaseException) -> str:
     code = getattr(inspect.unwrap(lifespan), "__code__", None)
     if code is None:
         return ""
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code]
-    return f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}: "
+    number = code.co_firstlineno
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is code:
+            number = line
+    return f"{code.co_filename}:{number}: "

@@ -72,24 +72,26 @@ class Limiter:
     async def acquire(self, key: Hashable = None, *, quotas: Sequence[Quota] = (), in_total: bool = True) -> Slot:
         """Take a slot, waiting for its turn. Raises LimiterFull."""
         slot = self.acquire_nowait(key, quotas=quotas, in_total=in_total)
-        return slot or await self._wait_for_turn(key, Slot(self, quotas, in_total))
-
-    async def _wait_for_turn(self, key: Hashable, slot: Slot) -> Slot:
+        if slot is not None:
+            return slot
         if self.waiting >= self._queue:
-            self._reject_newest(key, slot)
-        waiter = _Waiter(slot)
-        self._add_waiter(key, waiter)
+            self._reject_newest(key, quotas)
+        waiter = _Waiter(Slot(self, quotas, in_total))
+        self.waiting += 1
+        self._queues.setdefault(key, deque()).append(waiter)
+        for name, _ in quotas:
+            self._weights[name] += 1
         try:
-            await waiter.decided.wait()
+            await waiter.decision.wait()
         except BaseException:
-            if not waiter.decided.is_set():
+            if not waiter.decision.is_set():
                 self._remove_waiter(key, waiter)
             elif waiter.is_admitted:
-                slot.release()
+                waiter.slot.release()
             raise
         if not waiter.is_admitted:
             raise LimiterFull
-        return slot
+        return waiter.slot
 
     def _has_room(self, slot: Slot) -> bool:
         if slot.in_total and self.in_use >= self._total:
@@ -105,14 +107,16 @@ class Limiter:
             self.in_use += number
         used = self._used
         for key, _ in slot.quotas:
-            if count := used.get(key, 0) + number:
-                used[key] = count
-            else:
+            used[key] = used.get(key, 0) + number
+            if not used[key]:
                 # Keys may come from clients, so their number has no bound.
                 del used[key]
 
     def _admit_waiters(self) -> None:
-        while self._queues and (turn := self._find_turn()) is not None:
+        while self._queues:
+            turn = self._find_turn()
+            if turn is None:
+                return
             key, waiter = turn
             # The next turn of the key comes after all others.
             self._queues[key] = self._queues.pop(key)
@@ -120,42 +124,43 @@ class Limiter:
             self._recent.append(waiter.slot.quotas)
             self._count(waiter.slot, 1)
             waiter.is_admitted = True
-            waiter.decided.set()
+            waiter.decision.set()
 
     def _find_turn(self) -> tuple[Hashable, _Waiter] | None:
         """Return the next key with its first waiter: one outside of the recent turns, else the least recent one."""
-        turns = {key: age for age, quotas in enumerate(self._recent, 1) for key, _ in quotas}
-        found, least = None, RECENT + 1
+        # The recency of a quota is the number of its last turn, from 1 for the oldest to RECENT.
+        recency = {}
+        for number, quotas in enumerate(self._recent, 1):
+            for name, _ in quotas:
+                recency[name] = number
+        turn, turn_recency = None, RECENT + 1
         for key, queue in self._queues.items():
             waiter = queue[0]
             if not self._has_room(waiter.slot):
                 continue
-            age = max((turns.get(name, 0) for name, _ in waiter.slot.quotas), default=0)
-            if not age:
+            key_recency = max((recency.get(name, 0) for name, _ in waiter.slot.quotas), default=0)
+            if not key_recency:
                 return key, waiter
-            if age < least:
-                found, least = (key, waiter), age
-        return found
+            if key_recency < turn_recency:
+                turn, turn_recency = (key, waiter), key_recency
+        return turn
 
-    def _reject_newest(self, key: Hashable, slot: Slot) -> None:
+    def _reject_newest(self, key: Hashable, quotas: Sequence[Quota]) -> None:
         """Reject the newest caller of the heaviest key. Raises LimiterFull if this caller's would be as heavy."""
 
         def weigh(key: Hashable, quotas: Sequence[Quota]) -> int:
             return len(self._queues.get(key, ())) + sum(self._weights[name] for name, _ in quotas)
 
-        weights = {other: weigh(other, queue[0].slot.quotas) for other, queue in self._queues.items()}
-        heaviest = max(weights, key=weights.__getitem__, default=key)
-        if weights.get(heaviest, 0) <= weigh(key, slot.quotas) + 1 + len(slot.quotas):
+        heaviest, heaviest_weight = key, 0
+        for other, queue in self._queues.items():
+            weight = weigh(other, queue[0].slot.quotas)
+            if weight > heaviest_weight:
+                heaviest, heaviest_weight = other, weight
+        if heaviest_weight <= weigh(key, quotas) + 1 + len(quotas):
             raise LimiterFull
         waiter = self._queues[heaviest][-1]
         self._remove_waiter(heaviest, waiter)
-        waiter.decided.set()
-
-    def _add_waiter(self, key: Hashable, waiter: _Waiter) -> None:
-        self.waiting += 1
-        self._queues.setdefault(key, deque()).append(waiter)
-        for name, _ in waiter.slot.quotas:
-            self._weights[name] += 1
+        waiter.decision.set()
 
     def _remove_waiter(self, key: Hashable, waiter: _Waiter) -> None:
         self.waiting -= 1
@@ -172,16 +177,16 @@ _PAUSED, _LENT, _RELEASED = 1, 2, 4
 
 
 class _Waiter:
-    __slots__ = ("decided", "is_admitted", "slot")
+    __slots__ = ("decision", "is_admitted", "slot")
 
     def __init__(self, slot: Slot) -> None:
         self.slot = slot
-        self.decided = anyio.Event()
+        self.decision = anyio.Event()
         self.is_admitted = False
 
 
 class Slot:
-    """One slot of a limiter. Others may use it while its holder waits for a user (see `contracts.context.Hold`)."""
+    """One slot of a limiter. Other callers may use it while its holder waits for a user (see `Hold`)."""
 
     __slots__ = ("_away", "_limiter", "in_total", "quotas")
     deadline = math.inf
@@ -217,16 +222,13 @@ class Slot:
         """Return the slot for good. Further calls of any method do nothing."""
         if self._away & _LENT:
             self._limiter.lent -= 1
-        was_held, self._away = not self._away, _RELEASED
-        if was_held:
-            self._limiter._count(self, -1)
-            if self._limiter._queues:
-                self._limiter._admit_waiters()
+        self._give_away(_RELEASED)
+        self._away = _RELEASED
 
     def _give_away(self, reason: int) -> None:
-        was_held = not self._away
+        is_held = not self._away
         self._away |= reason
-        if was_held:
+        if is_held:
             self._limiter._count(self, -1)
             if self._limiter._queues:
                 self._limiter._admit_waiters()

@@ -19,49 +19,49 @@ class LineSplitter:
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
-        self._rest = bytearray()
-        self._skipping = False
-        self._tail = b""
+        self._partial_line = bytearray()
+        self._is_skipping = False
+        self._skipped_end = b""
         self.skipped = 0
         self.fragments = (b"", b"")
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         *lines, tail = data.split(b"\n")
         for line in lines:
-            if self._rest or self._skipping or len(line) > self._limit:
+            if self._partial_line or self._is_skipping or len(line) > self._limit:
                 yield from self._complete_line(line)
             elif line.strip():
                 yield line
-        if tail:
-            self._append_tail(tail)
+        if self._is_skipping:
+            self.skipped += len(tail)
+            self._skipped_end = (self._skipped_end + tail[-_FRAGMENT:])[-_FRAGMENT:]
+            return
+        self._partial_line += tail
+        if len(self._partial_line) > self._limit:
+            # The line is too long, so only its beginning and its end are kept.
+            self.fragments = bytes(self._partial_line[:_FRAGMENT]), b""
+            self._skipped_end = bytes(self._partial_line[-_FRAGMENT:])
+            self.skipped = len(self._partial_line)
+            self._partial_line.clear()
+            self._is_skipping = True
 
     def finish(self) -> Iterator[bytes | None]:
         """Yield the last line, without a newline, when no more bytes come."""
-        if self._rest or self._skipping:
+        if self._partial_line or self._is_skipping:
             yield from self._complete_line(b"")
 
     def _complete_line(self, tail: bytes) -> Iterator[bytes | None]:
-        if self._skipping:
-            self._skipping, self.skipped = False, 0
-            self.fragments = self.fragments[0], (self._tail + tail[-_FRAGMENT:])[-_FRAGMENT:]
+        if self._is_skipping:
+            self._is_skipping, self.skipped = False, 0
+            self.fragments = self.fragments[0], (self._skipped_end + tail[-_FRAGMENT:])[-_FRAGMENT:]
             yield None
             return
-        line = bytes(self._rest + tail) if self._rest else tail
-        self._rest.clear()
+        line = tail
+        if self._partial_line:
+            line = bytes(self._partial_line + tail)
+            self._partial_line.clear()
         if len(line) > self._limit:
             self.fragments = line[:_FRAGMENT], line[-_FRAGMENT:]
             yield None
         elif line.strip():
             yield line
-
-    def _append_tail(self, tail: bytes) -> None:
-        if self._skipping:
-            self.skipped += len(tail)
-            self._tail = (self._tail + tail[-_FRAGMENT:])[-_FRAGMENT:]
-            return
-        self._rest += tail
-        if len(self._rest) > self._limit:
-            self.fragments, self._tail = (bytes(self._rest[:_FRAGMENT]), b""), bytes(self._rest[-_FRAGMENT:])
-            self.skipped = len(self._rest)
-            self._rest.clear()
-            self._skipping = True

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import psutil
+from collections.abc import Iterator
 
 _PYTHONS_OWN = "multiprocessing.resource_tracker"
 """Python's own helper. It ends with this process, and would lose its list of things to clean up."""
@@ -27,28 +23,18 @@ def end_descendants(grace: float) -> Iterator[None]:
     try:
         yield
     finally:
-        started = [process for process in this.children(recursive=True) if process not in before]
-        _end_processes([process for process in started if _should_end(process)], grace)
-
-
-def _should_end(process: psutil.Process) -> bool:
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        return process.status() != psutil.STATUS_ZOMBIE and not any(_PYTHONS_OWN in word for word in process.cmdline())
-    return False
-
-
-def _end_processes(processes: Sequence[psutil.Process], grace: float) -> None:
-    import psutil
-
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
-            # A stopped process does not handle SIGTERM.
-            process.resume()
-    _, alive = psutil.wait_procs(processes, timeout=grace)
-    for process in alive:
-        with contextlib.suppress(psutil.Error):
-            for descendant in (*process.children(recursive=True), process):
-                descendant.kill()
+        processes = []
+        for process in this.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                is_helper = any(_PYTHONS_OWN in word for word in process.cmdline())
+                if process in before or is_helper or process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                processes.append(process)
+                process.terminate()
+                # A stopped process does not handle SIGTERM.
+                process.resume()
+        _, alive = psutil.wait_procs(processes, timeout=grace)
+        for process in alive:
+            with contextlib.suppress(psutil.Error):
+                for descendant in (*process.children(recursive=True), process):
+                    descendant.kill()

@@ -43,9 +43,9 @@ def import_module(name: str, directory: Path) -> ModuleType:
     add_to_path(directory)
     with report_errors(f"'{name}' cannot be imported", root=directory):
         module = importlib.import_module(name)
-    hidden, file = directory / f"{name}.py", getattr(module, "__file__", None)
-    if "." not in name and file is not None and hidden.is_file() and not hidden.samefile(file):
-        raise SourceError(f"{hidden}: the name '{name}' is taken by {file}. Rename the file")
+    hidden_file, file = directory / f"{name}.py", getattr(module, "__file__", None)
+    if "." not in name and file is not None and hidden_file.is_file() and not hidden_file.samefile(file):
+        raise SourceError(f"{hidden_file}: the name '{name}' is taken by {file}. Rename the file")
     return module
 
 
@@ -56,7 +56,15 @@ def import_file(path: Path) -> ModuleType:
     has that name, a hash makes it unique.
     """
     add_to_path(path.parent)
-    name = path.stem if _is_free(path) else _make_module_name(path)
+    name, module = path.stem, sys.modules.get(path.stem)
+    if module is None:
+        is_free = name not in sys.stdlib_module_names
+    else:
+        is_free = getattr(module, "__file__", None) == str(path)
+    if not is_free:
+        from hashlib import sha256
+
+        name = f"{name}_{sha256(str(path).encode()).hexdigest()[:8]}"
     # A file in the same folder has imported it already.
     if name in sys.modules:
         return sys.modules[name]
@@ -65,12 +73,6 @@ def import_file(path: Path) -> ModuleType:
         raise SourceError(f"{path}: not a Python file")
     with report_errors(root=path.parent, fallback=str(path)):
         return run_spec(spec)
-
-
-def _make_module_name(path: Path) -> str:
-    from hashlib import sha256
-
-    return f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
 
 
 def run_spec(spec: ModuleSpec) -> ModuleType:
@@ -85,11 +87,6 @@ def run_spec(spec: ModuleSpec) -> ModuleType:
     return module
 
 
-def _is_free(path: Path) -> bool:
-    known = sys.modules.get(path.stem)
-    return path.stem not in sys.stdlib_module_names if known is None else getattr(known, "__file__", None) == str(path)
-
-
 def import_attribute(reference: str, directory: Path) -> Any:
     """Return the object of `module:attribute`. The attribute may have dots, and `directory` is importable.
 
@@ -98,31 +95,33 @@ def import_attribute(reference: str, directory: Path) -> Any:
     name, _, path = reference.partition(":")
     if not name or not path:
         raise SourceError(f"'{reference}': write it as module:attribute")
-    found: Any = import_module(name, directory)
+    value: Any = import_module(name, directory)
     where = f"module '{name}'"
-    for part in path.split("."):
+    for attribute in path.split("."):
         try:
-            found = getattr(found, part)
+            value = getattr(value, attribute)
         except AttributeError:
-            match = find_similar_name(part, [name for name in dir(found) if not name.startswith("_")])
-            hint = f"Did you mean '{match}'?" if match is not None else "Correct the name"
-            raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None
+            match = find_similar_name(attribute, [name for name in dir(value) if not name.startswith("_")])
+            hint = "Correct the name" if match is None else f"Did you mean '{match}'?"
+            raise SourceError(f"'{reference}': {where} has no '{attribute}'. {hint}") from None
         except BaseException as error:
             # A property may raise anything.
             if is_own_cancellation(error):
                 raise
-            raise SourceError(f"'{reference}': '{part}' of {where} cannot be read: {describe_error(error)}") from error
-        where = f"'{part}'"
-    return found
+            raise SourceError(
+                f"'{reference}': '{attribute}' of {where} cannot be read: {describe_error(error)}"
+            ) from error
+        where = f"'{attribute}'"
+    return value
 
 
 def forget_modules(root: Path) -> None:
     """Remove every module below `root` from the imported ones, so that it is read again. Installed ones stay."""
     importlib.invalidate_caches()
-    own = __name__.partition(".")[0]
+    package = __name__.partition(".")[0]
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and is_below(file, root) and name.partition(".")[0] not in ("__main__", own):
+        if file and is_below(file, root) and name.partition(".")[0] not in ("__main__", package):
             del sys.modules[name]
 
 
@@ -152,11 +151,17 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
     except SourceError:
         raise
     except (Exception, SystemExit) as error:
+        text = error.msg if isinstance(error, SyntaxError) else get_error_text(error)
+        message = f"{type(error).__name__}: {text or 'no message'}"
+        if text in _HINTS:
+            message = f"{message}. {_HINTS[text]}"
+        message = f"{message}{suggest_package(error)}"
+        if doing:
+            message = f"{doing}: {message}"
         place = _find_place(error, root) or fallback
-        text = (error.msg if isinstance(error, SyntaxError) else get_error_text(error)) or "no message"
-        hint = f". {_HINTS[text]}" if text in _HINTS else ""
-        parts = (place, doing, f"{type(error).__name__}: {text}{hint}{suggest_package(error)}")
-        raise SourceError(": ".join(part for part in parts if part)) from error
+        if place:
+            message = f"{place}: {message}"
+        raise SourceError(message) from error
 
 
 def is_below(file: str, root: Path | None) -> bool:
@@ -173,10 +178,12 @@ def _find_place(error: BaseException, root: Path | None) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and not Path(frame.filename).is_relative_to(_PACKAGE)
-    ]
-    own = [frame for frame in frames if is_below(frame.filename, root)] or (frames if root is not None else [])
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+    place = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "importlib" in frame.filename or Path(frame.filename).is_relative_to(_PACKAGE):
+            continue
+        if is_below(frame.filename, root):
+            return f"{frame.filename}:{frame.lineno}"
+        if root is not None and not place:
+            place = f"{frame.filename}:{frame.lineno}"
+    return place

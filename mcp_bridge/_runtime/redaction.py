@@ -44,28 +44,33 @@ class Redactor:
 
     def add_secrets(self, secrets: Iterable[str], *, vocabulary: str = "") -> None:
         """Redact these secrets too from now on, except words and parts of the vocabulary."""
-        secrets = frozenset(secrets)
+        secrets = list(secrets)
         if not secrets:
             return
         # Most servers have no secrets, so the import is late.
         from mcp_bridge._runtime.secret_forms import list_forms, list_parts
 
-        parts = {part for secret in secrets for part in list_parts(secret)}
-        added = {part for part in parts - self._parts if part not in vocabulary}
-        if not added:
+        parts = set().union(*map(list_parts, secrets)) - self._parts
+        new_parts = {part for part in parts if part not in vocabulary}
+        if not new_parts:
             return
         self.version += 1
         self.is_empty = False
-        self._parts |= added
-        forms = sorted({form for part in self._parts for form in list_forms(part)}, key=_get_order)
-        self._landmarks = [(landmark, form) for form in forms for landmark in form.landmarks]
+        self._parts |= new_parts
+        forms = set().union(*map(list_forms, self._parts))
+        self._landmarks = []
+        # The longest forms come first, because others may be parts of them.
+        for form in sorted(forms, key=lambda form: (-len(form.text), form.text)):
+            self._landmarks += [(landmark, form) for landmark in form.landmarks]
         self._shortest = min(map(len, self._parts))
-        self._numbers = bool(self.substitutions) or any(map(_is_number, self._parts))
+        if any(not part.strip("0123456789.e+-") for part in self._parts):
+            self._numbers = True
 
     def redact_text(self, text: str) -> str:
         """Return the text without secrets; the same object if it has none."""
         pattern = self._find_pattern(text)
-        text = text if pattern is None else pattern.sub(MARK, text)
+        if pattern is not None:
+            text = pattern.sub(MARK, text)
         for substitute in self.substitutions:
             text = substitute(text)
         return text
@@ -74,8 +79,8 @@ class Redactor:
         """Return JSON-ready data without secrets, also in keys; the same object if it has none."""
         if not self._has_secret_inside(value):
             return value
-        redacted: T = self._redact_inside(value)
-        return redacted
+        copy: T = self._redact_inside(value)
+        return copy
 
     def _find_pattern(self, text: str) -> re.Pattern[str] | None:
         """Return the pattern of the secrets in a text, or None. In most texts, no landmark is found."""
@@ -88,7 +93,9 @@ class Redactor:
         return pattern if pattern.search(text) is not None else None
 
     def _has_secret(self, text: str) -> bool:
-        return self._find_pattern(text) is not None or any(each(text) != text for each in self.substitutions)
+        return self._find_pattern(text) is not None or any(
+            substitute(text) != text for substitute in self.substitutions
+        )
 
     def _has_secret_inside(self, value: Any) -> bool:
         if isinstance(value, str):
@@ -109,14 +116,5 @@ class Redactor:
         return MARK if self._has_secret_inside(value) else value
 
 
-def _get_order(form: SecretForm) -> tuple[int, str]:
-    """The longest forms come first: others may be parts of them."""
-    return -len(form.text), form.text
-
-
 def _compile_forms(*forms: SecretForm) -> re.Pattern[str]:
     return re.compile("|".join(form.pattern for form in dict.fromkeys(forms)))
-
-
-def _is_number(text: str) -> bool:
-    return not text.strip("0123456789.e+-")

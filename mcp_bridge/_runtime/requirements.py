@@ -61,7 +61,7 @@ def parse_requirements(lines: Iterable[str]) -> list[Requirement]:
     """Return the requirements for this machine. Raises ValueError for an invalid one."""
     from packaging.requirements import Requirement
 
-    requirements = [Requirement(line) for line in lines]
+    requirements = map(Requirement, lines)
     return [item for item in requirements if item.marker is None or item.marker.evaluate({"extra": ""})]
 
 
@@ -80,11 +80,13 @@ def find_package(name: str, path: Sequence[str]) -> Distribution | None:
 
 def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
     """The required package, and the requirements of its extras."""
-    yield requirement.name
-    package = find_package(requirement.name, path) if requirement.extras else None
-    for line in (package.requires or []) if package is not None else []:
-        from packaging.requirements import Requirement
+    from packaging.requirements import Requirement
 
+    yield requirement.name
+    package = find_package(requirement.name, path)
+    if package is None:
+        return
+    for line in package.requires or []:
         item = Requirement(line)
         if item.marker is None or item.marker.evaluate({"extra": ""}):
             continue
@@ -141,4 +143,6 @@ def _build_command(requirements: Sequence[str]) -> str:
     else:
         # Environments of uv have no pip.
         command = ["uv", "pip", "install", "--python", sys.executable]
-    return shlex.join([*command, *(_USER_INFO.sub("//***@", line.partition(";")[0].strip()) for line in requirements)])
+    for line in requirements:
+        command.append(_USER_INFO.sub("//***@", line.partition(";")[0].strip()))
+    return shlex.join(command)

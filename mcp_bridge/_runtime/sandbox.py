@@ -97,11 +97,12 @@ async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> 
     command = build_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory, memory)
     try:
         with anyio.fail_after(_PATIENCE):
-            done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
+            process = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
     except (OSError, TimeoutError) as error:
         return str(error) or "it does not respond"
-    message = done.stderr.decode(errors="replace").strip()
-    return "" if done.returncode == 0 else message or f"exit code {done.returncode}"
+    if process.returncode == 0:
+        return ""
+    return process.stderr.decode(errors="replace").strip() or f"exit code {process.returncode}"
 
 
 def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Iterator[str]:
@@ -114,9 +115,8 @@ def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Itera
     mounts = _list_mounts(sandbox, directory, memory)
     # Both are file systems in memory without a limit.
     read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)
-    if directory not in mounts and not any(
-        _is_below(directory, each) for each in mounts if mounts[each][0] != "--size"
-    ):
+    visible_folders = [place for place, mount in mounts.items() if place == directory or mount[0] != "--size"]
+    if not _is_below_any(directory, visible_folders):
         # The folder contains only what is mounted in it.
         mounts[directory] = ("--size", str(_SMALLEST), "--tmpfs")
         read_only.add(directory)
@@ -135,42 +135,36 @@ def _list_mounts(sandbox: SandboxOptions, directory: str, memory: int) -> dict[s
     Each of the two file systems in memory can hold half of `memory`.
     """
     in_memory = ("--size", str(max(memory // 2, _SMALLEST)), "--perms", "1777", "--tmpfs")
-    python = (*_list_prefixes(), os.path.dirname(os.path.realpath(sys.executable)))
-    usual = (*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python, *_list_import_paths())
-    mounts: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in usual if path != "/"}
+    system_paths = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *_list_python_paths()]
+    system_paths = [path for path in system_paths if path != "/"]
+    mounts: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in system_paths}
     mounts |= {"/proc": ("--proc",), "/dev": ("--dev",)}
     mounts |= dict.fromkeys(("/tmp", "/dev/shm"), in_memory)  # noqa: S108 - private, and empty
-    shared = [place for place, mount in mounts.items() if mount == ("--ro-bind-try", place)]
-    own = [path for path in _list_own_files(sandbox, directory) if not any(_is_below(path, one) for one in shared)]
-    mounts |= {path: ("--ro-bind", path) for path in (*own, *sandbox.read)}
+    # Files in a writable folder are not mounted, because tools can put links there.
+    source_paths = [path for path in sandbox.files if not _is_below_any(path, sandbox.write)]
+    # The folder of the settings stays read-only in a writable one.
+    if _is_below_any(directory, (path for path in sandbox.write if path != directory)):
+        source_paths.insert(0, directory)
+    for path in source_paths:
+        if not _is_below_any(path, system_paths):
+            mounts[path] = ("--ro-bind", path)
+    mounts |= {path: ("--ro-bind", path) for path in sandbox.read}
     return mounts | {path: ("--bind", path) for path in sandbox.write}
 
 
-def _list_own_files(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
-    """Yield the files to mount for the source. Files in a writable folder are not mounted: tools can put links there.
-
-    The folder of the settings stays read-only in a writable one.
-    """
-    if any(_is_below(directory, path) and directory != path for path in sandbox.write):
-        yield directory
-    for path in sandbox.files:
-        if not any(_is_below(path, folder) for folder in sandbox.write):
-            yield path
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return Path(path).is_relative_to(folder)
-
-
-def _list_prefixes() -> Iterator[str]:
+def _list_python_paths() -> Iterator[str]:
+    """Yield the files of Python, and the import paths except the home folder and, with `python -m`, the current one."""
     for prefix in (sys.prefix, sys.base_prefix):
-        parts = ("bin", "lib", "lib64", "pyvenv.cfg") if contains_home(Path(prefix)) else ("",)
-        yield from (os.path.join(prefix, part).rstrip(os.sep) for part in parts)
-
-
-def _list_import_paths() -> Iterator[str]:
-    """Yield the import paths of Python, except the current folder (added by `python -m`) and the home folder."""
-    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if contains_home(Path(prefix)):
+            yield from (os.path.join(prefix, name) for name in ("bin", "lib", "lib64", "pyvenv.cfg"))
+        else:
+            yield prefix.rstrip(os.sep)
+    yield os.path.dirname(os.path.realpath(sys.executable))
+    named_paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     for path in (str(Path(__file__).parent.parent), *sys.path):
-        if os.path.isabs(path) and not contains_home(Path(path)) and (path != os.getcwd() or path in named):
+        if os.path.isabs(path) and not contains_home(Path(path)) and (path != os.getcwd() or path in named_paths):
             yield path

@@ -68,8 +68,8 @@ def list_forms(text: str) -> Iterator[SecretForm]:
     """Yield the forms of a part of a secret. Base64 has three, by the position of the text in longer data."""
     yield SecretForm(text)
     data = text.encode(errors="surrogatepass")
-    whole, known = b64encode(data).decode().rstrip("="), len(data) * 8 // 6
-    yield SecretForm(whole[:known], is_base64=True, tail=whole[known:])
+    encoded_text, length = b64encode(data).decode().rstrip("="), len(data) * 8 // 6
+    yield SecretForm(encoded_text[:length], is_base64=True, tail=encoded_text[length:])
     # These are the bytes before the text, and the first character that does not depend on them.
     for before, first in ((1, 2), (2, 3)):
         piece = b64encode(bytes(before) + data).decode()[first : (before + len(data)) * 8 // 6]

@@ -73,19 +73,19 @@ async def end_idle_sessions(
     while True:
         await anyio.sleep(idle_timeout * SWEEP)
         oldest = anyio.current_time() - idle_timeout
-        for key, found in list(sessions.items()):
-            if not found.calls and found.last_used < oldest:
+        for key, session in list(sessions.items()):
+            if not session.calls and session.last_used < oldest:
                 end(key)
 
 
 def end_with_client(ctx: RunningCall, sessions: Mapping[Key, Kept], key: Key, end: Callable[[Key], None]) -> None:
     """Call `end` when the client of a call disconnects, unless another session has this key by then."""
     # The reference is weak, because a client may outlive many sessions.
-    added = ref(sessions[key])
+    reference = ref(sessions[key])
 
     def end_session() -> None:
-        found = sessions.get(key)
-        if found is not None and found is added():
+        session = sessions.get(key)
+        if session is not None and session is reference():
             end(key)
 
     ctx.on_session_end(end_session)

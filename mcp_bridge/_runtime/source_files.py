@@ -25,15 +25,15 @@ def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[
 
     Computed imports are not found, nor packages without an `__init__.py`.
     """
-    found: dict[Path, None] = {}
+    sources: dict[Path, None] = {}
     pending = [*files, *_find_modules(root, modules)]
     while pending:
         path = pending.pop(0)
-        if path not in found:
-            found[path] = None
+        if path not in sources:
+            sources[path] = None
             for file in path.rglob("*.py") if path.is_dir() else [path]:
                 pending += _find_modules(root, _read_imports(file))
-    return tuple(found)
+    return tuple(sources)
 
 
 def contains_home(folder: Path) -> bool:

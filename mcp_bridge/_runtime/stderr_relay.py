@@ -99,15 +99,15 @@ class StderrRelay:
 
 def write_nowait(descriptor: int, data: bytes) -> int:
     """Write as much as fits without blocking, and return how many bytes: all of them if the reader has gone."""
-    written = 0
-    while written < len(data) and _can_write(descriptor, 0):
+    count = 0
+    while count < len(data) and _can_write(descriptor, 0):
         try:
-            written += os.write(descriptor, data[written : written + _CHUNK])
+            count += os.write(descriptor, data[count : count + _CHUNK])
         except BlockingIOError:
             break
         except OSError:
             return len(data)
-    return written
+    return count
 
 
 def _can_write(descriptor: int, patience: float) -> bool:

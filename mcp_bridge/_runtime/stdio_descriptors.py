@@ -54,16 +54,16 @@ def reserve_stdio(
     if not (keeps_terminal and os.isatty(source)):
         _replace_by_null(source)
     os.dup2(elsewhere, sink, inheritable=True)
-    printed = sys.stdout
-    was_by_line = isinstance(printed, TextIOWrapper) and printed.line_buffering
-    _buffer_by_line(printed, True)
+    stdout = sys.stdout
+    was_by_line = isinstance(stdout, TextIOWrapper) and stdout.line_buffering
+    _buffer_by_line(stdout, True)
     try:
         yield pipes
     finally:
         # A tool may have replaced the stream by anything.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
-        _buffer_by_line(printed, was_by_line)
+        _buffer_by_line(stdout, was_by_line)
         os.dup2(pipes.source, source, inheritable=True)
         os.dup2(pipes.sink, sink, inheritable=True)
         os.close(pipes.source)
@@ -81,19 +81,19 @@ def _buffer_by_line(stream: object, by_line: bool) -> None:
 def detach_stdin(source: int = 0) -> Iterator[None]:
     """Inside the block, tools read nothing from standard input, unless it is a terminal."""
     try:
-        saved = None if os.isatty(source) else os.dup(source)
+        copy = None if os.isatty(source) else os.dup(source)
     except OSError:
         # The descriptor is closed already.
-        saved = None
-    if saved is None:
+        copy = None
+    if copy is None:
         yield
         return
     _replace_by_null(source)
     try:
         yield
     finally:
-        os.dup2(saved, source, inheritable=True)
-        os.close(saved)
+        os.dup2(copy, source, inheritable=True)
+        os.close(copy)
 
 
 def _replace_by_null(source: int) -> None:
@@ -148,24 +148,24 @@ class Descriptor:
     async def _watch(self, receive: Callable[[bytes], None], is_full: Callable[[], bool]) -> bool:
         """Read in callbacks of the event loop, because they cost less than waiting. Return whether input has ended."""
         loop = asyncio.get_running_loop()
-        stopped: asyncio.Future[bool] = loop.create_future()
+        end: asyncio.Future[bool] = loop.create_future()
 
         def read_some() -> None:
             try:
                 data = os.read(self.fd, READ_SIZE)
                 if data:
                     receive(data)
-                if not stopped.done() and (not data or is_full()):
-                    stopped.set_result(not data)
+                if not end.done() and (not data or is_full()):
+                    end.set_result(not data)
             except BlockingIOError:
                 pass
             except Exception as error:
-                if not stopped.done():
-                    stopped.set_exception(error)
+                if not end.done():
+                    end.set_exception(error)
 
         loop.add_reader(self.fd, read_some)
         try:
-            return await stopped
+            return await end
         finally:
             loop.remove_reader(self.fd)
 
@@ -173,18 +173,18 @@ class Descriptor:
         """Write all of `data`. Raises OSError when the reader has gone."""
         view = memoryview(data)
         while view:
-            written = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE_SIZE]))
-            view = view[written:]
+            count = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE_SIZE]))
+            view = view[count:]
 
     def write_now(self, data: bytes | bytearray) -> int:
         """Write without waiting, and return the number of written bytes. Raises OSError when the reader has gone."""
         if not self._polls:
             return 0
-        view, written = memoryview(data)[:WRITE_AT_ONCE], 0
+        view, count = memoryview(data)[:WRITE_AT_ONCE], 0
         with view:
-            while written < len(view) and self._poll.poll(0):
-                written += os.write(self.fd, view[written : written + WRITE_SIZE])
-        return written
+            while count < len(view) and self._poll.poll(0):
+                count += os.write(self.fd, view[count : count + WRITE_SIZE])
+        return count
 
     @cached_property
     def _hang_up_poll(self) -> select.poll:

@@ -94,26 +94,26 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
     """
     if not _is_wanted(arguments) or not _call_prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return None
-    shared, front = SharedNumbers(), os.getpid()
+    numbers, front = SharedNumbers(), os.getpid()
     # If SIGCHLD were ignored, no exit status could be waited for.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *_to_numbers(_FORWARDED)})
     # Without an available process, serve with one of the two missing, or both.
     with contextlib.suppress(OSError):
         if reaper := os.fork():
-            _never_return(lambda: _run_front(shared, reaper))
+            _never_return(lambda: _run_front(numbers, reaper))
         _call_prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
         reaper = os.getpid()
         if server := os.fork():
-            shared[SharedNumbers.SERVER] = server
-            _never_return(lambda: _run_reaper(shared, front, server))
+            numbers[SharedNumbers.SERVER] = server
+            _never_return(lambda: _run_reaper(numbers, front, server))
         _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != reaper:
             os._exit(1)
-    shared[SharedNumbers.SERVER] = os.getpid()
+    numbers[SharedNumbers.SERVER] = os.getpid()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return Supervisor(shared) if os.getpid() != front else None
+    return Supervisor(numbers) if os.getpid() != front else None
 
 
 def _is_wanted(arguments: Sequence[str]) -> bool:
@@ -132,30 +132,30 @@ def _is_wanted(arguments: Sequence[str]) -> bool:
     return not options or options[-1] == "--guard"
 
 
-def _run_front(shared: SharedNumbers, reaper: int) -> NoReturn:
+def _run_front(numbers: SharedNumbers, reaper: int) -> NoReturn:
     """Forward signals until the server and all processes below it have ended; then end as the server has."""
     # SIGINT and SIGTERM in any case; of the others what was ignored at the start, as `nohup` does, stays ignored.
     always = {signal.SIGINT, signal.SIGTERM}
-    forwarded = {
+    signals = {
         number for number in _to_numbers(_FORWARDED) if number in always or signal.getsignal(number) != signal.SIG_IGN
     }
     _release_streams()
     status, deadline = None, float("inf")
     while status is None:
-        received = _wait_for_signal({signal.SIGCHLD, *forwarded}, deadline)
-        if received is None:
-            if server := shared[SharedNumbers.SERVER]:
+        info = _wait_for_signal({signal.SIGCHLD, *signals}, deadline)
+        if info is None:
+            if server := numbers[SharedNumbers.SERVER]:
                 os.kill(server, signal.SIGKILL)
             deadline = float("inf")
-        elif received.si_signo == signal.SIGCHLD:
+        elif info.si_signo == signal.SIGCHLD:
             status = _reap_children(reaper)
         else:
-            _forward_signal(received, shared, reaper)
-            counts = [shared[SharedNumbers.COUNTS + number] for number in _to_numbers(_COUNTED)]
+            _forward_signal(info, numbers, reaper)
+            counts = [numbers[SharedNumbers.COUNTS + number] for number in _to_numbers(_COUNTED)]
             if sum(counts) == 2:
                 deadline = time.monotonic() + KILL_DELAY
     end_descendants(GRACE)
-    _end_like(shared[SharedNumbers.STATUS] - 1 if shared[SharedNumbers.STATUS] else status)
+    _end_like(numbers[SharedNumbers.STATUS] - 1 if numbers[SharedNumbers.STATUS] else status)
 
 
 def _wait_for_signal(numbers: set[int], deadline: float) -> signal.struct_siginfo | None:
@@ -165,23 +165,23 @@ def _wait_for_signal(numbers: set[int], deadline: float) -> signal.struct_siginf
     return signal.sigtimedwait(numbers, max(0.0, deadline - time.monotonic()))
 
 
-def _forward_signal(received: signal.struct_siginfo, shared: SharedNumbers, reaper: int) -> None:
-    number = received.si_signo
+def _forward_signal(info: signal.struct_siginfo, numbers: SharedNumbers, reaper: int) -> None:
+    number = info.si_signo
     # The server is just being forked, or has just ended.
-    while not (server := shared[SharedNumbers.SERVER]):
-        if shared[SharedNumbers.STATUS] or os.waitid(os.P_PID, reaper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+    while not (server := numbers[SharedNumbers.SERVER]):
+        if numbers[SharedNumbers.STATUS] or os.waitid(os.P_PID, reaper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return
         time.sleep(0.001)
     with contextlib.suppress(OSError):
-        if shared[SharedNumbers.COUNTING] and number in _to_numbers(_COUNTED):
-            shared[SharedNumbers.COUNTS + number] += 1
+        if numbers[SharedNumbers.COUNTING] and number in _to_numbers(_COUNTED):
+            numbers[SharedNumbers.COUNTS + number] += 1
             os.kill(server, _get_relay_signal())
-        elif received.si_code != _SI_KERNEL:
+        elif info.si_code != _SI_KERNEL:
             # A terminal has sent the signals of the kernel to the server too.
             os.kill(server, number)
 
 
-def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
+def _run_reaper(numbers: SharedNumbers, front: int, server: int) -> NoReturn:
     """Wait until the server has ended or the front was killed, and then end all remaining processes."""
     with contextlib.suppress(OSError):
         # The end of a reaper in the server's session would orphan the group, and its stopped members would get SIGHUP.
@@ -194,7 +194,7 @@ def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
             os.kill(server, signal.SIGKILL)
         signal.sigwaitinfo({signal.SIGCHLD, signal.SIGTERM})
         status = _reap_children(server)
-    shared[SharedNumbers.STATUS], shared[SharedNumbers.SERVER] = status + 1, 0
+    numbers[SharedNumbers.STATUS], numbers[SharedNumbers.SERVER] = status + 1, 0
     end_descendants(GRACE)
     os._exit(0)
 
@@ -266,7 +266,7 @@ def end_descendants(grace: float, timeout: float = SWEEP_TIMEOUT) -> bool:
 
     SIGCHLD has to be blocked. Returns whether none is left; elsewhere than on Linux, where they are unknown, False.
     """
-    began, terminated = time.monotonic(), set[int]()
+    began, signalled = time.monotonic(), set[int]()
     while _has_children():
         elapsed = time.monotonic() - began
         if elapsed > timeout or not _IS_LINUX:
@@ -275,8 +275,8 @@ def end_descendants(grace: float, timeout: float = SWEEP_TIMEOUT) -> bool:
             with contextlib.suppress(OSError):
                 if elapsed >= grace:
                     os.kill(pid, signal.SIGKILL)
-                elif pid not in terminated:
-                    terminated.add(pid)
+                elif pid not in signalled:
+                    signalled.add(pid)
                     os.kill(pid, signal.SIGTERM)
                     # A stopped process does not handle SIGTERM.
                     os.kill(pid, signal.SIGCONT)
@@ -294,11 +294,11 @@ def list_descendants(root: int) -> list[int]:
                     state, parent = stat.read().rpartition(b")")[2].split()[:2]
                 if state not in b"ZX":
                     children.setdefault(int(parent), []).append(int(name))
-    found = [*children.get(root, ())]
+    descendants = [*children.get(root, ())]
     # The list grows while it is read.
-    for pid in found:
-        found += children.get(pid, ())
-    return found
+    for pid in descendants:
+        descendants += children.get(pid, ())
+    return descendants
 
 
 def _has_children() -> bool:
@@ -314,12 +314,12 @@ def _has_children() -> bool:
 
 def _reap_children(child: int) -> int | None:
     """Reap all children that have ended, and return the exit status of `child` if it is among them."""
-    found = None
+    child_status = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == child:
-                found = ended[1]
-    return found
+                child_status = ended[1]
+    return child_status
 
 
 def _end_like(status: int) -> NoReturn:

@@ -106,16 +106,32 @@ class GroupTasks:
         self._group = group
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
-        self._group.start_soon(_run_logged, function, *args)
+        self._group.start_soon(self._run_task, function, *args)
+
+    async def _run_task(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        try:
+            await function(*args)
+        except BaseException as error:
+            if is_being_cancelled(error):
+                raise
+            logger.error("a task of the server failed", exc_info=error)
 
 
-async def _run_logged(function: Callable[..., Awaitable[Any]], *args: Any) -> None:
-    try:
-        await function(*args)
-    except BaseException as error:
-        if is_being_cancelled(error):
-            raise
-        logger.error("a task of the server failed", exc_info=error)
+class ChangeEvent:
+    """Wakes the tasks that wait for the next change. It costs nothing while no task waits."""
+
+    def __init__(self) -> None:
+        self._event: anyio.Event | None = None
+
+    def notify(self) -> None:
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+    async def wait(self) -> None:
+        if self._event is None:
+            self._event = anyio.Event()
+        await self._event.wait()
 
 
 async def close_at_end(close: Callable[[], Awaitable[None]]) -> None:

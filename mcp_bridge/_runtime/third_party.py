@@ -84,12 +84,12 @@ def copy_value(value: Any) -> Any:
 
 
 def _copy_plain(value: Any) -> Any:
-    kind = type(value)
-    if kind in _ATOMS:
+    value_type = type(value)
+    if value_type in _ATOMS:
         return value
-    if kind is dict:
+    if value_type is dict:
         return {key: item if type(item) in _ATOMS else _copy_plain(item) for key, item in value.items()}
-    if kind is list:
+    if value_type is list:
         return [item if type(item) in _ATOMS else _copy_plain(item) for item in value]
     return _copy_object(value)
 

@@ -131,13 +131,13 @@ class ThreadPool:
     def _check_stuck(self, quotas: Sequence[Quota]) -> None:
         counts = Counter(key for slot in self._stuck for key, _ in slot.quotas)
         if len(self._stuck) >= self._size:
-            occupied = "All threads are occupied"
+            reason = "All threads are occupied"
         elif any(counts[key] >= quota for key, quota in quotas):
-            occupied = "All threads that one tool or client may have are occupied"
+            reason = "All threads that one tool or client may have are occupied"
         else:
             return
         names = ", ".join(f"{stuck} ({count})" for stuck, count in sorted(self.stuck.items()))
-        raise Overloaded(f"{occupied} by calls that timed out but still run: {names}. Retry later.")
+        raise Overloaded(f"{reason} by calls that timed out but still run: {names}. Retry later.")
 
     async def _wait_for_slot(self, name: str, quotas: Sequence[Quota], holds: list[Any]) -> Slot:
         deadlines = [hold for hold in holds if hold.deadline < math.inf]

@@ -19,9 +19,9 @@ class TokenBucket:
 
     def take_token(self) -> bool:
         """Take a token; return whether there was one."""
-        now = time.monotonic()
-        full_at = max(self._full_at, now) + 1 / self._rate
-        if full_at - now > self._burst / self._rate:
+        time_now = time.monotonic()
+        full_at = max(self._full_at, time_now) + 1 / self._rate
+        if full_at - time_now > self._burst / self._rate:
             return False
         self._full_at = full_at
         return True

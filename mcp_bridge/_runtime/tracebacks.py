@@ -13,26 +13,26 @@ _PLUMBING = ("mcp_bridge", "anyio", "trio", "asyncio", "concurrent", "threading"
 
 def format_exception(error: BaseException) -> str:
     """Format an exception and its causes like Python does, without the frames of the bridge and its event loop."""
-    formatted = TracebackException.from_exception(error)
+    exception = TracebackException.from_exception(error)
     folders = tuple(_list_folders())
-    for each in _list_linked(formatted):
+    for each in _list_linked(exception):
         own = [frame for frame in each.stack if not frame.filename.startswith(folders)]
         if own or _has_worker_traceback(each):
             each.stack[:] = own
-    return "".join(formatted.format()).rstrip("\n")
+    return "".join(exception.format()).rstrip("\n")
 
 
-def _list_linked(formatted: TracebackException) -> Iterator[TracebackException]:
+def _list_linked(exception: TracebackException) -> Iterator[TracebackException]:
     """Yield an exception, its causes, and the exceptions of a group."""
-    yield formatted
-    for each in (formatted.__cause__, formatted.__context__, *(formatted.exceptions or ())):
-        if each is not None:
-            yield from _list_linked(each)
+    yield exception
+    for linked in (exception.__cause__, exception.__context__, *(exception.exceptions or ())):
+        if linked is not None:
+            yield from _list_linked(linked)
 
 
-def _has_worker_traceback(formatted: TracebackException) -> bool:
+def _has_worker_traceback(exception: TracebackException) -> bool:
     """Whether the exception comes from a worker process. The traceback of the worker is its note."""
-    notes = getattr(formatted, "__notes__", None)
+    notes = getattr(exception, "__notes__", None)
     return isinstance(notes, list) and any(str(note).startswith("Traceback ") for note in notes)
 
 

@@ -20,11 +20,11 @@ def install_hooks() -> None:
     logging.raiseExceptions = False
 
 
-def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        sys.__excepthook__(kind, error, traceback)
+def _log_uncaught(error_type: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if issubclass(error_type, KeyboardInterrupt):
+        sys.__excepthook__(error_type, error, traceback)
     else:
-        logger.critical("the command ended with an unexpected error", exc_info=(kind, error, traceback))
+        logger.critical("the command ended with an unexpected error", exc_info=(error_type, error, traceback))
 
 
 def _log_unraisable(args: sys.UnraisableHookArgs) -> None:
@@ -40,8 +40,8 @@ def _log_thread_error(args: threading.ExceptHookArgs) -> None:
     logger.error("uncaught in thread %s", name, exc_info=error)
 
 
-def _format_object(thing: object) -> str:
+def _format_object(value: object) -> str:
     try:
-        return repr(thing)
+        return repr(value)
     except Exception:
-        return f"a {type(thing).__name__}"
+        return f"a {type(value).__name__}"

@@ -68,13 +68,13 @@ async def serve(
 ) -> None:
     """Serve clients until none has been connected for `idle` seconds, or a signal; then drain for `drain` seconds."""
     raise_descriptor_limit()
-    with ending or ShutdownSignals() as handled:
+    with ending or ShutdownSignals() as signals:
         async with anyio.create_task_group() as group:
             await group.start(endpoint.run)
             async with own_tasks() as tasks:
                 server = LocalSocketServer(endpoint, listener, serve_operator, tasks, idle=idle, drain=drain)
                 hurry = server.counter.shorten_waits
-                with handled.handle_while_serving(lambda: group.start_soon(server.stop), hurry, drain):
+                with signals.handle_while_serving(lambda: group.start_soon(server.stop), hurry, drain):
                     await server.run()
             group.cancel_scope.cancel()
 
@@ -154,12 +154,12 @@ class LocalSocketServer:
         """Accept the waiting clients. Raises OSError."""
         with suppress(BlockingIOError):
             while True:
-                connected, _ = self._listener.socket.accept()
-                if is_same_user(connected):
-                    clients.start_soon(self._serve_client, connected)
+                client, _ = self._listener.socket.accept()
+                if is_same_user(client):
+                    clients.start_soon(self._serve_client, client)
                 else:
                     logger.warning("rejected a connection from another user to the shared server")
-                    connected.close()
+                    client.close()
 
     async def _stop_when_idle(self) -> None:
         while not self._is_stopping:
@@ -237,11 +237,11 @@ class LocalSocketServer:
         change.set()
 
 
-async def _is_http(connected: socket.socket) -> bool:
+async def _is_http(client: socket.socket) -> bool:
     """Return whether a connection begins as HTTP, without reading from it."""
     with anyio.move_on_after(GREETING_TIMEOUT):
-        await anyio.wait_readable(connected)
-        return connected.recv(4, socket.MSG_PEEK) in HTTP_METHODS
+        await anyio.wait_readable(client)
+        return client.recv(4, socket.MSG_PEEK) in HTTP_METHODS
     return False
 
 

@@ -83,8 +83,8 @@ async def serve(
 
     `ending` handles the signals already; without it they are handled here, unless `signals` is false.
     """
-    with ending or ShutdownSignals(signals=signals) as handled:
-        await _serve_pipes(endpoint, pipes, drain, handled)
+    with ending or ShutdownSignals(signals=signals) as shutdown:
+        await _serve_pipes(endpoint, pipes, drain, shutdown)
 
 
 async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, ending: ShutdownSignals) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies, proxy_bypass
@@ -16,7 +17,7 @@ import httpx2
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._runtime.http_client.addresses import AddressPolicy, find_networks, parse_address
+from mcp_bridge._runtime.http_client.addresses import AddressPolicy, find_networks
 from mcp_bridge._runtime.http_client.client import CheckedTransport, resolve_host
 from mcp_bridge._runtime.http_client.requests import AddressRejected, HttpClientError
 from mcp_bridge._upstream.trust.token_store import TokenStore
@@ -243,7 +244,7 @@ def _find_proxy(url: httpx2.URL) -> str | None:
 def _check_literal_address(url: httpx2.URL) -> None:
     """Raise AddressRejected for an IP address that is not public."""
     try:
-        address = parse_address(url.host)
+        address = ip_address(url.host)
     except ValueError:
         return
     if not AddressPolicy().is_allowed(address, encrypted=True):

@@ -63,7 +63,7 @@ def test_a_line_of_any_length_is_dropped_in_constant_memory() -> None:
     lines = LineSplitter(1000)
     for _ in range(100):
         assert list(lines.feed(b"x" * 900)) == []
-        assert len(lines._rest) <= 1000
+        assert len(lines._partial_line) <= 1000
     assert list(lines.feed(b"\nnext\n")) == [None, b"next"]
 
 

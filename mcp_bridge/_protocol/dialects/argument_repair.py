@@ -15,10 +15,9 @@ compiled schemas are limited, because references and alternatives multiply each 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import orjson
@@ -34,6 +33,7 @@ from mcp_bridge._json_schema.walking import (
     select_texts,
     walk_applied_schemas,
 )
+from mcp_bridge._runtime.exact_json import STRICT
 
 _MAX_DEPTH = 130
 """The maximum number of levels of values and alternatives. Data has 64 levels at most."""
@@ -111,13 +111,15 @@ class _ArgumentWalk:
 
     def _repair_items(self, place: _Place, value: Any, depth: int) -> Any:
         value = self._choose_alternative(place, value, depth)
+        copy: Any
         if isinstance(value, dict):
             value = self._omit_values(place, value)
-            items = {name: self.repair(place.get_property(name), item, depth + 1) for name, item in value.items()}
-            return _keep_if_equal(value, items)
-        return _keep_if_equal(
-            value, [self.repair(place.get_item(index), item, depth + 1) for index, item in enumerate(value)]
-        )
+            copy = {name: self.repair(place.get_property(name), item, depth + 1) for name, item in value.items()}
+            is_equal = all(copy[name] is item for name, item in value.items())
+        else:
+            copy = [self.repair(place.get_item(index), item, depth + 1) for index, item in enumerate(value)]
+            is_equal = all(new is old for new, old in zip(copy, value, strict=True))
+        return value if is_equal else copy
 
     def _repair_text(self, place: _Place, text: str, depth: int) -> Any:
         if "string" in place.types and place.accepts(text):
@@ -130,18 +132,23 @@ class _ArgumentWalk:
 
     def _omit_values(self, place: _Place, value: dict[str, Any]) -> dict[str, Any]:
         """Return the object without optional properties whose omitted value does not fit, or the same object."""
-        names = {name for name, item in value.items() if item in self._omitted} & place.optional_names
-        rejected = {name for name in names if not place.get_property(name).accepts(value[name])}
-        return {name: item for name, item in value.items() if name not in rejected} if rejected else value
+        copy = dict(value)
+        for name, item in value.items():
+            is_optional = item in self._omitted and name in place.optional_names
+            if is_optional and not place.get_property(name).accepts(item):
+                del copy[name]
+        return copy if len(copy) < len(value) else value
 
     def _choose_alternative(self, place: _Place, value: Any, depth: int) -> Any:
         """Return the value if an alternative accepts it, else repaired for the first one that accepts the repair."""
         for union in place.unions:
-            if not any(self._is_accepted(branch, value) for branch in union):
-                repaired = ((branch, self.repair(branch, value, depth + 1)) for branch in union)
-                value = next(
-                    (new for branch, new in repaired if new is not value and self._is_accepted(branch, new)), value
-                )
+            if any(self._is_accepted(branch, value) for branch in union):
+                continue
+            for branch in union:
+                repaired_value = self.repair(branch, value, depth + 1)
+                if repaired_value is not value and self._is_accepted(branch, repaired_value):
+                    value = repaired_value
+                    break
         return value
 
     def _is_accepted(self, branch: _Place, value: Any) -> bool:
@@ -158,27 +165,14 @@ class _ArgumentWalk:
         return self._sizes[id(value)]
 
 
-def _keep_if_equal(value: Any, copy: Any) -> Any:
-    """Return the copy, or the value itself if every item of the copy is the same object."""
-    items: Callable[[Any], Any] = dict.values if isinstance(value, dict) else iter
-    return value if all(new is old for new, old in zip(items(copy), items(value), strict=True)) else copy
-
-
 def _parse_json(text: str) -> Any:
     """The value of a JSON text, or `_NOT_JSON`, also where parsers would differ about the value."""
     try:
         # orjson rejects deep nesting, NaN and lone surrogates.
         orjson.loads(text)
-        return json.loads(text, object_pairs_hook=_reject_duplicates)
+        return STRICT.decode(text)
     except (ValueError, RecursionError):
         return _NOT_JSON
-
-
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("an object has the same name twice")
-    return value
 
 
 class _SchemaReader:
@@ -202,33 +196,30 @@ class _SchemaReader:
     def compile(self, schemas: Sequence[Any]) -> Validator:
         """A validator for all of these schemas; it accepts anything once too much has been compiled."""
         text = repr(schemas)
-        if text not in self._validators:
-            has_references = any(f"'{keyword}'" in text for keyword in REFERRING)
-            self._left -= len(text) + (self._size if has_references else 0)
-            if self._left < 0:
-                return Validator(True)
-            schema = {"allOf": list(schemas)}
-            self._validators[text] = Validator(
-                self._insert_into_whole(schema) if has_references else self._copy_draft(schema)
-            )
-        return self._validators[text]
+        if text in self._validators:
+            return self._validators[text]
+        self._left -= len(text)
+        schema: dict[str, Any] = {"allOf": list(schemas)}
+        root = self.schema if isinstance(self.schema, Mapping) else {}
+        if any(f"'{keyword}'" in text for keyword in REFERRING):
+            # The schema becomes a part of the whole, so that its references start at the root of the whole.
+            self._left -= self._size
+            root_id = root.get("$id")
+            if not isinstance(root_id, str) or ":" not in root_id:
+                root_id = _ROOT_ID
+            definitions = {**get_mapping(root, "$defs"), _PART_NAME: schema}
+            whole = {**root, "$id": root_id, "$defs": definitions}
+            schema = {"$ref": f"{root_id}#/$defs/{_PART_NAME}", "$defs": {"whole": whole}}
+        elif root.get("$schema") is not None:
+            schema["$schema"] = root["$schema"]
+        if self._left < 0:
+            return Validator(True)
+        validator = self._validators[text] = Validator(schema)
+        return validator
 
     @cached_property
     def _size(self) -> int:
         return len(repr(self.schema))
-
-    def _copy_draft(self, schema: dict[str, Any]) -> dict[str, Any]:
-        draft = self.schema.get("$schema") if isinstance(self.schema, Mapping) else None
-        return schema if draft is None else {**schema, "$schema": draft}
-
-    def _insert_into_whole(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema as a part of the whole, so that its references start at the root of the whole."""
-        root = self.schema if isinstance(self.schema, Mapping) else {}
-        given, definitions = root.get("$id"), root.get("$defs")
-        root_id = given if isinstance(given, str) and ":" in given else _ROOT_ID
-        definitions = definitions if isinstance(definitions, Mapping) else {}
-        whole = {**root, "$id": root_id, "$defs": {**definitions, _PART_NAME: schema}}
-        return {"$ref": f"{root_id}#/$defs/{_PART_NAME}", "$defs": {"whole": whole}}
 
 
 class _Place:
@@ -236,21 +227,25 @@ class _Place:
 
     def __init__(self, reader: _SchemaReader, schemas: Sequence[Any]) -> None:
         self._reader = reader
-        self._given = tuple(schemas)
-        parts = walk_applied_schemas({"allOf": [*schemas]}, reader.schema, ("allOf",), _MAX_SCHEMAS)
-        self._schemas = tuple(islice(parts, 1, None))
+        self._direct_schemas = tuple(schemas)
+        applied_schemas = walk_applied_schemas({"allOf": [*schemas]}, reader.schema, ("allOf",), _MAX_SCHEMAS)
+        self._schemas = tuple(islice(applied_schemas, 1, None))
         self._children: dict[str | int | None, _Place] = {}
 
     @cached_property
     def types(self) -> frozenset[str]:
         """The types of the fitting values."""
-        return list_types({"allOf": [*self._given]}, self._reader.schema)
+        return list_types({"allOf": [*self._direct_schemas]}, self._reader.schema)
 
     @cached_property
     def unions(self) -> tuple[tuple[_Place, ...], ...]:
         """Lists of alternatives; of each list, one alternative must fit."""
-        groups = [get_list(schema, keyword) for schema in self._schemas for keyword in UNIONS]
-        return tuple(tuple(self._reader.get_place([part]) for part in group) for group in groups if group)
+        unions = []
+        for schema in self._schemas:
+            for keyword in UNIONS:
+                if alternatives := get_list(schema, keyword):
+                    unions.append(tuple(self._reader.get_place([alternative]) for alternative in alternatives))
+        return tuple(unions)
 
     @cached_property
     def is_open(self) -> bool:
@@ -258,16 +253,16 @@ class _Place:
         return all(ANNOTATIONS.issuperset(schema) for schema in self._schemas)
 
     def accepts(self, value: Any) -> bool:
+        # Most places have only a type, so text needs no validator there.
         return self.is_open or (self._accepts_any_text and isinstance(value, str)) or self._validator.is_valid(value)
 
     @cached_property
     def _accepts_any_text(self) -> bool:
-        """Saves a validator: most places only say a type."""
         return "string" in self.types and all(map(_PLAIN.issuperset, self._schemas))
 
     @cached_property
     def _validator(self) -> Validator:
-        return self._reader.compile(self._given)
+        return self._reader.compile(self._direct_schemas)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -282,15 +277,16 @@ class _Place:
     def get_property(self, name: str) -> _Place:
         key = name if name in self._names else None
         if key not in self._children:
-            parts = [part for schema in self._schemas for part in _list_property_schemas(schema, key)]
-            self._children[key] = self._reader.get_place(parts)
+            schemas = chain.from_iterable(_list_property_schemas(schema, key) for schema in self._schemas)
+            self._children[key] = self._reader.get_place(list(schemas))
         return self._children[key]
 
     def get_item(self, index: int) -> _Place:
+        # All items after the longest prefix share one place.
         index = min(index, max((len(_get_prefix(schema)) for schema in self._schemas), default=0))
         if index not in self._children:
-            parts = [part for schema in self._schemas for part in _list_item_schemas(schema, index)]
-            self._children[index] = self._reader.get_place(parts)
+            schemas = chain.from_iterable(_list_item_schemas(schema, index) for schema in self._schemas)
+            self._children[index] = self._reader.get_place(list(schemas))
         return self._children[index]
 
 
@@ -316,6 +312,8 @@ def _list_item_schemas(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
     if index < len(prefix):
         yield prefix[index]
     else:
-        rest = schema.get("items") if not isinstance(schema.get("items"), list) else schema.get("additionalItems")
-        if rest is not None:
-            yield rest
+        others = schema.get("items")
+        if isinstance(others, list):
+            others = schema.get("additionalItems")
+        if others is not None:
+            yield others

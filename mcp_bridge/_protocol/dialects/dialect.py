@@ -29,7 +29,7 @@ class SchemaDialect(NamedTuple):
 
     def __or__(self, other: SchemaDialect) -> SchemaDialect:
         """Return a dialect with the changes of both."""
-        return SchemaDialect(*(own or added for own, added in zip(self, other, strict=True)))
+        return SchemaDialect(*(first or second for first, second in zip(self, other, strict=True)))
 
 
 NO_DIALECT = SchemaDialect()

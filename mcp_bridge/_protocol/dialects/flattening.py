@@ -67,7 +67,7 @@ class Shape:
     properties: Mapping[str, Any] = field(default_factory=dict)
     certain: frozenset[str] = frozenset()
     required: Sequence[str] = ()
-    rest: Any = True
+    others: Any = True
 
 
 _ANY = Shape()
@@ -92,16 +92,20 @@ def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
     if shape is None:
         raise CannotRewrite("no object fits it")
     flat = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED} | {"type": "object"}
-    flat["properties"] = dict(shape.properties)
-    if shape.rest is not False:
-        rest = {} if shape.rest is True else shape.rest
-        flat["properties"] |= {name: rest for name in _list_mentioned(schema) if name not in shape.properties}
-    if required := [name for name in shape.required if name in shape.properties or shape.rest is not False]:
+    properties, required = dict(shape.properties), list(shape.required)
+    if shape.others is False:
+        required = [name for name in required if name in properties]
+    else:
+        for name in _list_mentioned(schema):
+            properties.setdefault(name, {} if shape.others is True else shape.others)
+    flat["properties"] = properties
+    if required:
         flat["required"] = required
-    if shape.rest is not True:
-        flat["additionalProperties"] = shape.rest
-    if any(one.startswith("#/") and resolve_pointer(one, flat) is None for one in list_references(flat)):
-        raise CannotRewrite("a reference points into them")
+    if shape.others is not True:
+        flat["additionalProperties"] = shape.others
+    for reference in list_references(flat):
+        if reference.startswith("#/") and resolve_pointer(reference, flat) is None:
+            raise CannotRewrite("a reference points into them")
     return flat
 
 
@@ -123,59 +127,81 @@ class ShapeBuilder:
         shape = _read_own_shape(schema)
         self._budget.spend(_STEPS_PER_SCHEMA + len(shape.properties) + len(shape.required))
         for group in _list_groups(schema, self._root):
-            shapes = [part for part in (self.build_shape(one, depth + 1) for one in group) if part is not None]
+            shapes = []
+            for subschema in group:
+                alternative = self.build_shape(subschema, depth + 1)
+                if alternative is not None:
+                    shapes.append(alternative)
             if not shapes:
                 return None
             shape = self._merge_all(shape, self._merge_any(shapes))
-        is_closed = schema.get("unevaluatedProperties") is False and not _can_evaluate_more(schema)
-        return replace(shape, rest=False) if is_closed else shape
+        # These keywords can evaluate properties that the shape does not have.
+        can_evaluate_more = not {"if", "not", "patternProperties", "dependentSchemas"}.isdisjoint(schema)
+        if schema.get("unevaluatedProperties") is False and not can_evaluate_more:
+            return replace(shape, others=False)
+        return shape
 
-    def _merge_all(self, one: Shape, other: Shape) -> Shape:
-        self._budget.spend(sum(map(len, (one.properties, one.required, other.properties, other.required))))
-        properties = dict(one.properties)
-        for name, part in other.properties.items():
+    def _merge_all(self, first: Shape, second: Shape) -> Shape:
+        self._budget.spend(sum(map(len, (first.properties, first.required, second.properties, second.required))))
+        properties = dict(first.properties)
+        for name, subschema in second.properties.items():
             if name not in properties:
-                if one.rest is not False:
-                    properties[name] = part
-            elif name in one.certain and name in other.certain:
-                merged = merge_schemas(properties[name], part)
-                properties[name] = merged if merged is not None else properties[name]
-            elif name in other.certain:
-                properties[name] = part
-            elif name not in one.certain:
-                properties[name] = merge_alternatives([properties[name], part], self._budget)
-        required = tuple(dict.fromkeys([*one.required, *other.required]))
-        rest = False if False in (one.rest, other.rest) else other.rest if one.rest is True else one.rest
-        return Shape(properties=properties, certain=one.certain | other.certain, required=required, rest=rest)
+                if first.others is not False:
+                    properties[name] = subschema
+            elif name in first.certain and name in second.certain:
+                merged_schema = merge_schemas(properties[name], subschema)
+                if merged_schema is not None:
+                    properties[name] = merged_schema
+            elif name in second.certain:
+                properties[name] = subschema
+            elif name not in first.certain:
+                properties[name] = merge_alternatives([properties[name], subschema], self._budget)
+        required = tuple(dict.fromkeys([*first.required, *second.required]))
+        others = first.others
+        if second.others is False or others is True:
+            others = second.others
+        return Shape(properties=properties, certain=first.certain | second.certain, required=required, others=others)
 
     def _merge_any(self, shapes: Sequence[Shape]) -> Shape:
         names = dict.fromkeys(name for shape in shapes for name in shape.properties)
         self._budget.spend(len(names) * len(shapes))
         properties, certain = {}, set()
         for name in names:
-            alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
-            properties[name] = merge_alternatives([part for part in alternatives if part is not True], self._budget)
+            alternatives = [shape.properties.get(name, shape.others) for shape in shapes]
+            limited_alternatives = [subschema for subschema in alternatives if subschema is not True]
+            properties[name] = merge_alternatives(limited_alternatives, self._budget)
             if properties[name] == NOTHING and True in alternatives:
                 # One alternative forbids the property, and another accepts any value of it.
                 properties[name] = {}
-            if all(
-                name in shape.certain or (name not in shape.properties and shape.rest is not True) for shape in shapes
-            ):
+            if all(_is_certain(name, shape) for shape in shapes):
                 certain.add(name)
         common = set(shapes[0].required).intersection(*(shape.required for shape in shapes[1:]))
         required = tuple(name for name in shapes[0].required if name in common)
-        rests = [shape.rest for shape in shapes if shape.rest is not False]
-        rest = False if not rests else True if True in rests else merge_alternatives(rests, self._budget)
-        return Shape(properties=properties, certain=frozenset(certain), required=required, rest=rest)
+        open_alternatives = [shape.others for shape in shapes if shape.others is not False]
+        others: Any
+        if not open_alternatives:
+            others = False
+        elif True in open_alternatives:
+            others = True
+        else:
+            others = merge_alternatives(open_alternatives, self._budget)
+        return Shape(properties=properties, certain=frozenset(certain), required=required, others=others)
+
+
+def _is_certain(name: str, shape: Shape) -> bool:
+    """Whether a shape has a schema for a property in any case, by its name or as one of the other properties."""
+    return name in shape.certain or (name not in shape.properties and shape.others is not True)
 
 
 def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
-    properties = {name: {} if part is True else part for name, part in get_mapping(schema, "properties").items()}
-    rest = schema.get("additionalProperties", True)
-    if schema.get("patternProperties") or rest == {}:
-        rest = True
+    properties = {}
+    for name, subschema in get_mapping(schema, "properties").items():
+        properties[name] = {} if subschema is True else subschema
+    others = schema.get("additionalProperties", True)
+    if schema.get("patternProperties") or others == {}:
+        others = True
     required = tuple(select_texts(schema.get("required")))
-    return Shape(properties=properties, certain=frozenset(properties), required=required, rest=rest)
+    return Shape(properties=properties, certain=frozenset(properties), required=required, others=others)
 
 
 def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
@@ -189,29 +215,24 @@ def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable
         if target is None:
             raise CannotRewrite(f"{reference!r} does not resolve")
         yield [True if target is root else target]
-    for part in get_list(schema, "allOf"):
-        yield [part]
+    for subschema in get_list(schema, "allOf"):
+        yield [subschema]
     for keyword in UNIONS:
         if alternatives := get_list(schema, keyword):
             yield alternatives
     if "if" in schema and ("then" in schema or "else" in schema):
         yield [schema.get("then", True), schema.get("else", True)]
     for keyword in ("dependentSchemas", "dependencies"):
-        for part in get_mapping(schema, keyword).values():
-            yield [part, True]
-
-
-def _can_evaluate_more(schema: Mapping[str, Any]) -> bool:
-    """Whether `unevaluatedProperties` may leave out more properties than the shape has."""
-    return not {"if", "not", "patternProperties", "dependentSchemas"}.isdisjoint(schema)
+        for subschema in get_mapping(schema, keyword).values():
+            yield [subschema, True]
 
 
 def _has_conditions(root: Mapping[str, Any]) -> bool:
     """Whether the flat schema omits a condition of the original; `dependentRequired` stays at the root."""
-    for part in walk_applied_schemas(root, root, ("allOf",)):
-        if not _CONDITIONAL.isdisjoint(part) or any(len(get_list(part, keyword)) > 1 for keyword in UNIONS):
+    for subschema in walk_applied_schemas(root, root, ("allOf",)):
+        if not _CONDITIONAL.isdisjoint(subschema) or any(len(get_list(subschema, keyword)) > 1 for keyword in UNIONS):
             return True
-        if part is not root and "dependentRequired" in part:
+        if subschema is not root and "dependentRequired" in subschema:
             return True
     return False
 
@@ -219,9 +240,9 @@ def _has_conditions(root: Mapping[str, Any]) -> bool:
 def _list_mentioned(schema: Mapping[str, Any]) -> Sequence[str]:
     """Return the properties of the object anywhere in a schema, even if they are only required."""
     names: dict[str, None] = {}
-    for part in walk_applied_schemas(schema, schema, _MENTIONING):
-        names |= dict.fromkeys(_list_own_mentions(part))
-        names |= dict.fromkeys(_list_own_mentions(get_mapping(get_mapping(part, "if"), "not")))
+    for subschema in walk_applied_schemas(schema, schema, _MENTIONING):
+        names |= dict.fromkeys(_list_own_mentions(subschema))
+        names |= dict.fromkeys(_list_own_mentions(get_mapping(get_mapping(subschema, "if"), "not")))
     return list(names)
 
 
@@ -229,5 +250,5 @@ def _list_own_mentions(schema: Mapping[str, Any]) -> Iterator[str]:
     yield from get_mapping(schema, "properties")
     yield from select_texts(schema.get("required"))
     for keyword in DEPENDENT:
-        for name, part in get_mapping(schema, keyword).items():
-            yield from (name, *select_texts(part))
+        for name, value in get_mapping(schema, keyword).items():
+            yield from (name, *select_texts(value))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from mcp_bridge._json_schema.references import extend_path
@@ -95,85 +94,99 @@ def lint(
         count: The number of tools in the client's list, if it searches for the others.
     """
     valid = [tool for tool in tools if isinstance(tool, Mapping)]
-    listed = ListedTools(tools=valid, server=server_name, dialect=dialect, result=result, count=count)
+    listing = ListedTools(tools=valid, server=server_name, dialect=dialect, result=result, count=count)
     originals = {_get_name(tool): _get_original_name(tool) for tool in valid}
-    findings = [
-        LintFinding(
-            client=profile.name,
-            level=fact.level,
-            rule=_RULES[type(fact)][0],
-            tool=violation.tool,
-            path=violation.path,
-            text=f"{violation.text}: {fact.happens}",
-            cure=violation.cure,
-            source=fact.source,
-            original=originals.get(violation.tool, "") if violation.tool else "",
-        )
-        for fact in profile.facts
-        for violation in _RULES[type(fact)][1](fact, listed, profile)
-    ]
+    originals[""] = ""
+    findings = []
+    for fact in profile.facts:
+        rule, find_violations = _RULES[type(fact)]
+        for violation in find_violations(fact, listing, profile):
+            finding = LintFinding(
+                client=profile.name,
+                level=fact.level,
+                rule=rule,
+                tool=violation.tool,
+                path=violation.path,
+                text=f"{violation.text}: {fact.happens}",
+                cure=violation.cure,
+                source=fact.source,
+                original=originals.get(violation.tool, ""),
+            )
+            findings.append(finding)
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
 
 
-def _check_name_length(fact: NameLength, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
-    prefix = fact.prefix.format(server=listed.server)
-    for tool in listed.tools:
+def _check_name_length(fact: NameLength, listing: ListedTools, profile: Profile) -> Iterator[_Violation]:
+    prefix = fact.prefix.format(server=listing.server)
+    for tool in listing.tools:
         name = _get_name(tool)
-        if (length := len(prefix) + len(name)) > fact.most:
-            room = max(fact.most - len(prefix), 0)
-            whole = f" as '{prefix}{name}'" if prefix else ""
-            yield _Violation(
-                tool=name,
-                path="$.name",
-                text=f"its name has {length} characters{whole}, and {profile.title} accepts {fact.most}",
-                cure=f"Give it an `alias` of at most {room} characters, or its source a shorter `prefix`"
-                + (", or install the server under a shorter name" if prefix else ""),
-            )
+        length = len(prefix) + len(name)
+        if length <= fact.most:
+            continue
+        size = f"{length} characters"
+        cure = f"Give it an `alias` of at most {max(fact.most - len(prefix), 0)} characters, or its source a shorter"
+        cure = f"{cure} `prefix`"
+        if prefix:
+            size = f"{size} as '{prefix}{name}'"
+            cure = f"{cure}, or install the server under a shorter name"
+        text = f"its name has {size}, and {profile.title} accepts {fact.most}"
+        yield _Violation(tool=name, path="$.name", text=text, cure=cure)
 
 
-def _check_name_characters(fact: NameCharacters, listed: ListedTools, _: Profile) -> Iterator[_Violation]:
-    for tool in listed.tools:
+def _check_name_characters(fact: NameCharacters, listing: ListedTools, _: Profile) -> Iterator[_Violation]:
+    for tool in listing.tools:
         if not re.fullmatch(fact.pattern, _get_name(tool)):
-            cure = "Give it an `alias` of letters, digits, _ and -"
-            yield _Violation(
-                tool=_get_name(tool), path="$.name", text=f"its name does not fit {fact.pattern}", cure=cure
-            )
+            text, cure = f"its name does not fit {fact.pattern}", "Give it an `alias` of letters, digits, _ and -"
+            yield _Violation(tool=_get_name(tool), path="$.name", text=text, cure=cure)
 
 
-def _check_tool_count(fact: ToolCount, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
-    if (count := len(listed.tools) if listed.count is None else listed.count) > fact.most:
+def _check_tool_count(fact: ToolCount, listing: ListedTools, profile: Profile) -> Iterator[_Violation]:
+    count = len(listing.tools) if listing.count is None else listing.count
+    if count > fact.most:
         cure = "Publish fewer (`include`, `exclude` or `tags` of a source), set `tool_search`, or use several servers"
         yield _Violation(text=f"there are {count} tools, and {profile.title} accepts {fact.most}", cure=cure)
 
 
-def _check_keywords(fact: UnsupportedKeywords, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
-    for tool in listed.tools:
-        places = list(islice(walk_schemas(tool.get("inputSchema")), 1 if fact.at == "root" else None))
+def _check_keywords(fact: UnsupportedKeywords, listing: ListedTools, profile: Profile) -> Iterator[_Violation]:
+    for tool in listing.tools:
+        places = list(walk_schemas(tool.get("inputSchema")))
+        if fact.at == "root":
+            places = places[:1]
         for word in fact.words:
-            if paths := [steps for steps, part in places if word in part]:
-                where = "at the top of its input schema" if fact.at == "root" else _format_count(len(paths))
-                yield _Violation(
-                    tool=_get_name(tool),
-                    path=extend_path(INPUT, *paths[0], word),
-                    text=f"`{word}` {where}",
-                    cure=_format_keyword_cure(word, fact, listed, profile),
-                )
+            paths = [steps for steps, schema in places if word in schema]
+            if not paths:
+                continue
+            if fact.at == "root":
+                where = "at the top of its input schema"
+            elif len(paths) == 1:
+                where = "in its input schema"
+            else:
+                where = f"in {len(paths)} places of its input schema"
+            yield _Violation(
+                tool=_get_name(tool),
+                path=extend_path(INPUT, *paths[0], word),
+                text=f"`{word}` {where}",
+                cure=_format_keyword_cure(word, fact, listing, profile),
+            )
 
 
-def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listed: ListedTools, profile: Profile) -> str:
+def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listing: ListedTools, profile: Profile) -> str:
     """Return the setting for the removal of a keyword, or advice without one."""
-    key = "inline_references" if word == "$ref" else "flatten_unions" if fact.at == "root" else ""
-    if not key:
+    if word == "$ref":
+        is_set = listing.dialect.inline_references
+    elif fact.at == "root":
+        is_set = listing.dialect.flatten_unions
+    else:
         return f"Describe it without `{word}`: one object with all properties, or two tools"
-    if getattr(listed.dialect, key):
+    if is_set:
         return f"It stays although a dialect is set; the log says why. Describe it without `{word}`"
     return f"Set `dialect: {profile.name}`"
 
 
-def _check_text_enums(_: TextEnumsOnly, listed: ListedTools, __: Profile) -> Iterator[_Violation]:
-    for tool in listed.tools:
-        for steps, part in walk_schemas(tool.get("inputSchema")):
-            values = part.get("enum")
+def _check_text_enums(_: TextEnumsOnly, listing: ListedTools, __: Profile) -> Iterator[_Violation]:
+    for tool in listing.tools:
+        for steps, schema in walk_schemas(tool.get("inputSchema")):
+            values = schema.get("enum")
             if isinstance(values, list) and any(not isinstance(value, str) for value in values):
                 path = extend_path(INPUT, *steps, "enum")
                 yield _Violation(
@@ -182,24 +195,23 @@ def _check_text_enums(_: TextEnumsOnly, listed: ListedTools, __: Profile) -> Ite
                 break
 
 
-def _check_named_properties(_: PropertiesRequired, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
-    for tool in listed.tools:
+def _check_named_properties(_: PropertiesRequired, listing: ListedTools, profile: Profile) -> Iterator[_Violation]:
+    for tool in listing.tools:
         schema = tool.get("inputSchema")
         if isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" not in schema:
             cure = f"Set `dialect: {profile.name}`"
             yield _Violation(tool=_get_name(tool), path=INPUT, text="its input schema has no `properties`", cure=cure)
 
 
-def _check_result_size(fact: ResultSize, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
-    if listed.result is not None and listed.result > fact.most:
-        text = f"results may have {listed.result} characters, and {profile.title} accepts about {fact.most}"
-        yield _Violation(
-            text=text, cure=f"Set `limits: {{result: {fact.most}}}`; the rest can then be read as a resource"
-        )
+def _check_result_size(fact: ResultSize, listing: ListedTools, profile: Profile) -> Iterator[_Violation]:
+    if listing.result is not None and listing.result > fact.most:
+        text = f"results may have {listing.result} characters, and {profile.title} accepts about {fact.most}"
+        cure = f"Set `limits: {{result: {fact.most}}}`; the rest can then be read as a resource"
+        yield _Violation(text=text, cure=cure)
 
 
-def _check_structured_results(_: StructuredOnly, listed: ListedTools, __: Profile) -> Iterator[_Violation]:
-    names = [_format_tool(tool) for tool in listed.tools if tool.get("outputSchema")]
+def _check_structured_results(_: StructuredOnly, listing: ListedTools, __: Profile) -> Iterator[_Violation]:
+    names = [_format_tool(tool) for tool in listing.tools if tool.get("outputSchema")]
     if names:
         cure = "Put everything that matters into the structured result, or declare no output schema"
         yield _Violation(text=f"structured results ({', '.join(names[:3])}{', ...' if names[3:] else ''})", cure=cure)
@@ -210,16 +222,14 @@ def _report_always(text: str, cure: str) -> _Rule:
     return lambda _fact, _listed, _profile: iter([_Violation(text=text, cure=cure)])
 
 
-def _check_string_arguments(_: StringArguments, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
-    if listed.dialect.parse_strings:
+def _check_string_arguments(_: StringArguments, listing: ListedTools, profile: Profile) -> Iterator[_Violation]:
+    if listing.dialect.parse_strings:
         return
-    for tool in listed.tools:
-        for steps, part in walk_schemas(tool.get("inputSchema")):
-            if steps and part.get("type") in ("object", "array"):
-                cure = f"Set `dialect: {profile.name}` (parse_strings)"
-                yield _Violation(
-                    text=f"arguments such as {extend_path(INPUT, *steps)} of {_format_tool(tool)}", cure=cure
-                )
+    for tool in listing.tools:
+        for steps, schema in walk_schemas(tool.get("inputSchema")):
+            if steps and schema.get("type") in ("object", "array"):
+                text = f"arguments such as {extend_path(INPUT, *steps)} of {_format_tool(tool)}"
+                yield _Violation(text=text, cure=f"Set `dialect: {profile.name}` (parse_strings)")
                 return
 
 
@@ -235,13 +245,12 @@ def _get_original_name(tool: Mapping[str, Any]) -> str:
 
 
 def _format_tool(tool: Mapping[str, Any]) -> str:
-    original = _get_original_name(tool)
-    shown = original if len(original) <= _MAX_NAME else f"{original[:_MAX_NAME]}..."
-    return f"'{_get_name(tool)}'" + (f" ({shown})" if original else "")
-
-
-def _format_count(number: int) -> str:
-    return "in its input schema" if number == 1 else f"in {number} places of its input schema"
+    name, original = f"'{_get_name(tool)}'", _get_original_name(tool)
+    if not original:
+        return name
+    if len(original) > _MAX_NAME:
+        original = f"{original[:_MAX_NAME]}..."
+    return f"{name} ({original})"
 
 
 _RULES: Mapping[type[Fact], tuple[str, _Rule]] = {

@@ -40,7 +40,8 @@ def rewrite_tool(tool: WireTool, dialect: SchemaDialect, *, may_have_injections:
     schema, output, description = tool.input_schema, tool.output_schema, tool.description
     if dialect.inline_references:
         schema = inline_references(schema, label=f"the input of tool {tool.name!r}")
-        output = inline_references(dict(output), label=f"the output of tool {tool.name!r}") if output else output
+        if output:
+            output = inline_references(dict(output), label=f"the output of tool {tool.name!r}")
     if dialect.flatten_unions:
         flat = flatten_root(schema, label=f"the input of tool {tool.name!r}")
         schema = flat.schema
@@ -64,4 +65,6 @@ def _write_properties(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     copy = map_subschemas(schema, _write_properties)
-    return {**copy, "properties": {}} if copy.get("type") == "object" and "properties" not in copy else copy
+    if copy.get("type") == "object":
+        copy.setdefault("properties", {})
+    return copy

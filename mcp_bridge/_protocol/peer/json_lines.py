@@ -12,13 +12,11 @@ import orjson
 
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from mcp_bridge._protocol.peer.connection import Message
-from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._runtime.exact_json import INT64, STRICT, DuplicateName, dump_json, load_json
 from mcp_bridge._runtime.line_splitter import MAX_LINE
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-_INT64 = range(-(2**63), 2**64)
-"""The integers that orjson reads without loss."""
 MAX_REPAIRED = 256 * 1024
 """The largest invalid text in bytes that is parsed in Python, in up to 0.1 seconds.
 
@@ -34,6 +32,7 @@ def parse_message(line: bytes | None) -> Message | bytes:
     """Return a line as a valid message, or an error response: -32700 for invalid JSON, -32600 otherwise."""
     if line is None:
         return format_invalid(None, f"a message may have {MAX_LINE} bytes")
+    data: Any
     try:
         data = orjson.loads(line)
     except ValueError:
@@ -52,13 +51,16 @@ def parse_message(line: bytes | None) -> Message | bytes:
     if not is_lossless:
         # orjson reads integers of more than 64 bits as floats, and keeps the last of two equal names.
         try:
-            data = _STRICT.decode(line.decode())
+            data = STRICT.decode(line.decode())
         except DuplicateName as duplicate:
-            number = _get_request_id(data) if _NAMED.decode(line.decode()).count("id") == 1 else None
-            return format_invalid(number, f"{str(duplicate)[:80]!r} occurs twice in an object")
+            request_id = _get_request_id(data)
+            if _NAMES.decode(line.decode()).count("id") != 1:
+                request_id = None
+            return format_invalid(request_id, f"{str(duplicate)[:80]!r} occurs twice in an object")
         except (ValueError, RecursionError):
             return format_invalid(_get_request_id(data), "a message is nested too deep")
-    return data if _is_usual_request(data) else _check_members(data)
+    message: Message = data
+    return message if _is_usual_request(message) else _check_members(message)
 
 
 def repair_json(data: bytes) -> Any:
@@ -84,11 +86,7 @@ def _repair_line(line: bytes) -> bytes:
 
     Programs in JavaScript write such halves when they truncate a text inside an emoji.
     """
-    return _ESCAPE.sub(_replace_half, line.removeprefix(BYTE_ORDER_MARK))
-
-
-def _replace_half(escape: re.Match[bytes]) -> bytes:
-    return rb"\ufffd" if escape["half"] else escape[0]
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], line.removeprefix(BYTE_ORDER_MARK))
 
 
 def _reject_line(line: bytes, error: ValueError) -> Message | bytes:
@@ -99,9 +97,11 @@ def _reject_line(line: bytes, error: ValueError) -> Message | bytes:
     data = repair_json(line)
     if isinstance(data, dict) and "method" not in data and ("result" in data or "error" in data):
         return _check_members(data)
-    number = _get_request_id(data) if isinstance(data, dict) else None
+    request_id = None
+    if isinstance(data, dict):
+        request_id = _get_request_id(data)
     problem = f"Parse error: a message must be one JSON object in UTF-8 ({error})"
-    return format_error(number, PARSE_ERROR, problem)
+    return format_error(request_id, PARSE_ERROR, problem)
 
 
 def _read_finite(text: str) -> float | None:
@@ -116,63 +116,54 @@ def _is_usual_request(data: dict[str, Any]) -> bool:
     """Whether a message is certainly a valid request for all readers. Most messages are."""
     if data.keys() != _REQUEST_MEMBERS or data["jsonrpc"] != "2.0":
         return False
-    params, number = data["params"], data["id"]
+    params, request_id = data["params"], data["id"]
     if type(params) is not dict or not _USUAL_PARAMS.issuperset(params):
         return False
     meta = params.get("_meta")
     if meta is not None and (type(meta) is not dict or type(meta.get("progressToken", 0)) not in _ID_TYPES):
         return False
-    return type(data["method"]) is str and (type(number) is str or (type(number) is int and number in _INT64))
+    is_valid_id = type(request_id) is str or (type(request_id) is int and request_id in INT64)
+    return is_valid_id and type(data["method"]) is str
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) or (type(value) is int and value in INT64)
 
 
 def _check_members(data: dict[str, Any]) -> Message | bytes:
-    if problem := _find_ambiguity(data):
+    problem = _find_ambiguity(data)
+    if problem is not None:
         return format_invalid(_get_request_id(data), problem)
-    if _has_invalid_token(data):
-        problem = "Invalid params: a progressToken is a string or an integer"
-        return format_error(_get_request_id(data), INVALID_PARAMS, problem)
-    if problem := find_invalid_member(data):
+    params = data.get("params")
+    if "id" in data and isinstance(params, dict) and isinstance(params.get("_meta"), dict):
+        token = params["_meta"].get("progressToken", 0)
+        if isinstance(token, bool) or not isinstance(token, str | int):
+            problem = "Invalid params: a progressToken is a string or an integer"
+            return format_error(_get_request_id(data), INVALID_PARAMS, problem)
+    problem = find_invalid_member(data)
+    if problem is not None:
         return format_invalid(_get_request_id(data), problem)
     return data
 
 
 def find_invalid_member(data: dict[str, Any]) -> str | None:
     """Return why an object is not a message of JSON-RPC 2.0 (sections 4 and 5), or None."""
-    number = data.get("id")
-    is_valid_id = isinstance(number, str) or (type(number) is int and number in _INT64)
-    if data.get("jsonrpc") != "2.0":
-        return "not a JSON-RPC 2.0 message"
+    message_id, error = data.get("id"), data.get("error")
     if "method" in data:
-        if not isinstance(data["method"], str) or not isinstance(data.get("params"), dict | None):
-            return "not a JSON-RPC 2.0 message"
-        if "id" in data and not is_valid_id:
+        is_valid = isinstance(data["method"], str) and isinstance(data.get("params"), dict | None)
+        if is_valid and "id" in data and not _is_id(message_id) and data.get("jsonrpc") == "2.0":
             return "an id is a string or an integer of at most 64 bits"
-        return None
-    error = data.get("error")
-    if isinstance(error, dict):
+    elif isinstance(error, dict):
         is_valid = type(error.get("code")) is int and isinstance(error.get("message"), str)
-        return None if is_valid and (is_valid_id or number is None) else "not a JSON-RPC 2.0 message"
-    is_response = "error" not in data and isinstance(data.get("result"), dict) and is_valid_id
-    return None if is_response else "not a JSON-RPC 2.0 message"
+        is_valid = is_valid and (message_id is None or _is_id(message_id))
+    else:
+        is_valid = "error" not in data and isinstance(data.get("result"), dict) and _is_id(message_id)
+    if is_valid and data.get("jsonrpc") == "2.0":
+        return None
+    return "not a JSON-RPC 2.0 message"
 
 
-class DuplicateName(ValueError):
-    """A name occurs twice in one object. Another reader of the message may use the other value."""
-
-
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise DuplicateName(name)
-            seen.add(name)
-    return data
-
-
-_STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
-_NAMED = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
+_NAMES = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
 _MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _ID_TYPES = (int, str)
 _REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
@@ -191,30 +182,26 @@ def _find_ambiguity(data: dict[str, Any]) -> str | None:
     # This is the usual case, and the cheapest check.
     if not isinstance(params, dict) or "".join(params).islower():
         return None
-    return None if len({name.lower() for name in params}) == len(params) else "names in params differ only in case"
-
-
-def _has_invalid_token(data: dict[str, Any]) -> bool:
-    """Whether a request has an invalid progress token."""
-    params = data.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) and "id" in data else None
-    token = meta.get("progressToken", 0) if isinstance(meta, dict) else 0
-    return isinstance(token, bool) or not isinstance(token, str | int)
+    if len({name.lower() for name in params}) < len(params):
+        return "names in params differ only in case"
+    return None
 
 
 def _get_request_id(data: dict[str, Any]) -> str | int | None:
     """Return the id of a malformed request, if it has a valid one. The id of a response is an id of this side."""
     is_response = "method" not in data and ("result" in data or "error" in data)
-    number = None if is_response else data.get("id")
-    return number if isinstance(number, str) or (type(number) is int and number in _INT64) else None
+    if is_response or not _is_id(data.get("id")):
+        return None
+    request_id: str | int = data["id"]
+    return request_id
 
 
-def format_error(request: str | int | None, code: int, message: str) -> bytes:
-    return orjson.dumps({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}}) + b"\n"
+def format_error(request_id: str | int | None, code: int, message: str) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}) + b"\n"
 
 
-def format_invalid(request: str | int | None, problem: str) -> bytes:
-    return format_error(request, INVALID_REQUEST, f"Invalid Request: {problem}")
+def format_invalid(request_id: str | int | None, problem: str) -> bytes:
+    return format_error(request_id, INVALID_REQUEST, f"Invalid Request: {problem}")
 
 
 def dump_message(message: Message) -> bytes:

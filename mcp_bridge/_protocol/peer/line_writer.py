@@ -32,7 +32,7 @@ class MessageWriter(MessageStream):
         self._waiting = bytearray()
         self._filled = anyio.Event()
         self._flushed: anyio.Event | None = None
-        self._writing = self._gone = self._is_scheduled = False
+        self._is_writing = self._has_lost_reader = self._is_scheduled = False
         self._loop = asyncio.get_running_loop() if is_on_asyncio() else None
 
     def send(self, message: Message) -> None:
@@ -43,14 +43,14 @@ class MessageWriter(MessageStream):
             self.put_bytes(dump_message(response))
 
     def is_full(self) -> bool:
-        return len(self._waiting) > MAX_BUFFERED_OUTPUT and not self._gone
+        return len(self._waiting) > MAX_BUFFERED_OUTPUT and not self._has_lost_reader
 
     async def drain(self) -> None:
         while self.is_full():
             await self._wait_until_flushed()
 
     def put_bytes(self, data: bytes) -> None:
-        if self._gone:
+        if self._has_lost_reader:
             return
         self._waiting += data
         if len(self._waiting) > self._limit:
@@ -63,37 +63,37 @@ class MessageWriter(MessageStream):
 
     async def run(self) -> None:
         """Write the bytes that could not be written immediately, until cancelled or until the reader has gone."""
-        while not self._gone:
+        while not self._has_lost_reader:
             await self._filled.wait()
             self._filled = anyio.Event()
-            self._writing = True
-            while self._waiting and not self._gone:
+            self._is_writing = True
+            while self._waiting and not self._has_lost_reader:
                 data, self._waiting = self._waiting, bytearray()
                 try:
                     await self._sink.write(data)
                 except OSError as error:
                     self._lose_reader(error)
                 self._notify()
-            self._writing = False
+            self._is_writing = False
             self._notify()
 
     def _write_now(self) -> None:
         """Write without waiting. This costs less than a task."""
         self._is_scheduled = False
-        if self._writing:
+        if self._is_writing:
             return
         try:
             del self._waiting[: self._sink.write_now(self._waiting)]
         except OSError as error:
             self._lose_reader(error)
-        if self._waiting or self._gone:
+        if self._waiting or self._has_lost_reader:
             self._filled.set()
         if self._flushed is not None:
             self._notify()
 
     def _lose_reader(self, error: OSError | str) -> None:
         logger.info("the other side has stopped reading: %s", error)
-        self._gone = True
+        self._has_lost_reader = True
         # A view of the old buffer may be in use.
         self._waiting = bytearray()
         self.lost.set()
@@ -113,7 +113,7 @@ class MessageWriter(MessageStream):
         if not await self._sink.wait_until_broken():
             await anyio.sleep_forever()
 
-    async def flush(self, patience: float) -> None:
-        with anyio.move_on_after(patience):
-            while self._waiting or self._writing:
+    async def flush(self, timeout: float) -> None:
+        with anyio.move_on_after(timeout):
+            while self._waiting or self._is_writing:
                 await self._wait_until_flushed()

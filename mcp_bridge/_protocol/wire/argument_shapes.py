@@ -19,12 +19,12 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
 
     An object becomes an object with the shapes of its values; below `depth` levels, its number of keys.
     """
-    kind = type(value)
-    if (name := _NAMES.get(kind)) is not None:
+    value_type = type(value)
+    if (name := _NAMES.get(value_type)) is not None:
         return name
-    if kind is str or isinstance(value, str):
+    if value_type is str or isinstance(value, str):
         return f"string[{len(value)}]"
-    if kind is dict or isinstance(value, Mapping):
+    if value_type is dict or isinstance(value, Mapping):
         if not depth:
             return f"object[{len(value)}]"
         shape: dict[str, Any] = {}
@@ -37,7 +37,7 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
         return shape
     if isinstance(value, list | tuple):
         return f"array[{len(value)}]"
-    return kind.__name__
+    return value_type.__name__
 
 
 def list_keys(shape: Any) -> list[str]:

@@ -24,11 +24,11 @@ def render_block(item: Any, version: str) -> dict[str, Any]:
     A block with fields of wrong types becomes text too: clients drop a whole result because of one invalid block.
     """
     try:
-        content = item if type(item) in _KINDS else as_block(item)
+        content = item if type(item) in _RENDERERS else as_block(item)
         block = _render_content(content, version)
     except (TypeError, ValueError) as error:
-        why = str(error) if isinstance(error, Unreadable) else type(error).__name__
-        return make_text_block(f"[{type(item).__name__} content that cannot be shown: {to_plain(why)}]")
+        reason = str(error) if isinstance(error, Unreadable) else type(error).__name__
+        return make_text_block(f"[{type(item).__name__} content that cannot be shown: {to_plain(reason)}]")
     if annotations := select_annotations(content.annotations):
         block["annotations"] = annotations
     if has_feature(version, STRUCTURED) and (meta := to_plain_mapping(content.meta)):
@@ -37,23 +37,25 @@ def render_block(item: Any, version: str) -> dict[str, Any]:
 
 
 def _render_content(content: Content, version: str) -> dict[str, Any]:
-    kind: type | None = type(content)
-    if kind not in _KINDS:
-        kind = next((base for base in type(content).__mro__ if base in _KINDS), None)
-    if kind is None:
+    content_type = next((base for base in type(content).__mro__ if base in _RENDERERS), None)
+    if content_type is None:
         # MCP does not define this class, so its fields are shown as text.
         return make_text_block(as_text(content))
-    make, since = _KINDS[kind]
-    if has_feature(version, since):
-        return make(content)
+    render, first_version = _RENDERERS[content_type]
+    if has_feature(version, first_version):
+        return render(content)
     if isinstance(content, ResourceLink):
         return make_text_block(f"[resource {as_text(content.name)}: {as_text(content.uri)}]")
-    kind_name = type(content).__name__.lower()
-    return make_text_block(f"[{kind_name} content, which this client's protocol version does not support]")
+    type_name = type(content).__name__.lower()
+    return make_text_block(f"[{type_name} content, which this client's protocol version does not support]")
 
 
-def _make_binary_renderer(kind: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda content: {"type": kind, "data": _encode_base64(content.data), "mimeType": as_text(content.mime_type)}
+def _make_binary_renderer(block_type: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda content: {
+        "type": block_type,
+        "data": _encode_base64(content.data),
+        "mimeType": as_text(content.mime_type),
+    }
 
 
 def _encode_base64(data: Any) -> str:
@@ -77,8 +79,9 @@ def _render_embedded_resource(content: Any) -> dict[str, Any]:
 
 def _render_resource_link(content: Any) -> dict[str, Any]:
     link: dict[str, Any] = {"type": "resource_link", "uri": as_text(content.uri), "name": as_text(content.name)}
-    extras = {"title": content.title, "description": content.description, "mimeType": content.mime_type}
-    link |= {key: as_text(value) for key, value in extras.items() if value is not None}
+    for key, value in (("title", content.title), ("description", content.description), ("mimeType", content.mime_type)):
+        if value is not None:
+            link[key] = as_text(value)
     if isinstance(content.size, int):
         link["size"] = content.size
     if content.icons and (icons := render_icons(content.icons)):
@@ -86,7 +89,7 @@ def _render_resource_link(content: Any) -> dict[str, Any]:
     return link
 
 
-_KINDS: dict[type[Content], tuple[Callable[[Any], dict[str, Any]], str]] = {
+_RENDERERS: dict[type[Content], tuple[Callable[[Any], dict[str, Any]], str]] = {
     Text: (lambda content: make_text_block(as_text(content.text)), ""),
     Image: (_make_binary_renderer("image"), ""),
     Audio: (_make_binary_renderer("audio"), AUDIO),

@@ -11,33 +11,29 @@ from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Imag
 
 def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
     """Return a block as content. Blocks without a class here (`tool_use`), and invalid ones, are returned unchanged."""
-    shared = {"annotations": block.get("annotations"), "meta": block.get("_meta")}
+    common_fields = {"annotations": block.get("annotations"), "meta": block.get("_meta")}
     try:
         match block.get("type"):
             case "text":
                 # Some servers send null for no text.
-                return Text("" if block["text"] is None else str(block["text"]), **shared)
+                return Text("" if block["text"] is None else str(block["text"]), **common_fields)
             case "image":
-                return Image(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **shared)
+                return Image(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **common_fields)
             case "audio":
-                return Audio(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **shared)
+                return Audio(_decode_base64(block["data"]), _convert_text(block["mimeType"]), **common_fields)
             case "resource":
-                return _read_embedded_resource(block["resource"], shared)
+                resource = block["resource"]
+                content = _decode_base64(resource["blob"]) if "blob" in resource else _convert_text(resource["text"])
+                uri, mime_type, meta = _convert_text(resource["uri"]), resource.get("mimeType"), resource.get("_meta")
+                return EmbeddedResource(uri, content, mime_type, resource_meta=meta, **common_fields)
             case "resource_link":
                 details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
                 uri, name = _convert_text(block["uri"]), _convert_text(block["name"])
-                return ResourceLink(uri, name, *details, icons=block.get("icons"), **shared)
+                return ResourceLink(uri, name, *details, icons=block.get("icons"), **common_fields)
     except (KeyError, TypeError, ValueError):
         # ValueError includes binascii.Error and UnicodeEncodeError.
         pass
     return block
-
-
-def _read_embedded_resource(resource: Mapping[str, Any], shared: Mapping[str, Any]) -> EmbeddedResource:
-    content = _decode_base64(resource["blob"]) if "blob" in resource else _convert_text(resource["text"])
-    return EmbeddedResource(
-        _convert_text(resource["uri"]), content, resource.get("mimeType"), resource_meta=resource.get("_meta"), **shared
-    )
 
 
 def _convert_text(value: Any) -> str:

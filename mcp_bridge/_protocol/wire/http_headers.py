@@ -15,17 +15,18 @@ _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 def encode_header(text: str) -> str:
     """Return text as the value of a header, in Base64 between sentinels if it cannot be one as it is."""
-    is_plain = text.isascii() and text.isprintable() and text.strip() == text and not text.startswith("=?")
-    return text if is_plain else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+    if text.isascii() and text.isprintable() and text.strip() == text and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def decode_header(value: str | None) -> str | None:
     """Return a header's value, decoded if it is Base64 between sentinels, or None if that is malformed."""
-    encoded = _ENCODED.fullmatch(value) if value is not None and value.startswith("=?") else None
-    if encoded is None:
+    if value is None or not (match := _ENCODED.fullmatch(value)):
         return value
     try:
-        decoded = base64.b64decode(encoded[1], validate=True)
-        return decoded.decode() if base64.b64encode(decoded).decode() == encoded[1] else None
+        data = base64.b64decode(match[1], validate=True)
+        text = data.decode()
     except ValueError:
         return None
+    return text if base64.b64encode(data).decode() == match[1] else None

@@ -33,7 +33,15 @@ def to_messages(value: Any) -> ToolResult:
 
 def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]]:
     """Render messages as JSON-ready dicts for `version`. Mappings are passed on unchanged."""
-    return [_render_message(item, version) for item in content]
+    messages = []
+    for item in content:
+        if isinstance(item, Mapping):
+            messages.append(to_plain_mapping(item))
+            continue
+        message = item if isinstance(item, Message) else Message(item)
+        block = message.content if isinstance(message.content, Content) else as_block(message.content)
+        messages.append({"role": message.role, "content": render_block(block, version)})
+    return messages
 
 
 def _to_message(item: Any) -> Message:
@@ -49,11 +57,3 @@ def _to_message(item: Any) -> Message:
     if isinstance(item.content, Mapping) and isinstance(block := from_block(item.content), Content):
         return Message(block, item.role)
     return item
-
-
-def _render_message(item: Any, version: str) -> dict[str, Any]:
-    if isinstance(item, Mapping):
-        return to_plain_mapping(item)
-    message = item if isinstance(item, Message) else Message(item)
-    content = message.content if isinstance(message.content, Content) else as_block(message.content)
-    return {"role": message.role, "content": render_block(content, version)}

@@ -95,12 +95,15 @@ TABLE: tuple[ErrorOutcome, ...] = (
 def to_error_result(error: errors.CallError) -> ToolResult:
     """Return an error as a result for the model. An invalid output is kept, but not as structured content."""
     if isinstance(error, errors.InvalidOutput):
-        content = None if error.content is None else _add_output(error.content, error.output)
-        output = error.output if content is None else None
+        content, output = None, error.output
+        if error.content is not None:
+            content, output = _add_output(error.content, error.output), None
         return ToolResult(
             success=False, output=output, error=error.text, content=content, code=error.code, meta=error.meta
         )
-    meta = {REQUIRED: error.required} if isinstance(error, errors.MissingCapability) else None
+    meta = None
+    if isinstance(error, errors.MissingCapability):
+        meta = {REQUIRED: error.required}
     return ToolResult(success=False, error=error.text, code=error.code, meta=meta)
 
 
@@ -110,7 +113,8 @@ def _add_output(content: Any, output: Any) -> list[Any]:
     from mcp_bridge._contracts.content import Text
 
     blocks = [*content] if isinstance(content, list | tuple) else [content]
-    text = None if output is None else as_text(output)
-    if text is None or any(isinstance(block, Text) and block.text == text for block in blocks):
-        return blocks
-    return [*blocks, Text(text)]
+    if output is not None:
+        text = as_text(output)
+        if not any(isinstance(block, Text) and block.text == text for block in blocks):
+            blocks.append(Text(text))
+    return blocks

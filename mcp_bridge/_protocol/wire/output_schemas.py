@@ -35,8 +35,8 @@ _LIMITS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 def simplify_output_schema(schema: Any) -> Any:
     """Return an output schema without the keywords that validators read differently."""
     simple = _simplify(schema)
-    for _, part in walk_schemas(simple):
-        reference = part.get("$ref")
+    for _, subschema in walk_schemas(simple):
+        reference = subschema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/") and resolve_pointer(reference, simple) is None:
             # It leads into a keyword that is removed.
             return {"type": schema["type"]} if "type" in schema else {}

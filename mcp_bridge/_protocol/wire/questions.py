@@ -45,28 +45,39 @@ def read_question(method: str, params: Mapping[str, Any]) -> Question:
 
 def read_needs(requests: Mapping[str, Mapping[str, Any]], state: Any) -> NeedsInput:
     """Return the input requests of a result as a NeedsInput. Raises ValueError if they ask nothing, or are invalid."""
-    questions = {key: read_question(one["method"], one.get("params") or {}) for key, one in requests.items()}
+    questions = {
+        key: read_question(request["method"], request.get("params") or {}) for key, request in requests.items()
+    }
     return NeedsInput(questions, state)
 
 
 def render_answer(answer: Answer[Any] | Sampled | Sequence[Root]) -> dict[str, Any]:
     """Return an answer as the client's result of the request."""
+    result: dict[str, Any]
     if isinstance(answer, Answer):
+        result = {"action": answer.action}
         # The answer to a link has no content.
-        has_content = answer.accepted and bool(answer.content or answer.data is not None)
-        return {"action": answer.action, **({"content": dict(answer.content)} if has_content else {})}
+        if answer.accepted and (answer.content or answer.data is not None):
+            result["content"] = dict(answer.content)
+        return result
     if isinstance(answer, Sampled):
-        blocks = [render_block(one, HANDSHAKE) if isinstance(one, Content) else dict(one) for one in answer.content]
+        blocks = [render_block(item, HANDSHAKE) if isinstance(item, Content) else dict(item) for item in answer.content]
         content = blocks[0] if len(blocks) == 1 else blocks
-        reason = {"stopReason": answer.stop_reason} if answer.stop_reason else {}
-        return {"role": answer.role, "content": content, "model": answer.model, **reason}
-    return {"roots": [{"uri": root.uri, **({"name": root.name} if root.name else {})} for root in answer]}
+        result = {"role": answer.role, "content": content, "model": answer.model}
+        if answer.stop_reason:
+            result["stopReason"] = answer.stop_reason
+        return result
+    roots = []
+    for root in answer:
+        roots.append({"uri": root.uri, "name": root.name} if root.name else {"uri": root.uri})
+    return {"roots": roots}
 
 
 def render_continuation(answers: Mapping[str, Any], state: Any) -> dict[str, Any]:
     """Return the answers to a NeedsInput, and its state, as the parameters of the next request of the call."""
-    rendered = {key: render_answer(answer) for key, answer in answers.items()}
-    return {
-        **({"inputResponses": rendered} if rendered else {}),
-        **({"requestState": state} if state is not None else {}),
-    }
+    params: dict[str, Any] = {}
+    if answers:
+        params["inputResponses"] = {key: render_answer(answer) for key, answer in answers.items()}
+    if state is not None:
+        params["requestState"] = state
+    return params

@@ -33,5 +33,6 @@ def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:
         return {key: _mask_secrets(item, is_secret=is_secret_key(str(key))) for key, item in value.items()}
     if isinstance(value, list):
         return [_mask_secrets(item, is_secret=is_secret) for item in value]
-    is_shown = not is_secret or not value or isinstance(value, bool)
-    return value if is_shown else MARK
+    if is_secret and value and not isinstance(value, bool):
+        return MARK
+    return value

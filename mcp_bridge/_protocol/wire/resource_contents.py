@@ -33,13 +33,18 @@ def to_contents(value: Any, uri: str, mime_type: str | None) -> ToolResult:
 
 def render_contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
     """Render the contents of a result of `to_contents` as JSON-ready dicts."""
-    rendered = []
+    contents = []
     for item in result.content or ():
-        rendered_block = render_block(item, version)
-        uri = as_text(item.uri) if isinstance(item, EmbeddedResource) else ""
-        resource: dict[str, Any] = rendered_block.get("resource") or {"uri": uri, "text": rendered_block["text"]}
-        rendered.append({**resource, **({"_meta": rendered_block["_meta"]} if "_meta" in rendered_block else {})})
-    return rendered
+        block = render_block(item, version)
+        resource: dict[str, Any] | None = block.get("resource")
+        if resource is None:
+            # The item cannot be shown, so the block is a text about that.
+            uri = as_text(item.uri) if isinstance(item, EmbeddedResource) else ""
+            resource = {"uri": uri, "text": block["text"]}
+        if "_meta" in block:
+            resource["_meta"] = block["_meta"]
+        contents.append(resource)
+    return contents
 
 
 def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> EmbeddedResource:
@@ -53,4 +58,5 @@ def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> Embedde
         return EmbeddedResource(uri, bytes(item), mime_type or detect_mime_type(bytes(item)))
     # Dates and paths become text.
     value = to_data(item)
-    return EmbeddedResource(uri, to_text(value), mime_type or ("text/plain" if isinstance(value, str) else JSON))
+    default_type = "text/plain" if isinstance(value, str) else JSON
+    return EmbeddedResource(uri, to_text(value), mime_type or default_type)

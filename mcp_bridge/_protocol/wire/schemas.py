@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge._json_schema.type_sets import list_types
@@ -29,32 +29,34 @@ def is_always_object(schema: Any) -> bool:
 
 def as_object(schema: Any) -> dict[str, Any]:
     """Return a schema of objects with `type: object` at its root."""
+    if schema is False:
+        return {"type": "object", "not": {}}
     if not isinstance(schema, Mapping):
-        return {"type": "object", "not": {}} if schema is False else {"type": "object"}
+        return {"type": "object"}
     return {**sanitize_root(schema), "type": "object"}
 
 
 def sanitize_root(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without root keywords of types that MCP does not accept."""
     copy: dict[str, Any] = to_plain(schema)
-    if "properties" in copy and isinstance(properties := copy["properties"], dict):
-        copy["properties"] = {name: part for name, part in properties.items() if isinstance(part, dict | bool)}
-    return {word: value for word, value in copy.items() if word not in _ROOT_TYPES or _ROOT_TYPES[word](value)}
-
-
-_ROOT_TYPES: Mapping[str, Callable[[Any], bool]] = {
-    "$schema": lambda value: isinstance(value, str),
-    "properties": lambda value: isinstance(value, dict),
-    "required": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
-}
+    if not isinstance(copy.get("$schema", ""), str):
+        del copy["$schema"]
+    properties, required = copy.get("properties", {}), copy.get("required", [])
+    if not isinstance(properties, dict):
+        del copy["properties"]
+    elif properties:
+        copy["properties"] = {name: value for name, value in properties.items() if isinstance(value, dict | bool)}
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        del copy["required"]
+    return copy
 
 
 def wrap_schema(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return an object schema with `schema` as its one property `key`. Definitions move to the root."""
     inner = sanitize_root(schema)
-    moved = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
+    root_keywords = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
     inner = _move_references(inner, f"#/properties/{key}")
-    definitions = _move_references(moved, f"#/properties/{key}")
+    definitions = _move_references(root_keywords, f"#/properties/{key}")
     return {"type": "object", "properties": {key: inner}, "required": [key], **definitions}
 
 
@@ -64,8 +66,8 @@ def _move_references(node: Any, prefix: str) -> Any:
         return [_move_references(item, prefix) for item in node]
     if not isinstance(node, dict):
         return node
-    moved = {name: _move_references(value, prefix) for name, value in node.items()}
-    reference = moved.get("$ref")
+    copy = {name: _move_references(value, prefix) for name, value in node.items()}
+    reference = copy.get("$ref")
     if isinstance(reference, str) and (reference + "/").startswith("#/") and not reference.startswith(_DEFINITIONS):
-        moved["$ref"] = prefix + reference[1:]
-    return moved
+        copy["$ref"] = prefix + reference[1:]
+    return copy

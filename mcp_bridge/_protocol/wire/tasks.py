@@ -26,34 +26,36 @@ def render_created(record: TaskRecord, poll: float) -> dict[str, Any]:
 def render_detailed(record: TaskRecord, poll: float) -> dict[str, Any]:
     """Return a task with the data of its status: questions, the result or the error."""
     state = record.state
-    detailed = {"resultType": "complete", **_render_task(record, poll)}
+    task = {"resultType": "complete", **_render_task(record, poll)}
     if state.status == "input_required":
-        detailed["inputRequests"] = dict(state.requests)
+        task["inputRequests"] = dict(state.requests)
     elif state.status == "completed":
-        detailed["result"] = dict(state.result or {})
+        task["result"] = dict(state.result or {})
     elif state.status == "failed":
-        detailed["error"] = dict(state.error or {})
-    return detailed
+        task["error"] = dict(state.error or {})
+    return task
 
 
 def render_notification(record: TaskRecord, poll: float) -> dict[str, Any]:
     """Return the params of notifications/tasks: the task as tasks/get returns it."""
-    detailed = render_detailed(record, poll)
-    del detailed["resultType"]
-    return detailed
+    task = render_detailed(record, poll)
+    del task["resultType"]
+    return task
 
 
 def _render_task(record: TaskRecord, poll: float) -> dict[str, Any]:
     order, state = record
-    return {
+    task = {
         "taskId": order.id,
         "status": state.status,
-        **({"statusMessage": state.message} if state.message else {}),
         "createdAt": _format_time(order.created),
         "lastUpdatedAt": _format_time(max(order.created, state.updated)),
         "ttlMs": max(1, round(order.ttl * 1000)),
         "pollIntervalMs": max(1, round(poll * 1000)),
     }
+    if state.message:
+        task["statusMessage"] = state.message
+    return task
 
 
 def _format_time(seconds: float) -> str:

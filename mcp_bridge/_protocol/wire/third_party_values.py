@@ -19,30 +19,30 @@ def unfold(value: Any) -> Any:
 
     Raises the errors of the object's methods.
     """
-    kind = type(value)
-    if issubclass(kind, type):
+    value_type = type(value)
+    if issubclass(value_type, type):
         return NO_DATA
-    if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(value_type):
         return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-    if callable(getattr(kind, "model_dump", None)):
+    if callable(getattr(value_type, "model_dump", None)):
         return value.model_dump(mode="json", by_alias=True)
-    if isinstance(getattr(kind, "__fields__", None), Mapping) and callable(getattr(kind, "dict", None)):
+    if isinstance(getattr(value_type, "__fields__", None), Mapping) and callable(getattr(value_type, "dict", None)):
         # It is a model of pydantic 1.
         return value.dict(by_alias=True)
-    attributes = getattr(kind, "__attrs_attrs__", None)
+    attributes = getattr(value_type, "__attrs_attrs__", None)
     if attributes is not None:
         return {item.name: getattr(value, item.name) for item in attributes}
-    if issubclass(kind, SimpleNamespace):
+    if issubclass(value_type, SimpleNamespace):
         return vars(value)
-    if callable(getattr(kind, "reset_index", None)):
+    if callable(getattr(value_type, "reset_index", None)):
         return _unfold_pandas(value)
     for name in _TO_LIST:
-        if callable(getattr(kind, name, None)):
+        if callable(getattr(value_type, name, None)):
             return _unfold_array(value, name)
     pandas = sys.modules.get("pandas")
     if pandas is not None and value is getattr(pandas, "NA", NO_DATA):
         return None
-    return value if issubclass(kind, Iterator | Collection) else NO_DATA
+    return value if issubclass(value_type, Iterator | Collection) else NO_DATA
 
 
 def _unfold_array(value: Any, method: str) -> Any:

@@ -91,34 +91,34 @@ class WireTool:
 
         Raises InvalidArguments if a wrapped input is missing.
         """
-        given: Any = {} if arguments is None else arguments
+        data: Any = {} if arguments is None else arguments
         if self.wraps_input:
-            given = self._unwrap_input(given, root)
-        return given if self.repair is None else self.repair(given)
-
-    def _unwrap_input(self, given: Mapping[str, Any], root: str) -> Any:
-        if set(given) != {INPUT}:
-            extra = [f"{root}.{name}: additional property not allowed" for name in sorted(set(given) - {INPUT})]
-            missing = [] if INPUT in given else [f"{root}.{INPUT}: required field missing"]
-            raise InvalidArguments([*missing, *extra], tool=self.definition.name)
-        return given[INPUT]
+            if set(data) != {INPUT}:
+                problems = [f"{root}.{name}: additional property not allowed" for name in sorted(set(data) - {INPUT})]
+                if INPUT not in data:
+                    problems.insert(0, f"{root}.{INPUT}: required field missing")
+                raise InvalidArguments(problems, tool=self.definition.name)
+            data = data[INPUT]
+        if self.repair is not None:
+            data = self.repair(data)
+        return data
 
 
 def to_wire(definition: ToolDefinition) -> WireTool:
     """Prepare a definition for clients. Invalid parts are logged and left out, so that no tool can break the list."""
-    given = _make_plain_schema(definition, "input", definition.input_schema)
-    wraps = not can_be_object(given)
-    schema = wrap_schema(given, INPUT) if wraps else as_object(given)
-    output = simplify_output_schema(_make_plain_schema(definition, "output", definition.output_schema))
-    declared = output if isinstance(output, dict) and output else None
+    plain_input = _make_plain_schema(definition, "input", definition.input_schema)
+    wraps_input = not can_be_object(plain_input)
+    output_schema = simplify_output_schema(_make_plain_schema(definition, "output", definition.output_schema))
+    if not isinstance(output_schema, dict) or not output_schema:
+        output_schema = None
     return WireTool(
         name=to_client_name(definition.name),
         definition=definition,
-        input_schema=schema,
-        wraps_input=wraps,
-        output_schema=declared,
-        wraps_output=declared is not None and not is_always_object(declared),
-        may_be_null=declared is not None and can_be_null(declared),
+        input_schema=wrap_schema(plain_input, INPUT) if wraps_input else as_object(plain_input),
+        wraps_input=wraps_input,
+        output_schema=output_schema,
+        wraps_output=output_schema is not None and not is_always_object(output_schema),
+        may_be_null=output_schema is not None and can_be_null(output_schema),
         description=sanitize_text(definition.description),
     )
 
@@ -134,28 +134,37 @@ def _make_plain_schema(definition: ToolDefinition, side: str, schema: Any) -> An
 
 def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
     definition = tool.definition
-    rendered: dict[str, Any] = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    listing: dict[str, Any] = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
     if has_feature(version, STRUCTURED):
         if title := sanitize_text(definition.title):
-            rendered["title"] = title
+            listing["title"] = title
         if (schema := render_output_schema(tool, version)) is not None:
-            rendered["outputSchema"] = schema
+            listing["outputSchema"] = schema
         if meta := _render_tool_meta(tool):
-            rendered["_meta"] = meta
-    if has_feature(version, AUDIO) and (annotations := _select_hints(definition)):
-        rendered["annotations"] = annotations
-    if has_feature(version, ICONS) and (own := render_icons(definition.icons)):
-        rendered["icons"] = own
-    return rendered
+            listing["_meta"] = meta
+    if has_feature(version, AUDIO) and isinstance(definition.annotations, Mapping):
+        annotations: dict[str, Any] = {}
+        for name in _HINTS:
+            if isinstance(definition.annotations.get(name), bool):
+                annotations[name] = definition.annotations[name]
+        if title := sanitize_text(definition.annotations.get("title")):
+            annotations["title"] = title
+        if annotations:
+            listing["annotations"] = annotations
+    if has_feature(version, ICONS) and (icons := render_icons(definition.icons)):
+        listing["icons"] = icons
+    return listing
 
 
 def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
     """Return the declared output schema in the form of `version`, or None."""
-    if (schema := tool.output_schema) is None:
+    if tool.output_schema is None:
         return None
     if tool.needs_wrapper(version):
-        return wrap_schema(schema, RESULT)
-    return sanitize_root(schema) if has_feature(version, STATELESS) else as_object(schema)
+        return wrap_schema(tool.output_schema, RESULT)
+    if has_feature(version, STATELESS):
+        return sanitize_root(tool.output_schema)
+    return as_object(tool.output_schema)
 
 
 def _render_tool_meta(tool: WireTool) -> dict[str, Any]:
@@ -168,26 +177,18 @@ def _render_tool_meta(tool: WireTool) -> dict[str, Any]:
     return meta
 
 
-def _select_hints(definition: ToolDefinition) -> dict[str, Any]:
-    given = definition.annotations if isinstance(definition.annotations, Mapping) else {}
-    kept: dict[str, Any] = {name: given[name] for name in _HINTS if isinstance(given.get(name), bool)}
-    if title := sanitize_text(given.get("title")):
-        kept["title"] = title
-    return kept
-
-
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
     """Render a result as a JSON-ready dict. Objects and declared outputs are structured content too."""
-    rendered: dict[str, Any] = dict(COMPLETE) if has_feature(version, STATELESS) else {}
+    response: dict[str, Any] = dict(COMPLETE) if has_feature(version, STATELESS) else {}
     if result.is_error:
-        rendered["content"] = _render_failure(result, version)
-        rendered["isError"] = True
+        response["content"] = _render_failure(result, version)
+        response["isError"] = True
     elif result.content is not None:
-        rendered["content"] = _render_blocks(result.content, version)
+        response["content"] = _render_blocks(result.content, version)
     elif result.output is None:
-        rendered["content"] = []
+        response["content"] = []
     else:
-        rendered["content"] = [{"type": "text", "text": get_output_text(result)}]
+        response["content"] = [{"type": "text", "text": get_output_text(result)}]
     is_structured = not result.is_error or (result.content is not None and result.output is not None)
     if (
         is_structured
@@ -196,22 +197,22 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
     ):
         output = result.output
         if tool.needs_wrapper(version):
-            rendered["structuredContent"] = {RESULT: output}
+            response["structuredContent"] = {RESULT: output}
         # A policy may have replaced the output by content. The handshake versions accept objects only.
         elif isinstance(output, dict) or (
             output is not None and tool.output_schema is not None and has_feature(version, STATELESS)
         ):
-            rendered["structuredContent"] = output
+            response["structuredContent"] = output
     if result.meta is not None or result.is_error:
-        rendered |= render_meta(result, version)
-    return rendered
+        response |= render_meta(result, version)
+    return response
 
 
 def render_meta(result: ToolResult, version: str) -> dict[str, Any]:
     """Return the member `_meta` of a result, with the code of a failure; nothing if it is empty."""
     if not has_feature(version, STRUCTURED):
         return {}
-    meta = to_plain_mapping(result.meta) if result.meta is not None else {}
+    meta = to_plain_mapping(result.meta)
     if result.is_error and result.code:
         meta[ERROR_CODE] = to_text(to_plain(result.code))
     return {"_meta": meta} if meta else {}
@@ -228,13 +229,19 @@ def _has_injections(content: Any) -> bool:
 def _render_failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
     """Render the error first, and then the other content of the result."""
     text = str(to_plain(result.error_text))
-    blocks = [make_text_block(text or "The tool failed without an error message.")]
+    blocks = []
     if result.content is not None:
-        is_in_content = not text or join_texts(result.content) == text
-        return [*([] if is_in_content else blocks), *_render_blocks(result.content, version)] or blocks
-    if result.output is None or (output := get_output_text(result)) == text:
-        return blocks
-    return [*(blocks if text else []), make_text_block(output)]
+        if text and join_texts(result.content) != text:
+            blocks.append(make_text_block(text))
+        blocks += _render_blocks(result.content, version)
+    else:
+        if text:
+            blocks.append(make_text_block(text))
+        if result.output is not None:
+            output = get_output_text(result)
+            if output != text:
+                blocks.append(make_text_block(output))
+    return blocks or [make_text_block(text or "The tool failed without an error message.")]
 
 
 def join_texts(content: Any) -> str:
@@ -246,8 +253,7 @@ def join_texts(content: Any) -> str:
 
 
 def _render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
-    from mcp_bridge._protocol.wire.content import (
-        render_blocks,
-    )
+    # A start does not need this module, nor do results without content.
+    from mcp_bridge._protocol.wire.content import render_blocks
 
     return render_blocks(content, version)

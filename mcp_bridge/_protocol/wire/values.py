@@ -1,4 +1,4 @@
-"""Turns the return values of handlers into ToolResults with JSON-ready output. The tool ran, so almost all are accepted."""
+"""Turns the return values of handlers into ToolResults with JSON-ready output. The tool ran, so few are rejected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import orjson
 
 from mcp_bridge._contracts.tool import EncodedOutput, ToolResult
 from mcp_bridge._contracts.tool_use_results import Result
-from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json, dump_long_integers, is_integer_error
+from mcp_bridge._runtime.exact_json import LARGEST_INTEGER, dump_json
 
 if TYPE_CHECKING:
     from mcp_bridge._contracts.content import Content
@@ -43,6 +43,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"fLaC", "audio/flac"),
     (b"%PDF-", "application/pdf"),
 )
+_RIFF_TYPES = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 
 class Unreadable(ValueError):
@@ -59,8 +60,8 @@ def to_result(value: Any) -> ToolResult:
     if isinstance(value, str):
         return ToolResult(success=True, output=_replace_surrogates(value))
     # This is the usual case.
-    if type(value) in _PLAIN and (encoded := _encode_plain(value)) is not None:
-        return ToolResult(success=True, output=value, encoded=encoded)
+    if type(value) in _PLAIN and (encoding := _encode_plain(value)) is not None:
+        return ToolResult(success=True, output=value, encoded=encoding)
     if isinstance(value, ToolResult):
         return _normalize_result(value)
     if isinstance(value, Result):
@@ -72,12 +73,14 @@ def to_result(value: Any) -> ToolResult:
         return _read_sdk_value(value)
     if isinstance(value, Content | bytes | bytearray):
         return ToolResult(success=True, content=(as_block(value),))
-    if isinstance(value, list | tuple) and any(_is_block(item) for item in value):
-        return ToolResult(success=True, content=tuple(as_block(item) for item in value))
+    if isinstance(value, list | tuple):
+        for item in value:
+            if isinstance(item, Content | bytes | bytearray) or is_sdk_content(type(item)):
+                return ToolResult(success=True, content=tuple(map(as_block, value)))
     # orjson writes enums, but not as their text.
     output = value.value if isinstance(value, Enum) else value
-    if (encoded := _encode_plain(output)) is not None:
-        return ToolResult(success=True, output=output, encoded=encoded)
+    if (encoding := _encode_plain(output)) is not None:
+        return ToolResult(success=True, output=output, encoded=encoding)
     output, content = _convert_output(output)
     return ToolResult(success=True, output=output, content=content)
 
@@ -93,12 +96,6 @@ def _convert_output(value: Any) -> tuple[Any, tuple[Content, ...] | None]:
     return output, (Text(to_text(output)), Text(_LOST_NUMBER))
 
 
-def _is_block(value: Any) -> bool:
-    from mcp_bridge._contracts.content import Content, is_sdk_content
-
-    return isinstance(value, Content | bytes | bytearray) or is_sdk_content(type(value))
-
-
 def _read_sdk_value(value: Any) -> ToolResult:
     """Return a content block or CallToolResult of the MCP SDK as a result."""
     data = _dump_sdk_value(value)
@@ -106,19 +103,20 @@ def _read_sdk_value(value: Any) -> ToolResult:
         return ToolResult(success=True, content=(as_block(value),))
     from mcp_bridge._contracts.content import Text
 
-    is_error = data.get("isError", False)
-    content = tuple(as_block(block) for block in value.content)
-    error = "\n".join(block.text for block in content if isinstance(block, Text)) if is_error else None
-    code = "tool_error" if is_error else None
+    content = tuple(map(as_block, value.content))
     output, meta = data.get("structuredContent"), data.get("_meta")
-    return ToolResult(is_error=is_error, output=output, error=error, content=content, code=code, meta=meta)
+    if not data.get("isError", False):
+        return ToolResult(success=True, output=output, content=content, meta=meta)
+    error = "\n".join(block.text for block in content if isinstance(block, Text))
+    return ToolResult(success=False, output=output, error=error, content=content, code="tool_error", meta=meta)
 
 
 def _dump_sdk_value(value: Any) -> dict[str, Any]:
     """Return a model of the MCP SDK as JSON, or an Image, Audio or File with such a model."""
     for name in ("to_image_content", "to_audio_content", "to_resource_content"):
-        if callable(make := getattr(value, name, None)):
-            value = make()
+        convert = getattr(value, name, None)
+        if callable(convert):
+            value = convert()
             break
     data: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return data
@@ -129,14 +127,14 @@ def _normalize_result(value: ToolResult) -> ToolResult:
     if isinstance(value.error, _TEXT) and isinstance(value.code, _TEXT):
         if value.output is None and value.encoded is None:
             return value
-        encoded = _encode_plain(value.output)
-        if encoded is None and value.success:
-            output, note = _convert_output(value.output)
-            content = note if value.content is None else value.content
-            return dataclasses.replace(value, output=output, content=content, encoded=None)
-        if encoded is None:
+        encoding = _encode_plain(value.output)
+        if encoding is not None:
+            return value if value.encoded in (None, encoding) else dataclasses.replace(value, encoded=encoding)
+        if not value.success:
             return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
-        return value if value.encoded in (None, encoded) else dataclasses.replace(value, encoded=encoded)
+        output, note = _convert_output(value.output)
+        content = note if value.content is None else value.content
+        return dataclasses.replace(value, output=output, content=content, encoded=None)
     error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_text(value.error)
     code = _as_text(value.code)
     return dataclasses.replace(value, output=to_plain(value.output), error=error, code=code, encoded=None)
@@ -144,8 +142,10 @@ def _normalize_result(value: ToolResult) -> ToolResult:
 
 def get_output_text(result: ToolResult) -> str:
     """Return a result's output as text, without serialising it again."""
-    encoded = result.encoded
-    return encoded.text if encoded is not None and encoded.output is result.output else to_text(result.output)
+    encoding = result.encoded
+    if encoding is not None and encoding.output is result.output:
+        return encoding.text
+    return to_text(result.output)
 
 
 def to_text(output: Any) -> str:
@@ -195,33 +195,28 @@ def to_data(value: Any) -> Any:
 
 def to_plain_mapping(value: Any) -> dict[str, Any]:
     """Convert a third-party mapping to JSON types. Return an empty one for anything else, and log an unreadable one."""
-    if value is None:
-        return {}
-    try:
-        converted: dict[str, Any] = to_plain(value) if isinstance(value, Mapping) else {}
-    except ValueError as error:
-        logger.warning("a mapping is left out: %s", error)
-        return {}
-    return converted
+    mapping: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        try:
+            mapping = to_plain(value)
+        except ValueError as error:
+            logger.warning("a mapping is left out: %s", error)
+    return mapping
 
 
 def _encode_plain(value: Any) -> EncodedOutput | None:
     """Serialise a value of JSON types in one pass. None for other types, and if it may contain a NaN or a UUID."""
-    data: bytes | None
     try:
         data = orjson.dumps(value, option=_STRICT)
-    except TypeError as error:
-        data = _encode_long_integers(value) if is_integer_error(error) else None
-    if data is None or b"null" in data or _UUID.search(data) is not None:
+    except TypeError:
+        # The value may have integers of more than 64 bits.
+        try:
+            data = dump_json(value, _STRICT)
+        except (TypeError, RecursionError):
+            return None
+    if b"null" in data or _UUID.search(data) is not None:
         return None
     return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
-
-
-def _encode_long_integers(value: Any) -> bytes | None:
-    try:
-        return dump_long_integers(value, _STRICT)
-    except (TypeError, RecursionError):
-        return None
 
 
 def _replace_surrogates(text: str) -> str:
@@ -260,8 +255,10 @@ class _Conversion:
             raise
         # A third-party __str__, __iter__ or model_dump raises anything. It is no cancellation: nothing awaits.
         except BaseException as error:
-            kind = type(value).__name__
-            raise Unreadable(f"the value cannot be read: {type(error).__name__} in a value of type {kind}") from error
+            value_type = type(value).__name__
+            raise Unreadable(
+                f"the value cannot be read: {type(error).__name__} in a value of type {value_type}"
+            ) from error
 
     def convert(self, value: Any, depth: int) -> Any:
         if depth > MAX_DEPTH:
@@ -288,11 +285,14 @@ class _Conversion:
         return None
 
     def convert_mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        return {self._convert_key(key, depth): self.convert(item, depth + 1) for key, item in value.items()}
-
-    def _convert_key(self, key: Any, depth: int) -> str:
-        is_text = isinstance(key, str) and not isinstance(key, Enum)
-        return _replace_surrogates(str.__str__(key)) if is_text else to_text(self.convert(key, depth + 1))
+        converted: dict[str, Any] = {}
+        for key, item in value.items():
+            if isinstance(key, str) and not isinstance(key, Enum):
+                name = _replace_surrogates(str.__str__(key))
+            else:
+                name = to_text(self.convert(key, depth + 1))
+            converted[name] = self.convert(item, depth + 1)
+        return converted
 
     def convert_items(self, value: Iterable[Any], depth: int) -> list[Any]:
         return [self.convert(item, depth + 1) for item in value]
@@ -329,8 +329,9 @@ def _format_duration(value: timedelta) -> str:
     fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
     parts = ((hours, "H"), (minutes, "M"), (f"{seconds}{fraction}" if seconds or fraction else 0, "S"))
     clock = "".join(f"{number}{unit}" for number, unit in parts if number)
-    days = f"{value.days}D" if value.days else ""
-    return f"{sign}P{days}T{clock or '0S'}" if clock or not days else f"{sign}P{days}"
+    if not value.days:
+        return f"{sign}PT{clock or '0S'}"
+    return f"{sign}P{value.days}DT{clock}" if clock else f"{sign}P{value.days}D"
 
 
 _CONVERSIONS: tuple[tuple[Any, Callable[[_Conversion, Any, int], Any]], ...] = (
@@ -353,46 +354,47 @@ def as_block(item: Any) -> Content:
     from mcp_bridge._contracts.content import Content, Text, is_sdk_content
 
     # isinstance would read the `__class__` of the item.
-    kind = type(item)
-    if is_sdk_content(kind):
+    item_type = type(item)
+    if is_sdk_content(item_type):
         from mcp_bridge._protocol.wire.content_reader import from_block
 
         item = from_block(_dump_sdk_value(item))
-        kind = type(item)
-    if issubclass(kind, Content):
+        item_type = type(item)
+    if issubclass(item_type, Content):
         block: Content = item
         return block
-    if issubclass(kind, bytes | bytearray):
+    if issubclass(item_type, bytes | bytearray):
         return from_bytes(bytes(item))
     return Text(to_text(to_data(item)))
 
 
 def detect_mime_type(data: bytes) -> str:
     """Return the media type of an image or of audio by its signature; of other bytes, the one for binary data."""
-    kind = next((mime for start, mime in _SIGNATURES if data.startswith(start)), "application/octet-stream")
-    if data[:4] == b"RIFF":
-        kind = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], kind)
-    return kind
+    for signature, mime_type in _SIGNATURES:
+        if data.startswith(signature):
+            return mime_type
+    if data[:4] == b"RIFF" and data[8:12] in _RIFF_TYPES:
+        return _RIFF_TYPES[data[8:12]]
+    return "application/octet-stream"
 
 
 def from_bytes(data: bytes, mime_type: str | None = None, uri: str | None = None) -> Content:
     """Return bytes as an image, audio or embedded resource, by their media type or else by their signature."""
     from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image
 
-    kind = (mime_type or "").lower() or detect_mime_type(data)
-    if kind.startswith("image/"):
-        return Image(data, kind)
-    if kind.startswith("audio/"):
-        return Audio(data, kind)
-    return EmbeddedResource(uri or f"data:{kind}", data, kind)
+    media_type = (mime_type or "").lower() or detect_mime_type(data)
+    if media_type.startswith("image/"):
+        return Image(data, media_type)
+    if media_type.startswith("audio/"):
+        return Audio(data, media_type)
+    return EmbeddedResource(uri or f"data:{media_type}", data, media_type)
 
 
 def _from_result(result: Result) -> ToolResult:
-    lines = [result.message, *(f"- {error}" for error in result.errors if error != result.message)]
-    return ToolResult(
-        success=result.ok,
-        output=to_plain(result.data),
-        error=None if result.ok else "\n".join(line for line in lines if line) or result.status.value,
-        code=None if result.ok else result.status.value,
-        meta=to_plain(result.metadata) or None,
-    )
+    output, meta = to_plain(result.data), to_plain(result.metadata) or None
+    if result.ok:
+        return ToolResult(success=True, output=output, meta=meta)
+    lines = [result.message] if result.message else []
+    lines += [f"- {error}" for error in result.errors if error != result.message]
+    status = result.status.value
+    return ToolResult(success=False, output=output, error="\n".join(lines) or status, code=status, meta=meta)

@@ -27,7 +27,7 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
     networks: list[Network] = []
     for text in texts:
         try:
-            networks += [ip_network(each) for each in NAMED_NETWORKS.get(text, (text,))]
+            networks += [ip_network(network) for network in NAMED_NETWORKS.get(text, (text,))]
         except ValueError:
             words = ", ".join(NAMED_NETWORKS)
             raise ValueError(f"expected addresses, networks such as 10.0.0.0/8, or {words}; found '{text}'") from None
@@ -36,9 +36,9 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 def find_networks(addresses: Iterable[str]) -> tuple[Network, ...]:
     """Return the networks in NAMED_NETWORKS with at least one of the addresses."""
-    parsed = [parse_address(address) for address in addresses]
+    parsed_addresses = [ip_address(address) for address in addresses]
     networks = parse_networks(NAMED_NETWORKS)
-    return tuple(network for network in networks if any(address in network for address in parsed))
+    return tuple(network for network in networks if any(address in network for address in parsed_addresses))
 
 
 class AddressPolicy(NamedTuple):
@@ -51,14 +51,13 @@ class AddressPolicy(NamedTuple):
 
     def is_allowed(self, address: Address, *, encrypted: bool) -> bool:
         """Whether an address is allowed. All IPv4 addresses inside an IPv6 address count."""
-        forms = list_forms(address)
-        if any(form in network for form in forms for network in self.networks):
-            return True
-        return encrypted and all(map(_is_public, forms))
-
-
-def _is_public(address: Address) -> bool:
-    return address.is_global and not address.is_multicast and not any(address in network for network in _SPECIAL)
+        is_public = True
+        for form in list_forms(address):
+            if any(form in network for network in self.networks):
+                return True
+            if form.is_multicast or not form.is_global or any(form in network for network in _SPECIAL):
+                is_public = False
+        return encrypted and is_public
 
 
 def list_forms(address: Address) -> list[Address]:
@@ -74,8 +73,3 @@ def list_forms(address: Address) -> list[Address]:
     if address in _NAT64:
         return [IPv4Address(int(address) & 0xFFFFFFFF)]
     return [address]
-
-
-def parse_address(text: str) -> Address:
-    """Parse an address as the resolver returns it. Raises ValueError."""
-    return ip_address(text)

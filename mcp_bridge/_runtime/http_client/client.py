@@ -10,15 +10,17 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from ipaddress import ip_address
 from typing import Any
 
 import anyio
 import httpcore2
 import httpx2
 
-from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_address
+from mcp_bridge._runtime.http_client.addresses import AddressPolicy
 from mcp_bridge._runtime.http_client.requests import AddressRejected, ApiRequest, HttpResponse, ServerUnreachable
 
 CONNECT_TIMEOUT = 10.0
@@ -58,19 +60,21 @@ class HttpClient:
         Raises AddressRejected and ServerUnreachable.
         """
         with _convert_errors():
-            sent = self._encode_request(request)
+            sent_request = self._encode_request(request)
             for _ in range(MAX_REDIRECTS):
-                response = await self._exchange(sent)
+                response = await self._exchange(sent_request)
                 location = response.headers.get("location")
-                if response.status not in _REDIRECTS or sent.method not in _SAFE or location is None:
+                if response.status not in _REDIRECTS or sent_request.method not in _SAFE or location is None:
                     return response
-                sent = self._follow_redirect(sent, location)
+                sent_request = self._follow_redirect(sent_request, location)
         raise ServerUnreachable(f"the server redirects more than {MAX_REDIRECTS} times")
 
     def _encode_request(self, request: ApiRequest) -> httpx2.Request:
-        query = "&".join(filter(None, (request.query, request.secret_query)))
-        separator = "&" if "?" in request.url else "?"
-        url = httpx2.URL(f"{request.url}{separator}{query}" if query else request.url)
+        url = request.url
+        for query in (request.query, request.secret_query):
+            if query:
+                separator = "&" if "?" in url else "?"
+                url = f"{url}{separator}{query}"
         files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
         headers = httpx2.Headers(request.headers)
         # Headers of httpx2 replace names in any case.
@@ -79,32 +83,32 @@ class HttpClient:
             request.method, url, headers=headers, content=request.content, files=files or None
         )
 
-    def _follow_redirect(self, sent: httpx2.Request, location: str) -> httpx2.Request:
+    def _follow_redirect(self, request: httpx2.Request, location: str) -> httpx2.Request:
         """Return the request for a redirect; another origin gets neither credentials nor arguments."""
-        url = sent.url.join(location)
-        if url.scheme not in ("http", "https") or (sent.url.scheme == "https" and url.scheme != "https"):
+        url = request.url.join(location)
+        if url.scheme not in ("http", "https") or (request.url.scheme == "https" and url.scheme != "https"):
             raise ServerUnreachable("the server redirects from https to an address without encryption")
-        if (url.scheme, url.host, url.port) == (sent.url.scheme, sent.url.host, sent.url.port):
-            headers = {name: value for name, value in sent.headers.items() if name != "host"}
-            return self._client.build_request(sent.method, url, headers=headers, content=sent.content)
-        headers = {name: value for name, value in sent.headers.items() if name in _FOREIGN_HEADERS}
-        return self._client.build_request(sent.method, url, headers=headers)
+        if (url.scheme, url.host, url.port) == (request.url.scheme, request.url.host, request.url.port):
+            headers = {name: value for name, value in request.headers.items() if name != "host"}
+            return self._client.build_request(request.method, url, headers=headers, content=request.content)
+        headers = {name: value for name, value in request.headers.items() if name in _FOREIGN_HEADERS}
+        return self._client.build_request(request.method, url, headers=headers)
 
-    async def _exchange(self, sent: httpx2.Request) -> HttpResponse:
-        response = await self._client.send(sent, stream=True, follow_redirects=False)
+    async def _exchange(self, request: httpx2.Request) -> HttpResponse:
+        response = await self._client.send(request, stream=True, follow_redirects=False)
         async with aclosing(response):
-            body, is_truncated = bytearray(), False
+            body = bytearray()
             async for chunk in response.aiter_bytes():
                 body += chunk
-                if is_truncated := len(body) > self._max_body:
+                if len(body) > self._max_body:
                     break
         return HttpResponse(
             response.status_code,
             response.reason_phrase,
             {name.lower(): value for name, value in response.headers.items()},
             bytes(body[: self._max_body]),
-            str(sent.url.copy_with(query=None, fragment=None)),
-            is_truncated,
+            str(request.url.copy_with(query=None, fragment=None)),
+            is_truncated=len(body) > self._max_body,
         )
 
 
@@ -215,20 +219,26 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Resolve the host, check its addresses and connect. Raises AddressRejected."""
-        found = await resolve_host(host, port, timeout)
-        allowed = [one for one in found if self._policy.is_allowed(parse_address(one), encrypted=self._encrypted)]
+        addresses = await resolve_host(host, port, timeout)
+        allowed = [text for text in addresses if self._policy.is_allowed(ip_address(text), encrypted=self._encrypted)]
         if not allowed:
-            raise AddressRejected(self._explain(host, found))
-        problem: Exception | None = None
-        for address in allowed:
-            try:
-                return await self._backend.connect_tcp(
-                    address, port, timeout=timeout, local_address=local_address, socket_options=socket_options
-                )
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                problem = error
-        assert problem is not None
-        raise problem
+            if any(self._policy.is_allowed(ip_address(text), encrypted=True) for text in addresses):
+                problem = f"'{host}' is only reached without encryption (http). Use https, or allow its address"
+            else:
+                listing = ", ".join(addresses)
+                problem = f"the addresses of '{host}' ({listing}) are not public, and the settings do not allow them"
+            raise AddressRejected(problem)
+        connect = partial(
+            self._backend.connect_tcp,
+            port=port,
+            timeout=timeout,
+            local_address=local_address,
+            socket_options=socket_options,
+        )
+        for address in allowed[:-1]:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                return await connect(address)
+        return await connect(allowed[-1])
 
     async def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
         """Reject sockets of this machine."""
@@ -238,20 +248,14 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         """Sleep between attempts to connect."""
         await anyio.sleep(seconds)
 
-    def _explain(self, host: str, found: Sequence[str]) -> str:
-        is_public = any(self._policy.is_allowed(parse_address(one), encrypted=True) for one in found)
-        if is_public:
-            return f"'{host}' is only reached without encryption (http). Use https, or allow its address"
-        return f"the addresses of '{host}' ({', '.join(found)}) are not public, and the settings do not allow them"
-
 
 async def resolve_host(host: str, port: int, timeout: float | None) -> Sequence[str]:
     """Return the addresses of a host, without duplicates."""
     try:
         with anyio.fail_after(timeout):
-            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            entries = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except TimeoutError:
         raise httpcore2.ConnectTimeout(f"the name '{host}' could not be resolved in time") from None
     except (OSError, UnicodeError) as error:
         raise httpcore2.ConnectError(f"the name '{host}' cannot be resolved") from error
-    return list(dict.fromkeys(str(address[4][0]) for address in found))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))

@@ -24,7 +24,6 @@ SINGLE_HEADERS = frozenset(
     | {b"mcp-session-id", b"last-event-id"}
 )
 """Headers with one value (RFC 9112, 3.2). A proxy in front could have checked the other one of two."""
-_ENCODINGS = (b"content-encoding", b"transfer-encoding")
 _PREFLIGHT = b"access-control-request-method"
 _METHODS = ("GET", "POST", "DELETE")
 _EXPOSED = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate"
@@ -66,8 +65,8 @@ class Access:
             authenticator = Authenticator(StaticTokens(token))
         names = {name.lower().strip("[]") for name in (host, *hosts)}
         # Browsers send origins in lower case.
-        allowed = frozenset(origin.lower().rstrip("/") for origin in origins)
-        return cls(hosts=LOOPBACK | names, origins=allowed, authenticator=authenticator)
+        origin_set = frozenset(origin.lower().rstrip("/") for origin in origins)
+        return cls(hosts=LOOPBACK | names, origins=origin_set, authenticator=authenticator)
 
 
 class AccessGuard:
@@ -79,24 +78,29 @@ class AccessGuard:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._is_known_host = lru_cache(maxsize=64)(self._find_host)
+        self._is_known_host = lru_cache(maxsize=64)(lambda address: read_host_name(address) in access.hosts)
 
     def check_access(self, request: HttpRequest) -> None:
         """Check a request. Raises HttpRejection if it is not allowed, and with the response to a preflight request."""
         headers = request.headers
         if self._access.origins and b"origin" in headers:
             self._share_with_origin(request)
-        if repeated := request.repeated & SINGLE_HEADERS:
-            raise make_rejection(400, f"The header {min(repeated).decode()} occurs twice.")
-        for name in _ENCODINGS:
-            if name in headers and (name, headers[name].strip(b" \t").lower()) != (b"transfer-encoding", b"chunked"):
-                hint = "Encoded bodies are not supported. Send no Content-Encoding."
-                raise make_rejection(415, hint, [(b"accept-encoding", b"identity")])
+        duplicates = request.repeated & SINGLE_HEADERS
+        if duplicates:
+            raise make_rejection(400, f"The header {min(duplicates).decode()} occurs twice.")
+        transfer_encoding = headers.get(b"transfer-encoding", b"chunked").strip(b" \t").lower()
+        if b"content-encoding" in headers or transfer_encoding != b"chunked":
+            hint = "Encoded bodies are not supported. Send no Content-Encoding."
+            raise make_rejection(415, hint, [(b"accept-encoding", b"identity")])
         if not self._is_known_host(headers.get(b"host", b"")):
             raise make_rejection(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
         origin = headers.get(b"origin")
-        if origin and not self._is_trusted_origin(origin.strip(b" \t")):
-            raise make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
+        if origin and origin.strip(b" \t").decode("latin-1") not in self._access.origins:
+            # A page of this server has one of its host names in its origin.
+            origin = origin.strip(b" \t")
+            is_url = origin.startswith((b"http://", b"https://"))
+            if not is_url or not self._is_known_host(origin.partition(b"//")[2]):
+                raise make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
 
     async def authenticate(self, request: HttpRequest, *, is_open: bool = False) -> None:
         """Set the caller of a request. Raises HttpRejection without a valid token, unless the path needs none.
@@ -129,20 +133,9 @@ class AccessGuard:
             return
         if request.get_header(_PREFLIGHT) not in _METHODS:
             raise make_rejection(400, "Method is not allowed.")
-        raise HttpRejection(
-            200,
-            b"",
-            [
-                (b"access-control-allow-methods", ", ".join(_METHODS).encode()),
-                (b"access-control-allow-headers", request.headers.get(b"access-control-request-headers", b"*")),
-                (b"access-control-max-age", b"600"),
-            ],
-        )
-
-    def _find_host(self, address: bytes) -> bool:
-        return read_host_name(address) in self._access.hosts
-
-    def _is_trusted_origin(self, origin: bytes) -> bool:
-        return origin.decode("latin-1") in self._access.origins or (
-            origin.startswith((b"http://", b"https://")) and self._is_known_host(origin.partition(b"//")[2])
-        )
+        headers = [
+            (b"access-control-allow-methods", ", ".join(_METHODS).encode()),
+            (b"access-control-allow-headers", request.headers.get(b"access-control-request-headers", b"*")),
+            (b"access-control-max-age", b"600"),
+        ]
+        raise HttpRejection(200, b"", headers)

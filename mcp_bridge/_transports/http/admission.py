@@ -9,8 +9,8 @@ from typing import Any
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, RpcError
 from mcp_bridge._protocol.peer.connection import Message, RequestCounter, RequestId, make_error
 from mcp_bridge._protocol.peer.json_lines import dump_message, parse_message
-from mcp_bridge._runtime.tasks import TaskOwner
-from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_rejection
+from mcp_bridge._runtime.tasks import ChangeEvent, TaskOwner
+from mcp_bridge._transports.http.request import HttpRejection, HttpRequest
 from mcp_bridge._transports.shutdown import SHUTDOWN_MESSAGE, is_new_request
 
 RETRY_HEADERS = ((b"retry-after", b"1"),)
@@ -34,12 +34,7 @@ class Admission:
         self.is_ending = False
         self._body = body
         self._exchanges: dict[asyncio.Task[Any], HttpRequest] = {}
-        self._left: asyncio.Event | None = None
-
-    def check_running(self) -> None:
-        """Raise HttpRejection unless the app runs."""
-        if not self.is_running:
-            raise make_rejection(503, "The server is not running. Give the outer app lifespan=app.lifespan.")
+        self._last_removal = ChangeEvent()
 
     def check_ending(self) -> None:
         """Raise HttpRejection while the server shuts down."""
@@ -68,8 +63,8 @@ class Admission:
 
     def remove_exchange(self, task: asyncio.Task[Any]) -> None:
         self._exchanges.pop(task, None)
-        if not self._exchanges and self._left is not None:
-            self._left.set()
+        if not self._exchanges:
+            self._last_removal.notify()
 
     def read_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
         """Return the response to the task's request if the cancellation of the task has aborted it."""
@@ -80,11 +75,7 @@ class Admission:
 
     async def wait_until_empty(self) -> None:
         while self._exchanges:
-            self._left = asyncio.Event()
-            await self._left.wait()
-
-    def abort_all(self) -> None:
-        self.abort(make_shutdown_rejection(None), lambda request: True)
+            await self._last_removal.wait()
 
     def abort(self, rejection: HttpRejection, is_chosen: Callable[[HttpRequest], bool]) -> None:
         """End the chosen requests with a rejection, and their streams."""

@@ -18,7 +18,7 @@ from mcp_bridge._runtime.descriptors import read_descriptor_limit
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._transports.http.access import Access, AccessGuard
-from mcp_bridge._transports.http.admission import Admission
+from mcp_bridge._transports.http.admission import Admission, make_shutdown_rejection
 from mcp_bridge._transports.http.protected_resource import METADATA_PATH
 from mcp_bridge._transports.http.request import ClientDisconnected, HttpRejection, HttpRequest, make_rejection
 from mcp_bridge._transports.http.sessions import SessionManager, SessionOptions
@@ -75,7 +75,7 @@ class BridgeApp:
     """An endpoint over HTTP, as an ASGI app. An outer app needs `lifespan=app.lifespan`; else it responds 503.
 
     `around` makes a context manager, entered with the app. `counter` counts the requests in flight, except listen
-    streams.
+    streams. If it `is_leaving`, /health reports the coming shutdown, and requests are accepted as before.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class BridgeApp:
         self._around = around
         self._background = options.background
         self._list_states = options.list_states
-        self._is_leaving = False
+        self.is_leaving = False
         self._page = options.page
         self._metrics = options.metrics
         self._stateless = StatelessEndpoint(endpoint, admission)
@@ -105,8 +105,12 @@ class BridgeApp:
             self._access.authenticator.tokens.add_removal_listener(self._end_clients)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._run_lifespan(receive, send)
+            return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
         if scope["type"] != "http":
-            await self._serve_protocol(scope["type"], receive, send)
             return
         request, rejection = HttpRequest(scope, receive, send), None
         task = self._admission.add_exchange(request)
@@ -147,28 +151,18 @@ class BridgeApp:
                         await self._sessions.end_all()
             group.cancel_scope.cancel()
 
-    def report_shutdown(self) -> None:
-        """Report the coming shutdown at /health, and accept requests as before."""
-        self._is_leaving = True
-
     def begin_shutdown(self) -> None:
         self._admission.is_ending = True
 
-    async def close(self, patience: float) -> None:
+    async def close(self, timeout: float) -> None:
         """End every stream after its pending messages. After `timeout` seconds, abort the others."""
-        with anyio.move_on_after(patience):
+        with anyio.move_on_after(timeout):
             self._sse.end_streams()
             if self._page is not None:
                 self._page.end_streams()
             await self._sessions.end_all()
             await self._admission.wait_until_empty()
-        self._admission.abort_all()
-
-    async def _serve_protocol(self, kind: str, receive: Receive, send: Send) -> None:
-        if kind == "lifespan":
-            await self._run_lifespan(receive, send)
-        elif kind == "websocket":
-            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+        self._admission.abort(make_shutdown_rejection(None), lambda request: True)
 
     def _route_request(self, request: HttpRequest) -> Awaitable[None]:
         path = request.scope["path"]
@@ -176,7 +170,8 @@ class BridgeApp:
             path = _find_path(request)
         if path not in PATHS:
             return self._serve_other(request, path)
-        self._admission.check_running()
+        if not self._admission.is_running:
+            raise make_rejection(503, "The server is not running. Give the outer app lifespan=app.lifespan.")
         if path == "/sse":
             return self._sse.serve_stream(request)
         if path == MESSAGES_PATH:
@@ -188,23 +183,19 @@ class BridgeApp:
 
     def _serve_other(self, request: HttpRequest, path: str) -> Awaitable[None]:
         """Serve a path outside of MCP."""
-        if self._page is not None and (serve := self._page.find_handler(path)) is not None:
-            return serve(request)
+        serve_page = self._page.find_handler(path) if self._page is not None else None
+        if serve_page is not None:
+            return serve_page(request)
         if path == "/health":
             return self._report_health(request)
         if path == "/metrics" and self._metrics is not None:
             return self._report_metrics(request, self._metrics)
-        if path.startswith(METADATA_PATH):
-            return self._describe_resource(request, path)
-        raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
-
-    def _describe_resource(self, request: HttpRequest, path: str) -> Awaitable[None]:
-        """Respond with the protected-resource metadata (RFC 9728)."""
+        # The metadata of the server as a protected resource (RFC 9728).
         resource = self._access.authenticator.resource if self._access.authenticator is not None else None
-        if resource is None or path.removeprefix(METADATA_PATH) not in ("", resource.path, "/mcp", "/sse"):
-            raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
-        request.check_method("GET")
-        return request.respond(200, resource.render_metadata(request))
+        if resource is not None and path in [f"{METADATA_PATH}{end}" for end in ("", resource.path, "/mcp", "/sse")]:
+            request.check_method("GET")
+            return request.respond(200, resource.render_metadata(request))
+        raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
 
     def _end_clients(self, principals: frozenset[str]) -> None:
         """End the sessions, calls and streams of principals without a token any more."""
@@ -216,14 +207,16 @@ class BridgeApp:
 
     async def _report_health(self, request: HttpRequest) -> None:
         """Report whether calls are accepted, and to authorized clients the states of sources and stuck threads."""
-        up = self._admission.is_running and not self._admission.is_ending and not self._is_leaving
-        body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
-        is_authorized = self._access.authenticator is None or request.caller is not None
-        if (stuck := self.endpoint.registry.pipeline.threads.stuck) and is_authorized:
-            body["stuck"] = stuck
-        if is_authorized and (states := self._list_states()):
-            body["sources"] = states
-        await request.respond(200 if up else 503, orjson.dumps(body))
+        status, body = 503, dict[str, Any](status="unavailable")
+        if self._admission.is_running and not self._admission.is_ending and not self.is_leaving:
+            status, body["status"] = 200, "ok"
+        if self._access.authenticator is None or request.caller is not None:
+            stuck, states = self.endpoint.registry.pipeline.threads.stuck, self._list_states()
+            if stuck:
+                body["stuck"] = stuck
+            if states:
+                body["sources"] = states
+        await request.respond(status, orjson.dumps(body))
 
     async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
         request.check_method("GET")

@@ -29,28 +29,27 @@ class StaticTokens:
     def __init__(self, token: str | None = None, named: Mapping[str, str] | None = None) -> None:
         self._anonymous = [(_hash_token(token.encode()), TokenOwner())] if token is not None else []
         self._named: dict[str, bytes] = {}
-        self._callers: list[tuple[bytes, TokenOwner]] = []
+        self._owners: list[tuple[bytes, TokenOwner]] = []
         self._listeners: list[Callable[[frozenset[str]], object]] = []
         self.replace_named(named or {})
 
     def find_caller(self, token: bytes) -> TokenOwner | None:
         """Return the owner of a token, or None."""
-        digest, found = _hash_token(token), None
-        for known, caller in self._callers:
-            if hmac.compare_digest(digest, known):
-                found = caller
-        return found
+        digest, caller = _hash_token(token), None
+        for known_digest, owner in self._owners:
+            if hmac.compare_digest(digest, known_digest):
+                caller = owner
+        return caller
 
     def replace_named(self, named: Mapping[str, str]) -> None:
         """Replace the named tokens, and report the removed principals to the listeners."""
-        removed = frozenset(self._named) - frozenset(named)
+        removed_names = frozenset(self._named) - frozenset(named)
         self._named = {name: _hash_token(token.encode()) for name, token in named.items()}
-        self._callers = [
-            *self._anonymous,
-            *((digest, TokenOwner(principal=name)) for name, digest in self._named.items()),
-        ]
-        for listener in self._listeners if removed else ():
-            listener(removed)
+        named_owners = [(digest, TokenOwner(principal=name)) for name, digest in self._named.items()]
+        self._owners = self._anonymous + named_owners
+        if removed_names:
+            for listener in self._listeners:
+                listener(removed_names)
 
     def add_removal_listener(self, listener: Callable[[frozenset[str]], object]) -> None:
         """Call `listener` with the principals of removed tokens."""
@@ -101,9 +100,9 @@ class Authenticator:
         """Return a rejection with a WWW-Authenticate challenge (RFC 6750, 3; RFC 9728, 5.1)."""
         fields = {"realm": "mcp-bridge"}
         if self.resource is not None:
-            fields |= {"resource_metadata": self.resource.format_metadata_url(request)}
+            fields["resource_metadata"] = self.resource.format_metadata_url(request)
             if self.resource.scopes:
-                fields |= {"scope": " ".join(self.resource.scopes)}
+                fields["scope"] = " ".join(self.resource.scopes)
         # A request without a token gets no error code (RFC 6750, 3.1).
         if error:
             fields |= {"error": error, "error_description": description}

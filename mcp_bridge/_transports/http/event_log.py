@@ -46,7 +46,7 @@ class EventLog(Generic[StreamT]):
         self._last = 0
         self._streams: dict[int, StreamT] = {}
         # The stream of each stored message, oldest first.
-        self._kept: deque[StreamT] = deque()
+        self._order: deque[StreamT] = deque()
         self._is_closed = False
 
     def begin(self, stream: StreamT) -> str:
@@ -64,32 +64,34 @@ class EventLog(Generic[StreamT]):
             return ""
         self._storage.write_event(self._format_key(self._last), data)
         stream.numbers.append(self._last)
-        self._kept.append(stream)
-        if len(self._kept) > self._most:
+        self._order.append(stream)
+        if len(self._order) > self._most:
             for _ in range(max(1, self._most // 8)):
                 self._delete_oldest()
         return event_id
 
     def find(self, event_id: str) -> tuple[StreamT, int] | None:
         """Return the stream of an event and the position in it; None if the event is not of this session."""
-        session, _, place = event_id.partition("-")
-        stream, _, number = place.partition("-")
-        is_valid = session == self._session and all(each.isdecimal() and len(each) < 20 for each in (stream, number))
-        found = self._streams.get(int(stream)) if is_valid else None
-        return (found, int(number)) if found is not None else None
+        session, _, position = event_id.partition("-")
+        numbers = position.split("-")
+        # int() rejects thousands of digits.
+        if session != self._session or len(position) > 40 or not all(map(str.isdecimal, numbers)) or len(numbers) != 2:
+            return None
+        stream = self._streams.get(int(numbers[0]))
+        return (stream, int(numbers[1])) if stream is not None else None
 
     async def read_next(self, stream: StreamT, number: int) -> tuple[int, str, bytes | None] | None:
         """Return position, event id and message after a position; no message if it has expired, None at the end."""
-        following = next((kept for kept in stream.numbers if kept > number), None)
-        if following is None:
-            return None
-        data = await self._storage.read_event(self._format_key(following))
-        return following, self._format_event_id(stream, following), data
+        for later_number in stream.numbers:
+            if later_number > number:
+                data = await self._storage.read_event(self._format_key(later_number))
+                return later_number, self._format_event_id(stream, later_number), data
+        return None
 
     async def close(self) -> None:
         """Delete everything."""
         self._is_closed = True
-        while self._kept:
+        while self._order:
             self._delete_oldest()
         for stream in self._streams.values():
             stream.forget()
@@ -99,7 +101,7 @@ class EventLog(Generic[StreamT]):
             await self._storage.wait_until_written()
 
     def _delete_oldest(self) -> None:
-        stream = self._kept.popleft()
+        stream = self._order.popleft()
         self._storage.delete_event(self._format_key(stream.numbers.popleft()))
         if stream.is_answered and not stream.numbers:
             del self._streams[stream.number]
@@ -130,7 +132,8 @@ class MemoryEvents:
             self.delete_event(next(iter(self._events)))
 
     def delete_event(self, key: str) -> None:
-        if (data := self._events.pop(key, None)) is not None:
+        data = self._events.pop(key, None)
+        if data is not None:
             self._size -= len(data) + EVENT_SIZE
 
     async def read_event(self, key: str) -> bytes | None:
@@ -164,7 +167,9 @@ class StoredEvents:
             self._write_soon(key, None)
 
     async def read_event(self, key: str) -> bytes | None:
-        return self._waiting[key] if key in self._waiting else await self._store.get(key)
+        if key in self._waiting:
+            return self._waiting[key]
+        return await self._store.get(key)
 
     async def wait_until_written(self) -> None:
         if self._flushed is not None:
@@ -176,7 +181,7 @@ class StoredEvents:
             self._flushed = anyio.Event()
             self._tasks.spawn(self._write, self._flushed)
 
-    async def _write(self, flushed: anyio.Event) -> None:
+    async def _write(self, event: anyio.Event) -> None:
         try:
             while self._waiting:
                 key, data = next(iter(self._waiting.items()))
@@ -189,4 +194,4 @@ class StoredEvents:
                     del self._waiting[key]
         finally:
             self._flushed = None
-            flushed.set()
+            event.set()

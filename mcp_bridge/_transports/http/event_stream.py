@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from mcp_bridge._runtime.tasks import ChangeEvent
 from mcp_bridge._transports.http.request import JSON, HttpRequest
 from mcp_bridge._transports.http1.asgi import Headers
 
@@ -31,8 +32,10 @@ _PING = b": ping\n\n"
 
 def format_event(line: bytes, event_id: str = "", *, name: str = "message") -> bytes:
     """Return an event with a line as its data. The line ends with a line feed."""
-    number = f"id: {event_id}\n" if event_id else ""
-    return f"{number}event: {name}\ndata: ".encode() + line + b"\n"
+    head = f"event: {name}\ndata: "
+    if event_id:
+        head = f"id: {event_id}\n{head}"
+    return head.encode() + line + b"\n"
 
 
 class EventStream:
@@ -40,11 +43,6 @@ class EventStream:
 
     Nothing is written before `is_open` is true. With more than `backlog` waiting bytes, the stream breaks.
     """
-
-    __slots__ = (
-        *("_backlog", "_headers", "_is_due", "_is_writing", "_opening", "_parts", "_request", "_size", "_writer"),
-        *("_written", "is_ended", "is_open"),
-    )
 
     def __init__(
         self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False, backlog: int = MAX_BACKLOG
@@ -59,7 +57,7 @@ class EventStream:
         self._opening: asyncio.Future[None] | None = None
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
-        self._written: asyncio.Event | None = None
+        self._writes = ChangeEvent()
         self.is_open = is_open
         self.is_ended = False
 
@@ -150,16 +148,12 @@ class EventStream:
             raise
         finally:
             self._is_writing, self._writer = False, None
-            if self._written is not None:
-                self._written.set()
-                self._written = None
+            self._writes.notify()
 
     async def drain(self) -> None:
         """Wait until everything is written."""
         while self.is_open and not self._request.is_complete and (self._parts or self._is_writing):
-            if self._written is None:
-                self._written = asyncio.Event()
-            await self._written.wait()
+            await self._writes.wait()
 
     async def attend(self) -> None:
         """Keep the response alive until it is complete or the client has disconnected."""

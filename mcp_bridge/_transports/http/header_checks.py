@@ -30,7 +30,7 @@ class HeaderChecks:
 
     def check_headers(self, request: HttpRequest, version: str, method: str, params: Mapping[str, Any]) -> None:
         """Raise RpcError unless the headers agree with the body. The caller has read the header of the version."""
-        for header in _ROUTING if request.repeated else ():
+        for header in _ROUTING:
             if header in request.repeated:
                 raise RpcError(HEADER_MISMATCH, f"{header.decode()} header appears more than once")
         meta = params.get("_meta")
@@ -43,49 +43,53 @@ class HeaderChecks:
             raise make_mismatch(VERSION_HEADER, VERSION_PART)
         if request.get_header(b"mcp-method") != method:
             raise make_mismatch("mcp-method", "method")
-        if (key := NAMED_METHODS.get(method)) is not None and (name := params.get(key)) is not None:
-            if decode_header(request.get_header(b"mcp-name")) != name:
-                raise make_mismatch("mcp-name", f"{key!r} parameter")
-            if method == "tools/call" and (declared := self._find_declared(name)):
-                _check_arguments(request, declared, params.get("arguments"))
-
-    def _find_declared(self, name: str) -> tuple[DeclaredHeader, ...]:
-        tool = self._tools.get(name)
+        key = NAMED_METHODS.get(method)
+        name = params.get(key) if key is not None else None
+        if name is None:
+            return
+        if decode_header(request.get_header(b"mcp-name")) != name:
+            raise make_mismatch("mcp-name", f"{key!r} parameter")
+        tool = self._tools.get(name) if method == "tools/call" else None
         if tool is None:
-            return ()
-        known = self._declared.get(name)
-        if known is None or known[0] is not tool:
-            known = self._declared[name] = (tool, list_headers(tool.input_schema))
-        return known[1]
+            return
+        known_tool, headers = self._declared.get(name, (None, ()))
+        if known_tool is not tool:
+            headers = list_headers(tool.input_schema)
+            self._declared[name] = (tool, headers)
+        for declared_header in headers:
+            _check_argument(request, declared_header, params.get("arguments"))
 
 
-def _check_arguments(request: HttpRequest, declared: tuple[DeclaredHeader, ...], arguments: Any) -> None:
-    for header in declared:
-        value = arguments
-        for key in header.path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        name = f"mcp-param-{header.name.lower()}".encode()
-        given, argument = request.get_header(name), ".".join(header.path)
-        if name in request.repeated:
-            raise RpcError(HEADER_MISMATCH, f"Mcp-Param-{header.name} header appears more than once")
-        if value is None or not isinstance(value, str | int | float):
-            if given is not None:
-                problem = f"header is present but the request body's {argument!r} argument is absent"
-                raise RpcError(HEADER_MISMATCH, f"Mcp-Param-{header.name} {problem}")
-        elif given is None:
-            problem = f"header is missing but the request body's {argument!r} argument is present"
-            raise RpcError(HEADER_MISMATCH, f"Mcp-Param-{header.name} {problem}")
-        elif not _is_equal(header.type, value, decode_header(given)):
-            raise make_mismatch(f"Mcp-Param-{header.name}", f"{argument!r} argument")
+def _check_argument(request: HttpRequest, header: DeclaredHeader, arguments: Any) -> None:
+    value = arguments
+    for key in header.path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    name, argument = f"Mcp-Param-{header.name}", ".".join(header.path)
+    name_bytes = name.lower().encode()
+    header_value = request.get_header(name_bytes)
+    problem = None
+    if name_bytes in request.repeated:
+        problem = "header appears more than once"
+    elif not isinstance(value, str | int | float):
+        if header_value is not None:
+            problem = f"header is present but the request body's {argument!r} argument is absent"
+    elif header_value is None:
+        problem = f"header is missing but the request body's {argument!r} argument is present"
+    elif not _is_equal(header.type, value, decode_header(header_value)):
+        raise make_mismatch(name, f"{argument!r} argument")
+    if problem is not None:
+        raise RpcError(HEADER_MISMATCH, f"{name} {problem}")
 
 
-def _is_equal(kind: str, value: str | float, text: str | None) -> bool:
+def _is_equal(schema_type: str, value: str | float, text: str | None) -> bool:
     """Whether a header has this value. Integers are compared as numbers: 42 and 42.0 are equal."""
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     is_number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if kind == "integer" and is_number and text is not None and (decimal := _DECIMAL.fullmatch(text)):
-        return len(text) < 4000 and int(decimal[1]) == value
+    if schema_type == "integer" and is_number and text is not None:
+        match = _DECIMAL.fullmatch(text)
+        if match is not None:
+            return len(text) < 4000 and int(match[1]) == value
     return text == str(value)
 
 

@@ -78,14 +78,14 @@ class JwtVerifier:
         try:
             header = jwt.get_unverified_header(token)
             kid, algorithm = header.get("kid"), header.get("alg")
-            kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
+            token_type = str(header.get("typ", "JWT")).lower().removeprefix("application/")
         except Exception:
             # Anyone can write a header, so it can raise anything.
             raise InvalidToken("The token is not a valid JWT.") from None
         if algorithm not in ALGORITHMS or "crit" in header:
             raise InvalidToken("The algorithm of the token is not accepted.")
         # Many issuers declare "JWT" for access tokens. An ID token or a logout token is none (RFC 8725, 3.11).
-        if kind not in _TYPES:
+        if token_type not in _TYPES:
             raise InvalidToken("The token is not an access token.")
         key = await self._keys.find_key(kid if isinstance(kid, str) else None, algorithm)
         if key is None:
@@ -116,9 +116,12 @@ def _read_caller(claims: Mapping[str, Any]) -> TokenOwner:
     client = claims.get("client_id", claims.get("azp"))
     if not claims["sub"] or not isinstance(client, str | None):
         raise InvalidToken("The token does not name its subject.")
-    scopes = claims.get("scope", claims.get("scp", ()))
-    names = scopes.split() if isinstance(scopes, str) else scopes if isinstance(scopes, list) else ()
+    scopes = claims.get("scope", claims.get("scp"))
+    if isinstance(scopes, str):
+        scopes = scopes.split()
+    elif not isinstance(scopes, list):
+        scopes = []
     return TokenOwner(
         principal=format_principal(client, claims["iss"], claims["sub"]),
-        scopes=frozenset(name for name in names if isinstance(name, str)),
+        scopes=frozenset(name for name in scopes if isinstance(name, str)),
     )

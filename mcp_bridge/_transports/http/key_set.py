@@ -10,7 +10,6 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,6 @@ import anyio
 from anyio import to_thread
 
 if TYPE_CHECKING:
-    from http.client import HTTPResponse
-
     from jwt import PyJWK
 
 logger = logging.getLogger("mcp_bridge.transports")
@@ -47,8 +44,8 @@ class KeySet:
 
     def __init__(self, location: str | Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._location = location
-        kind = "file" if isinstance(location, Path) else "url"
-        self._lifetime, self._unknown_interval = LIFETIME[kind], UNKNOWN_INTERVAL[kind]
+        location_type = "file" if isinstance(location, Path) else "url"
+        self._lifetime, self._unknown_interval = LIFETIME[location_type], UNKNOWN_INTERVAL[location_type]
         self._clock = clock
         self._lock = anyio.Lock()
         self._documents: list[dict[str, Any]] = []
@@ -63,11 +60,11 @@ class KeySet:
         A token without a key id is verified only if exactly one key fits.
         """
         await self._refresh(self._lifetime)
-        found = self._select(kid, algorithm)
-        if found is None:
+        key = self._select(kid, algorithm)
+        if key is None:
             await self._refresh(self._unknown_interval)
-            found = self._select(kid, algorithm)
-        return found
+            key = self._select(kid, algorithm)
+        return key
 
     async def _refresh(self, age: float) -> None:
         """Read the keys if they are older than `age` seconds. Raises KeysUnavailable."""
@@ -82,13 +79,13 @@ class KeySet:
             raise KeysUnavailable
 
     def _is_due(self, age: float) -> bool:
-        now = self._clock()
-        return now >= self._next_at if self._has_failed or not self.version else now - self._read_at >= age
+        if self._has_failed or not self.version:
+            return self._clock() >= self._next_at
+        return self._clock() - self._read_at >= age
 
     async def _update_keys(self) -> None:
         try:
-            content = await to_thread.run_sync(partial(_read_document, self._location))
-            documents = _parse_keys(content)
+            documents = await to_thread.run_sync(_read_keys, self._location)
         except Exception as error:
             # The issuer may send anything. The known keys stay in use.
             self._has_failed, self._next_at = True, self._clock() + RETRY_INTERVAL
@@ -102,46 +99,48 @@ class KeySet:
     def _select(self, kid: str | None, algorithm: str) -> PyJWK | None:
         place = (kid, algorithm)
         if place not in self._keys:
-            found = _build_key(self._documents, kid, algorithm)
+            key = _build_key(self._documents, kid, algorithm)
             # Clients choose key ids, so an unknown one is not stored.
-            if found is None:
+            if key is None:
                 return None
-            self._keys[place] = found
+            self._keys[place] = key
         return self._keys[place]
 
 
 def _build_key(documents: list[dict[str, Any]], kid: str | None, algorithm: str) -> PyJWK | None:
     from jwt import PyJWK, PyJWTError
 
-    found = []
+    matches = []
     for document in documents:
         if kid is not None and document.get("kid") != kid:
             continue
         if document.get("use", "sig") != "sig" or document.get("alg", algorithm) != algorithm:
             continue
         try:
-            found.append(PyJWK(document, algorithm))
+            matches.append(PyJWK(document, algorithm))
         except (PyJWTError, ValueError, TypeError, KeyError):
             # The key has another type than the algorithm needs.
             continue
-    return found[0] if len(found) == 1 else None
+    return matches[0] if len(matches) == 1 else None
 
 
-def _parse_keys(content: bytes) -> list[dict[str, Any]]:
+def _read_keys(location: str | Path) -> list[dict[str, Any]]:
+    """Return the keys in a file or at a URL. Raises OSError, http.client.HTTPException or ValueError."""
+    if isinstance(location, str):
+        content = _fetch(location)
+    else:
+        with location.open("rb") as file:
+            content = file.read(MAX_SIZE + 1)
+    if len(content) > MAX_SIZE:
+        raise ValueError(f"more than {MAX_SIZE} bytes")
     document = json.loads(content)
     keys = document.get("keys") if isinstance(document, dict) else None
-    found = [key for key in keys if isinstance(key, dict)] if isinstance(keys, list) else []
-    if not 0 < len(found) <= MAX_KEYS:
+    valid_keys = []
+    if isinstance(keys, list):
+        valid_keys = [key for key in keys if isinstance(key, dict)]
+    if not 0 < len(valid_keys) <= MAX_KEYS:
         raise ValueError(f"expected a JSON Web Key Set with 1 to {MAX_KEYS} keys")
-    return found
-
-
-def _read_document(location: str | Path) -> bytes:
-    """Return the content of a file or URL. Raises OSError, http.client.HTTPException or ValueError."""
-    if isinstance(location, str):
-        return _fetch(location)
-    with location.open("rb") as file:
-        return _check_size(file.read(MAX_SIZE + 1))
+    return valid_keys
 
 
 def _fetch(url: str) -> bytes:
@@ -155,24 +154,18 @@ def _fetch(url: str) -> bytes:
             return None
 
     request = Request(url, headers={"Accept": "application/json", "User-Agent": "mcp-bridge"})  # noqa: S310 - settings
+    content = b""
     try:
         with build_opener(RedirectRejection).open(request, timeout=FETCH_TIMEOUT) as response:
-            return _check_size(_read_response(response))
+            end = time.monotonic() + FETCH_TIMEOUT
+            while len(content) <= MAX_SIZE:
+                chunk = response.read1(65536)
+                if not chunk:
+                    break
+                content += chunk
+                if time.monotonic() > end:
+                    raise TimeoutError(f"the response takes longer than {FETCH_TIMEOUT:g} seconds")
     except HTTPError as error:
         error.close()
         raise ValueError(f"the status of the response is {error.code}") from None
-
-
-def _read_response(response: HTTPResponse) -> bytes:
-    end, content = time.monotonic() + FETCH_TIMEOUT, b""
-    while len(content) <= MAX_SIZE and (part := response.read1(65536)):
-        content += part
-        if time.monotonic() > end:
-            raise TimeoutError(f"the response takes longer than {FETCH_TIMEOUT:g} seconds")
-    return content
-
-
-def _check_size(content: bytes) -> bytes:
-    if len(content) > MAX_SIZE:
-        raise ValueError(f"more than {MAX_SIZE} bytes")
     return content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -27,16 +28,18 @@ class ProtectedResource:
     @property
     def path(self) -> str:
         """The path of the server as clients see it."""
-        return urlsplit(self.url).path.rstrip("/") if self.url is not None else MCP_PATH
+        return MCP_PATH if self.url is None else urlsplit(self.url).path.rstrip("/")
 
     def render_metadata(self, request: HttpRequest) -> bytes:
         """Return the metadata as JSON."""
-        metadata = {
+        metadata: dict[str, Any] = {
             "resource": self.url or f"{_read_base(request)}{MCP_PATH}",
             "authorization_servers": [self.issuer],
             "bearer_methods_supported": ["header"],
         }
-        return orjson.dumps(metadata | ({"scopes_supported": self.scopes} if self.scopes else {}))
+        if self.scopes:
+            metadata["scopes_supported"] = self.scopes
+        return orjson.dumps(metadata)
 
     def format_metadata_url(self, request: HttpRequest) -> str:
         """Return the address of the metadata: before the path of the resource (RFC 9728, 3.1)."""

@@ -47,11 +47,6 @@ class HttpRequest:
     `caller` is the owner of its token, `abortion` the response if the server aborts it.
     """
 
-    __slots__ = (
-        *("common_headers", "headers", "is_complete", "is_started", "method", "receive", "repeated", "scope"),
-        *("_send", "_send_whole", "abortion", "caller"),
-    )
-
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.receive = receive
@@ -72,7 +67,9 @@ class HttpRequest:
     def get_header(self, name: bytes) -> str | None:
         """Return a header without the blanks around its value. httptools leaves them (RFC 9110, 5.5)."""
         value = self.headers.get(name)
-        return value.strip(b" \t").decode("latin-1") if value is not None else None
+        if value is None:
+            return None
+        return value.strip(b" \t").decode("latin-1")
 
     def read_principal(self) -> str | None:
         """Return the principal of the token, else the authenticated user of a surrounding ASGI app.
@@ -103,33 +100,32 @@ class HttpRequest:
 
     def check_content_type(self) -> None:
         """Raise HttpRejection for a type that a form of a web page could send without a preflight request."""
-        kind = self.headers.get(b"content-type", b"")
-        if kind != JSON and kind.partition(b";")[0].strip(b" \t").lower() != JSON:
+        content_type = self.headers.get(b"content-type", b"")
+        if content_type != JSON and content_type.partition(b";")[0].strip(b" \t").lower() != JSON:
             raise make_rejection(400, "The Content-Type of a message is application/json.")
 
-    def check_accept(self, *wanted: str) -> None:
+    def check_accept(self, *media_types: str) -> None:
         """Raise HttpRejection unless the client accepts these media types."""
-        accepted = _read_accept(self.headers.get(b"accept", b""))
-        if not accepted.issuperset(wanted):
-            raise make_rejection(406, f"Not Acceptable: the client must accept {' and '.join(wanted)}.")
+        accepted_types = _read_accept(self.headers.get(b"accept", b""))
+        if not accepted_types.issuperset(media_types):
+            raise make_rejection(406, f"Not Acceptable: the client must accept {' and '.join(media_types)}.")
 
     async def read_body(self, most: int) -> bytes:
         """Return the body. Raises HttpRejection if it has more than `most` bytes, and ClientDisconnected."""
-        declared = self.headers.get(b"content-length", b"0")
-        if len(declared) > 18 or (declared.isdigit() and int(declared) > most):
-            raise _make_size_rejection(most)
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        parts, size = [body], len(body)
-        while message.get("more_body", False) and size <= most:
+        content_length = self.headers.get(b"content-length", b"0")
+        has_valid_length = len(content_length) <= 18 and not (content_length.isdigit() and int(content_length) > most)
+        parts, size, has_more = [], 0, has_valid_length
+        while has_more:
             message = await self.receive()
+            if message["type"] != "http.request":
+                raise ClientDisconnected
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-        if size > most:
-            raise _make_size_rejection(most)
-        if message["type"] != "http.request":
-            raise ClientDisconnected
-        return body if len(parts) == 1 else b"".join(parts)
+            has_more = message.get("more_body", False) and size <= most
+        if not has_valid_length or size > most:
+            hint = "Raise http.body in the settings."
+            raise make_rejection(413, f"The body of a request may have {most} bytes. {hint}")
+        return b"".join(parts)
 
     def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> Awaitable[None]:
         """Send the whole response; the body is JSON."""
@@ -166,22 +162,19 @@ def make_rejection(status: int, message: str, headers: Headers = (), *, code: in
     return HttpRejection(status, orjson.dumps(body), headers)
 
 
-def _make_size_rejection(most: int) -> HttpRejection:
-    return make_rejection(413, f"The body of a request may have {most} bytes. Raise http.body in the settings.")
-
-
 @lru_cache(maxsize=64)
 def _read_accept(value: bytes) -> frozenset[str]:
     """Return the media types of MCP in an Accept header (RFC 9110, 12.5.1)."""
-    allowed: dict[str, bool] = {}
-    for each in value.decode("latin-1").lower().split(","):
-        name, *parameters = [part.strip() for part in each.split(";")]
-        allowed[name] = not any(_ZERO_WEIGHT.fullmatch(part) for part in parameters)
-    accepted = set()
+    is_accepted: dict[str, bool] = {}
+    for media_range in value.decode("latin-1").lower().split(","):
+        name, *parameters = map(str.strip, media_range.split(";"))
+        is_accepted[name] = not any(map(_ZERO_WEIGHT.fullmatch, parameters))
+    accepted_types = set()
     for name, family in (("application/json", "application/*"), ("text/event-stream", "text/*")):
-        if next((allowed[each] for each in (name, family, "*/*") if each in allowed), False):
-            accepted.add(name)
-    return frozenset(accepted)
+        # The most specific range decides.
+        if is_accepted.get(name, is_accepted.get(family, is_accepted.get("*/*", False))):
+            accepted_types.add(name)
+    return frozenset(accepted_types)
 
 
 def format_principal(client: str | None, issuer: str | None, subject: str | None) -> str:
@@ -191,4 +184,4 @@ def format_principal(client: str | None, issuer: str | None, subject: str | None
 
 def make_client_key(principal: str | None, session: str = "") -> str:
     """Return the client for the quotas: the principal, else the session, else all anonymous clients."""
-    return f"principal/{principal}" if principal is not None else "session/" + session
+    return f"session/{session}" if principal is None else f"principal/{principal}"

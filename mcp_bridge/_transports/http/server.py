@@ -40,8 +40,8 @@ def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket
         # getaddrinfo would wrap a larger number around.
         if not 0 <= port < 1 << 16:
             raise OSError("a port is a number up to 65535")
-        family, _, _, _, resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.create_server(resolved[:2], family=family, backlog=BACKLOG)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.create_server(address[:2], family=family, backlog=BACKLOG)
         # Connections inherit the option. asyncio would not set it for this socket.
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return bound
@@ -79,8 +79,8 @@ async def serve(
             tasks.start_soon(shutdown.run_when_signalled, drain)
             tasks.start_soon(shutdown.stop_when_cancelled)
             started()
-            patience = app.shutdown_delay + drain
-            with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, patience):
+            timeout = app.shutdown_delay + drain
+            with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, timeout):
                 # The connections and the lifespan are closed in any case.
                 with anyio.CancelScope(shield=True):
                     await _accept_connections(app, bound, shutdown)
@@ -107,15 +107,15 @@ class Shutdown:
         self.stopped = anyio.Event()
         self._app = app
         self._begun = anyio.Event()
-        self._hurried = anyio.Event()
+        self._is_urgent = anyio.Event()
 
     def start_shutdown(self) -> None:
         self._begun.set()
 
     def shorten_waits(self) -> None:
-        """Shorten all waiting: a second signal has come."""
+        """Shorten all waits, after a second signal."""
         self._app.counter.shorten_waits()
-        self._hurried.set()
+        self._is_urgent.set()
 
     async def stop_when_cancelled(self) -> None:
         try:
@@ -141,7 +141,7 @@ class Shutdown:
         """Give the proxy time to read /health and to send its requests elsewhere."""
         seconds = self._app.shutdown_delay
         logger.warning("shutting down: requests are accepted for another %g seconds, or until a second signal", seconds)
-        self._app.report_shutdown()
+        self._app.is_leaving = True
         self.pool.keeps_alive = False
         with anyio.move_on_after(seconds):
-            await self._hurried.wait()
+            await self._is_urgent.wait()

@@ -106,12 +106,12 @@ class HttpSession:
     async def resume_stream(self, request: HttpRequest, last_event: str) -> None:
         """Send the messages after an event, and then the new ones, on a new connection."""
         events = EventStream(request, self.headers)
-        found = self.log.find(last_event) if self.log is not None else None
-        if found is None:
+        position = self.log.find(last_event) if self.log is not None else None
+        if position is None:
             events.end()
             await events.begin()
             return
-        stream, number = found
+        stream, number = position
         self.counter.add_request()
         try:
             stream.attach(events, is_resumed=True)
@@ -136,8 +136,8 @@ class HttpSession:
         """Whether the client understands an event without data; `message` is its first one, or any request."""
         version = self._client.session.version
         if not version and message is not None:
-            requested = (message.get("params") or {}).get("protocolVersion")
-            version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE
+            requested_version = (message.get("params") or {}).get("protocolVersion")
+            version = requested_version if requested_version in HANDSHAKE_VERSIONS else HANDSHAKE
         return self.log is not None and version >= HANDSHAKE
 
     def _prime(self, stream: SessionStream, events: EventStream) -> None:

@@ -319,18 +319,18 @@ class HttpConnection(asyncio.Protocol):
 
     def finish_exchange(self) -> None:
         """Go on after the response to the first request: the client sends the next, or the rest of a rejected one."""
-        finished = self._exchanges.pop(0)
+        exchange = self._exchanges.pop(0)
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
         if not self._exchanges:
             self.pool.mark_waiting(self)
         if self.transport.is_closing():
             return
-        if not finished.keep_alive and not finished.more_body:
+        if not exchange.keep_alive and not exchange.more_body:
             self.transport.close()
             return
         self.resume_reading()
-        if not finished.keep_alive:
+        if not exchange.keep_alive:
             # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
             # The client may have disconnected.
             with contextlib.suppress(OSError):
@@ -356,13 +356,13 @@ class HttpConnection(asyncio.Protocol):
         return self._waiting_since + self.pool.timeouts.receive
 
     def _check_timeouts(self) -> None:
-        now = self._loop.time()
+        time = self._loop.time()
         # The event loop was blocked for this time, which is not the fault of the client.
-        late = max(0.0, now - self._due)
+        late = max(0.0, time - self._due)
         if self._waiting_since is not None:
-            self._waiting_since = now if self._owes_response() else self._waiting_since + late
-        self._measure_progress(now, late)
-        if self._compute_deadline() > now:
+            self._waiting_since = time if self._owes_response() else self._waiting_since + late
+        self._measure_progress(time, late)
+        if self._compute_deadline() > time:
             self._schedule_check()
         elif self._waits_for_reader():
             self._reset()
@@ -381,20 +381,20 @@ class HttpConnection(asyncio.Protocol):
         closing = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
         return closing or not self.is_writable
 
-    def _measure_progress(self, now: float, late: float) -> None:
+    def _measure_progress(self, time: float, late: float) -> None:
         left, since = self._unread
         size = self.transport.get_write_buffer_size()
         if not self._waits_for_reader():
-            self._unread = (math.inf, now)
+            self._unread = (math.inf, time)
         elif size <= left - MIN_PROGRESS:
-            self._unread = (size, now)
+            self._unread = (size, time)
         else:
             self._unread = (left, since + late)
 
     def _reset(self) -> None:
         """Discard unread output, also in the kernel, which would keep it for minutes."""
-        connected = self.transport.get_extra_info("socket")
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client = self.transport.get_extra_info("socket")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     def reject(self, status: HTTPStatus) -> None:

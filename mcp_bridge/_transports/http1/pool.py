@@ -76,9 +76,9 @@ class ConnectionPool:
         ]
         if not candidates:
             return False
-        closed = max(candidates, key=lambda connection: self._counts[connection.peer])
-        self.mark_busy(closed)
-        closed.transport.abort()
+        victim = max(candidates, key=lambda connection: self._counts[connection.peer])
+        self.mark_busy(victim)
+        victim.transport.abort()
         return True
 
     def mark_waiting(self, connection: HttpConnection) -> None:
