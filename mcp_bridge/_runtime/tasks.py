@@ -128,7 +128,7 @@ class ChangeEvent:
             self._event.set()
             self._event = None
 
-    async def wait(self) -> None:
+    async def wait_for_change(self) -> None:
         if self._event is None:
             self._event = anyio.Event()
         await self._event.wait()

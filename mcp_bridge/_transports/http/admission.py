@@ -75,7 +75,7 @@ class Admission:
 
     async def wait_until_empty(self) -> None:
         while self._exchanges:
-            await self._last_removal.wait()
+            await self._last_removal.wait_for_change()
 
     def abort(self, rejection: HttpRejection, is_chosen: Callable[[HttpRequest], bool]) -> None:
         """End the chosen requests with a rejection, and their streams."""

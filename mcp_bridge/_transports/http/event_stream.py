@@ -153,7 +153,7 @@ class EventStream:
     async def drain(self) -> None:
         """Wait until everything is written."""
         while self.is_open and not self._request.is_complete and (self._parts or self._is_writing):
-            await self._writes.wait()
+            await self._writes.wait_for_change()
 
     async def attend(self) -> None:
         """Keep the response alive until it is complete or the client has disconnected."""
