@@ -117,8 +117,8 @@ class GroupTasks:
             logger.error("a task of the server failed", exc_info=error)
 
 
-class ChangeEvent:
-    """Wakes the tasks that wait for the next change. It costs nothing while no task waits."""
+class Notifier:
+    """Wakes the tasks that wait for the next notification. It costs nothing while no task waits."""
 
     def __init__(self) -> None:
         self._event: anyio.Event | None = None
@@ -128,7 +128,7 @@ class ChangeEvent:
             self._event.set()
             self._event = None
 
-    async def wait_for_change(self) -> None:
+    async def wait_for_notification(self) -> None:
         if self._event is None:
             self._event = anyio.Event()
         await self._event.wait()

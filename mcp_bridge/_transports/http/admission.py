@@ -9,7 +9,7 @@ from typing import Any
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, RpcError
 from mcp_bridge._protocol.peer.connection import Message, RequestCounter, RequestId, make_error
 from mcp_bridge._protocol.peer.json_lines import dump_message, parse_message
-from mcp_bridge._runtime.tasks import ChangeEvent, TaskOwner
+from mcp_bridge._runtime.tasks import Notifier, TaskOwner
 from mcp_bridge._transports.http.request import HttpRejection, HttpRequest
 from mcp_bridge._transports.shutdown import SHUTDOWN_MESSAGE, is_new_request
 
@@ -34,7 +34,7 @@ class Admission:
         self.is_ending = False
         self._body = body
         self._exchanges: dict[asyncio.Task[Any], HttpRequest] = {}
-        self._last_removal = ChangeEvent()
+        self._last_removal = Notifier()
 
     def check_ending(self) -> None:
         """Raise HttpRejection while the server shuts down."""
@@ -75,7 +75,7 @@ class Admission:
 
     async def wait_until_empty(self) -> None:
         while self._exchanges:
-            await self._last_removal.wait_for_change()
+            await self._last_removal.wait_for_notification()
 
     def abort(self, rejection: HttpRejection, is_chosen: Callable[[HttpRequest], bool]) -> None:
         """End the chosen requests with a rejection, and their streams."""

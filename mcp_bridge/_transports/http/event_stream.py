@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from mcp_bridge._runtime.tasks import ChangeEvent
+from mcp_bridge._runtime.tasks import Notifier
 from mcp_bridge._transports.http.request import JSON, HttpRequest
 from mcp_bridge._transports.http1.asgi import Headers
 
@@ -57,7 +57,7 @@ class EventStream:
         self._opening: asyncio.Future[None] | None = None
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
-        self._writes = ChangeEvent()
+        self._writes = Notifier()
         self.is_open = is_open
         self.is_ended = False
 
@@ -153,7 +153,7 @@ class EventStream:
     async def drain(self) -> None:
         """Wait until everything is written."""
         while self.is_open and not self._request.is_complete and (self._parts or self._is_writing):
-            await self._writes.wait_for_change()
+            await self._writes.wait_for_notification()
 
     async def attend(self) -> None:
         """Keep the response alive until it is complete or the client has disconnected."""
