@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.stores import find_redis_url, open_store
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
@@ -61,7 +62,7 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
 def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
     state = _build_state(settings)
-    shared = state.store if settings.state.store == "redis" else None
+    shared = state.store if find_redis_url(settings) is not None else None
     sources = _attach_sources(settings, shared, watch=watch)
     redactor = Redactor()
     middleware = _gather_middleware(settings, sources, redactor)
@@ -90,7 +91,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
 
 async def _serve_operators(bridge: Bridge, desk: QuestionDesk, settings: Settings) -> None:
     """Serve the private socket of a bridge that asks for approval, until cancelled."""
-    from mcp_bridge._app.policies import find_sockets_folder
+    from mcp_bridge._policies.approvals.policy import get_socket_folder
     from mcp_bridge._web.operator_socket import OperatorSocket
 
     def find_api() -> OperatorApi:
@@ -98,7 +99,7 @@ async def _serve_operators(bridge: Bridge, desk: QuestionDesk, settings: Setting
 
         return find_operator_api(bridge, settings)
 
-    await OperatorSocket(find_sockets_folder(settings), desk, find_api).run()
+    await OperatorSocket(get_socket_folder(settings.path), desk, find_api).run()
 
 
 def _gather_middleware(
@@ -176,18 +177,21 @@ def build_dialect(settings: Settings) -> SchemaDialect:
 def _build_state(settings: Settings) -> State:
     state = settings.state
     keys = tuple(key.get_secret_value() for key in state.keys)
-    from mcp_bridge._app.stores import open_store
-
-    store = open_store(settings, "state", state.store, state.path)
-    return State(keys=keys, ttl=state.ttl, store=store, tasks=_build_task_options(settings))
+    return State(keys=keys, ttl=state.ttl, store=open_store(settings), tasks=_build_task_options(settings))
 
 
 def _build_task_options(settings: Settings) -> TaskOptions | None:
     if settings.tasks is None:
         return None
-    tools = {pattern: ToolTasks(**one.model_dump()) for pattern, one in settings.tasks.tools.items()}
-    options = TaskOptions(**settings.tasks.model_dump(exclude={"tools", "workers_only"}), tools=tools)
-    return options._replace(concurrency=0) if settings.tasks.workers_only and options.url != MEMORY else options
+    tools = {pattern: ToolTasks(**tool.model_dump()) for pattern, tool in settings.tasks.tools.items()}
+    options = TaskOptions(
+        **settings.tasks.model_dump(exclude={"tools", "workers_only"}),
+        tools=tools,
+        url=find_redis_url(settings) or MEMORY,
+    )
+    if settings.tasks.workers_only and options.url != MEMORY:
+        return options._replace(concurrency=0)
+    return options
 
 
 def _close_at_end(stores: Iterable[object]) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:

@@ -16,7 +16,7 @@ from mcp_bridge._engine.plugins import POLICIES, load_policy_type
 from mcp_bridge._policies.approvals.audit import AuditLog
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.grants import GrantStore
-from mcp_bridge._policies.approvals.policy import ApprovalPolicy, get_socket_folder
+from mcp_bridge._policies.approvals.policy import ApprovalPolicy
 from mcp_bridge._policies.base import PolicyServices, parse_list
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
@@ -153,7 +153,7 @@ def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[
         options=OPTIONS,
         grants=open_approval_store(settings, log_failures=True),
         desk=desk,
-        audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
+        audit=AuditLog(settings.directory / Path(approvals.audit).expanduser()) if approvals.audit else None,
         file=settings.path.name if settings.path.is_file() else "",
         truncates=approvals.truncate,
     )
@@ -164,26 +164,12 @@ def open_approval_store(settings: Settings, *, log_failures: bool = False) -> Gr
 
     With `log_failures`, its failures are logged, not raised. Raises ConfigError for a store that is unavailable.
     """
-    approvals, state = settings.approvals, settings.state
-    if not approvals.remember:
+    if not settings.approvals.remember:
         return None
-    if approvals.store is None and state.store != "memory":
-        store = open_store(settings, "state", state.store, approvals.path or state.path)
-    else:
-        store = open_store(settings, "approvals", approvals.store or "sqlite", approvals.path)
-    return GrantStore(
-        FaultTolerantStore(store) if log_failures else store, bridge=settings.name, expires=approvals.expires
-    )
-
-
-def find_sockets_folder(settings: Settings) -> Path:
-    """Return the folder of the sockets on which running bridges with these settings ask for approval."""
-    folder = settings.approvals.sockets
-    return _resolve_path(settings, folder) if folder is not None else get_socket_folder(settings.path)
-
-
-def _resolve_path(settings: Settings, path: str) -> Path:
-    return settings.directory / Path(path).expanduser()
+    store = open_store(settings, is_lasting=True)
+    if log_failures:
+        store = FaultTolerantStore(store)
+    return GrantStore(store, bridge=settings.name, expires=settings.approvals.expires)
 
 
 class ConfiguredTrail(NamedTuple):

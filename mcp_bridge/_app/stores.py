@@ -1,4 +1,4 @@
-"""Opens the stores that the settings name."""
+"""Opens the store that the settings name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._contracts.store import Store
-from mcp_bridge._contracts.tasks import MEMORY
+from mcp_bridge._contracts.store import Store, StoreAddress, parse_store_address
 from mcp_bridge._engine.plugins import make_store
 from mcp_bridge._version import DISTRIBUTION
 
@@ -15,33 +14,44 @@ if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
 
 
-def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
-    """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
+def open_store(settings: Settings, *, is_lasting: bool = False) -> Store:
+    """Open the store of `state.store`. If it has to be lasting, a file replaces the memory.
+
+    Raises ConfigError with the line of the setting.
+    """
+    address = parse_store_address(settings.state.store)
+    if is_lasting and address.type == "memory":
+        address = StoreAddress("sqlite", "")
     try:
-        return make_store(name, *_find_store(settings, name, path), where=f"{section}.store")
+        return make_store(address.type, *_build_arguments(settings, address))
     except ConfigError as error:
-        raise settings.add_location(error, section, "store") from None
+        raise settings.add_location(error, "state", "store") from None
 
 
-def _find_store(settings: Settings, name: str, path: str | None) -> tuple[Any, ...]:
-    """Return the arguments of a store of ours: where it is. Raises ConfigError if the settings do not say so."""
-    if name == "sqlite":
+def _build_arguments(settings: Settings, address: StoreAddress) -> tuple[Any, ...]:
+    """Return the arguments of an included store. Raises ConfigError for an address that cannot be used."""
+    if address.type == "sqlite":
+        if address.location:
+            return (settings.directory / Path(address.location).expanduser(),)
         from mcp_bridge._policies.approvals.policy import get_store_file
 
-        return (settings.directory / Path(path).expanduser() if path is not None else get_store_file(settings.path),)
-    if name == "redis":
-        if (url := find_redis_url(settings)) is None:
-            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
+        return (get_store_file(settings.path),)
+    if address.type == "redis":
+        if not address.location:
+            raise ConfigError("the store `redis` has no address", hint="Write `state: {store: redis://HOST}`")
         try:
             import redis  # noqa: F401
         except ImportError:
             hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
             raise ConfigError("the store `redis` needs the package redis", hint=hint) from None
-        return url, f"mcp-bridge:{settings.name}:state:"
+        return address.location, f"mcp-bridge:{settings.name}:state:"
+    if "://" in address.type:
+        # The address may contain a password, so the message does not show it.
+        raise ConfigError("the store has an unknown address", hint="Known addresses: redis://, rediss:// and unix://")
     return ()
 
 
 def find_redis_url(settings: Settings) -> str | None:
-    """Return the Redis of the settings: that of `state`, else that of `tasks`, else None."""
-    shared = settings.tasks.url if settings.tasks is not None and settings.tasks.url != MEMORY else None
-    return settings.state.url or shared
+    """Return the Redis of the settings, or None."""
+    address = parse_store_address(settings.state.store)
+    return address.location if address.type == "redis" else None

@@ -17,13 +17,13 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge._app.policies import find_sockets_folder
 from mcp_bridge._cli.approvals import load_approval_settings
 from mcp_bridge._cli.choices import Choice, find_choice
 from mcp_bridge._cli.options import AnswerOptions
 from mcp_bridge._cli.output import report
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
+from mcp_bridge._policies.approvals.policy import get_socket_folder
 from mcp_bridge._runtime.thread_pool import make_call_soon
 from mcp_bridge._runtime.unix_sockets import has_unix_sockets
 from mcp_bridge._web.client import OperatorClient, OperatorError, OperatorEvent
@@ -57,7 +57,7 @@ def answer_bridges(options: AnswerOptions) -> None:
         raise ConfigError("approvals in a terminal are switched off", where="approvals.local", hint="Set it to true")
     report(f"Waiting for approval requests about the calls of {settings.path}. Press Ctrl-C to stop.")
     with suppress(KeyboardInterrupt):
-        anyio.run(_answer_requests, find_sockets_folder(settings))
+        anyio.run(_answer_requests, get_socket_folder(settings.path))
 
 
 async def _answer_requests(folder: Path) -> None:

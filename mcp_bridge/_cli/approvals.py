@@ -65,10 +65,7 @@ def load_approval_settings(file: Path | None) -> Settings:
 
 
 def _open_store(settings: Settings) -> GrantStore:
-    """Open the store of approvals. Raises ConfigError if only the bridge itself can see it."""
-    if settings.approvals.store == "memory":
-        hint = "They are lost when the bridge stops. To list them, use approvals.store: sqlite"
-        raise ConfigError("approvals are stored in the memory of the bridge", where="approvals.store", hint=hint)
+    """Open the store of approvals. Raises ConfigError if there is none."""
     store = open_approval_store(settings)
     if store is None:
         raise ConfigError("these settings remember no approvals", where="approvals.remember", hint="Set it to true")
@@ -80,9 +77,9 @@ async def _list_grants(store: GrantStore) -> list[Grant]:
         return await store.list_grants()
     except TypeError as error:
         hint = "Implement `async keys(prefix)`"
-        raise ConfigError(f"this store cannot list its keys: {error}", where="approvals.store", hint=hint) from error
+        raise ConfigError(f"this store cannot list its keys: {error}", where="state.store", hint=hint) from error
     except OSError as error:
-        raise ConfigError(str(error), where="approvals.path") from error
+        raise ConfigError(str(error), where="state.store") from error
 
 
 async def _revoke(store: GrantStore, grants: list[Grant]) -> None:
@@ -90,7 +87,7 @@ async def _revoke(store: GrantStore, grants: list[Grant]) -> None:
         for grant in grants:
             await store.revoke_grant(grant.id)
     except OSError as error:
-        raise ConfigError(str(error), where="approvals.path") from error
+        raise ConfigError(str(error), where="state.store") from error
 
 
 def _to_cells(grant: Grant) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from mcp_bridge._cli.output import format_entry_counts, report
 from mcp_bridge._cli.serve_options import ServeOptions
 from mcp_bridge._cli.target import NO_RECORD, RELOAD_HINT, BridgeTarget, can_reload, hide_secrets, load_target
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.store import parse_store_address
 from mcp_bridge._engine.plugins import make_store
 from mcp_bridge._runtime.process_tree import end_descendants
 from mcp_bridge._runtime.stderr_relay import relay_stderr
@@ -188,8 +189,8 @@ def _build_session_options(settings: Settings) -> SessionOptions:
 
     # Events get a store of their own, or they would push other state out of a bounded one. It is in memory, unless the
     # store is third-party: the sessions end with this process.
-    kind = settings.state.store if ":" in settings.state.store else "memory"
-    resuming = ResumeOptions(store=make_store(kind))
+    store = parse_store_address(settings.state.store).type
+    resuming = ResumeOptions(store=make_store(store if ":" in store else "memory"))
     return SessionOptions(sessions=settings.http.sessions, idle=settings.http.idle, resuming=resuming)
 
 

@@ -27,11 +27,12 @@ def run_tasks(options: WorkerOptions, guard: Supervisor | None) -> None:
     with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised, detach_stdin():
         target = load_target(options.file)
         bridge, settings = target.bridge, target.settings
-        if settings is None or settings.tasks is None or bridge.state.tasks is None or settings.tasks.url == MEMORY:
-            hint = "Write the URL of the Redis that the servers use: `tasks: {url: redis://HOST}`"
-            raise ConfigError("the tasks are not in Redis", path=str(target.path), where="tasks.url", hint=hint)
+        tasks = bridge.state.tasks
+        if settings is None or settings.tasks is None or tasks is None or tasks.url == MEMORY:
+            hint = "Write `tasks: {}`, and the Redis that the servers use: `state: {store: redis://HOST}`"
+            raise ConfigError("there are no tasks in Redis", path=str(target.path), where="state.store", hint=hint)
         concurrency = options.concurrency or settings.tasks.concurrency
-        tasks = bridge.state.tasks._replace(concurrency=concurrency, drain=bridge.drain)
+        tasks = tasks._replace(concurrency=concurrency, drain=bridge.drain)
         bridge.state = replace(bridge.state, tasks=tasks)
         enable_collections()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -37,3 +37,25 @@ class ClosableStore(Protocol):
 
     async def aclose(self) -> None:
         """Close the connections."""
+
+
+class StoreAddress(NamedTuple):
+    """Where the settings keep state.
+
+    Attributes:
+        type: `memory`, `sqlite`, `redis`, or `module:attribute` for a third-party store.
+        location: The file of `sqlite`, empty for the default one, or the URL of `redis`.
+    """
+
+    type: str
+    location: str = ""
+
+
+def parse_store_address(text: str) -> StoreAddress:
+    """Split an address such as `memory`, `sqlite:state.db`, `redis://localhost` or `module:Name`."""
+    scheme, _, rest = text.partition(":")
+    if scheme == "sqlite":
+        return StoreAddress("sqlite", rest)
+    if scheme in ("redis", "rediss", "unix") and rest.startswith("//"):
+        return StoreAddress("redis", text)
+    return StoreAddress(text)

@@ -95,16 +95,15 @@ def load_policy_type(name: str) -> Any:
     return load_object(POLICIES[name])
 
 
-def make_store(name: str, *arguments: Any, where: str = "state.store") -> Store:
+def make_store(name: str, *arguments: Any) -> Store:
     """Make a store with its arguments. A third-party `module:attribute`, class or function, is called without any.
 
-    `where` is the path of the setting that names the store. Raises ConfigError.
+    Raises ConfigError.
     """
+    where = "state.store"
     if ":" not in name and name not in STORES:
-        known = ", ".join(sorted(STORES))
-        raise ConfigError(
-            f"unknown store '{name}'", where=where, hint=f"Known stores: {known}, or your own as module:Name"
-        )
+        hint = "Known stores: memory, sqlite, sqlite:PATH, redis://HOST, or your own as module:Name"
+        raise ConfigError(f"unknown store '{name}'", where=where, hint=hint)
     factory = load_object(STORES.get(name, name))
     try:
         store = factory(*arguments) if name in STORES else factory()

@@ -50,7 +50,7 @@ class PolicyServices:
     Attributes:
         name: The name of the server, for the keys in a shared store.
         directory: The folder of the settings file, where relative paths start.
-        redis_url: The Redis of `state.url` or `tasks.url`; None if there is none.
+        redis_url: The Redis of `state.store`; None if there is none.
         redactor: Removes secrets, and patterns of the policy `redact`, from what is logged or recorded.
     """
 

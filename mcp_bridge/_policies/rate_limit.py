@@ -8,14 +8,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from anyio.lowlevel import current_token
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
-from mcp_bridge._contracts.errors import ConfigError, RateLimited
+from mcp_bridge._contracts.errors import RateLimited
 from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.resource import ResourceTemplate
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
@@ -151,24 +150,14 @@ class RateLimitPolicy(CallPolicy):
         description="What is counted separately: each `tool` (also each resource, resource template and prompt), "
         "each `principal`, or both. `[]` counts all calls together.",
     )
-    store: Literal["memory", "redis"] = Field(
-        default="memory",
-        description="Where calls are counted: in the `memory` of each server, or in the `redis` of `state.url`, for "
-        "all servers with the same `name`. If Redis is unavailable, each server counts on its own.",
-    )
-
     _counter: CallCounter = PrivateAttr()
+    _is_shared: bool = PrivateAttr(default=False)
 
     def use_services(self, services: PolicyServices) -> None:
-        """Raises ConfigError if the settings have no Redis."""
-        if self.store == "redis" and services.redis_url is None:
-            raise ConfigError("the store `redis` has no URL", hint="Write `state: {url: redis://HOST}`")
-        if self.store == "redis" and find_spec("redis") is None:
-            hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
-            raise ConfigError("the store `redis` needs the package redis", hint=hint)
-        url = services.redis_url if self.store == "redis" else None
+        """Make the counter, in Redis if the settings have one."""
+        self._is_shared = services.redis_url is not None
         digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
-        self._counter = CallCounter(self.limit, digest, name=services.name, redis_url=url)
+        self._counter = CallCounter(self.limit, digest, name=services.name, redis_url=services.redis_url)
 
     async def run(self) -> None:
         """Close the connections to Redis when cancelled."""
@@ -196,7 +185,7 @@ class RateLimitPolicy(CallPolicy):
         """Predict whether the call exceeds a limit. Counts in the memory of a running server are unknown."""
         if not self.applies_to_call(call, ctx):
             return Forecast("passes")
-        if self.store == "memory":
+        if not self._is_shared:
             return Forecast("passes", f"unless the running server has already counted {self.limit}")
         exceeded = await self._counter.find_exceeded(*self._build_key(_find_template(entry), call, ctx))
         return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))

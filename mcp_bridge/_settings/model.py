@@ -289,9 +289,10 @@ class Settings(SettingsModel):
         options = [*(source.options for source in self.sources), *(policy.options for policy in self.policy)]
         named = frozenset(find_secret_values([*options, *overrides]))
         self._public -= named
-        urls = (self.state.url, self.tasks.url if self.tasks is not None else None)
-        passwords = {urlsplit(url).password or "" for url in urls if url is not None} - {""}
-        self._secrets |= named | passwords | {unquote(each) for each in passwords}
+        password = urlsplit(self.state.store).password
+        self._secrets |= named
+        if password:
+            self._secrets |= {password, unquote(password)}
         self._secrets |= {key.get_secret_value() for key in self.state.keys}
 
     @field_validator("working_dir")

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mcp_bridge._contracts.tasks import MEMORY
 from mcp_bridge._settings.values import (
     Delay,
     Duration,
     Keys,
-    RedisUrl,
     Size,
-    TaskUrl,
     Whole,
 )
 
@@ -136,15 +133,9 @@ class StateSettings(SettingsModel):
     store: str = Field(
         default="memory",
         min_length=1,
-        description="The store: `memory`, `sqlite` (a file), `redis`, or your own class as `package.module:Name`.",
-    )
-    path: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The file of `sqlite`. Default: a file in the state folder of the user.",
-    )
-    url: RedisUrl | None = Field(
-        default=None, description="The Redis of `redis`, at `redis://`, `rediss://` or `unix://`. Default: `tasks.url`."
+        description="Where state is kept: in `memory`; in a file, as `sqlite:PATH`, or `sqlite` for one in the state "
+        "folder of the user; in Redis at `redis://`, `rediss://` or `unix://`, which also has the tasks and the counts "
+        "of rate limits, so that several servers share them; or in your own class, as `package.module:Name`.",
     )
     keys: Keys = Field(
         default=(),
@@ -200,11 +191,6 @@ class TaskSettings(SettingsModel):
         le=1_000_000,
         description="The maximum number of tasks that are kept. Over HTTP, one client can have at most three quarters.",
     )
-    url: TaskUrl = Field(
-        default=MEMORY,
-        description="Where tasks are kept: `memory://`, or Redis at `redis://`, `rediss://` or `unix://`, from which "
-        "several servers and workers with these settings share them.",
-    )
     concurrency: Whole = Field(
         default=10, ge=1, le=10_000, description="Redis: how many tasks a server or worker runs at once."
     )
@@ -232,17 +218,10 @@ class TaskSettings(SettingsModel):
 class ApprovalSettings(SettingsModel):
     """How users approve calls for which a hook asks."""
 
-    remember: bool = Field(default=True, description="Remember decisions that allow calls for a session or always.")
-    store: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The store for remembered decisions, as in `state.store`. Default: that store, or `sqlite` if it "
-        "is `memory`.",
-    )
-    path: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The file of `sqlite`. Default: a file in the state folder of the user.",
+    remember: bool = Field(
+        default=True,
+        description="Remember decisions that allow calls for a session or always: in `state.store`, or in `sqlite` if "
+        "that is `memory`.",
     )
     expires: Duration = Field(
         default=30 * 86400.0,
@@ -250,11 +229,6 @@ class ApprovalSettings(SettingsModel):
     )
     local: bool = Field(
         default=True, description="Ask the user who runs `mcp-bridge approvals` if the client cannot ask."
-    )
-    sockets: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The folder with the sockets of running servers. Default: a folder of the user.",
     )
     wait: Duration | None = Field(
         default=None,

@@ -87,8 +87,6 @@ Annotation = Literal["readOnlyHint", "destructiveHint", "idempotentHint", "openW
 PrincipalName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
 TokenReference = Annotated[str, AfterValidator(_check_token_reference)]
 Scope = Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]  # RFC 6749, 3.3
-RedisUrl = Annotated[str, Field(pattern=r"^(redis|rediss|unix)://\S")]
-TaskUrl = Annotated[str, Field(pattern=r"^(memory://$|(redis|rediss|unix)://\S)")]
 Url = Annotated[str, AfterValidator(_check_url)]
 KeySetLocation = Annotated[str, Field(min_length=1), AfterValidator(_check_key_set)]
 Whole = Annotated[int, BeforeValidator(_reject_bool)]

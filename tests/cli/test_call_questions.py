@@ -32,7 +32,8 @@ async def mount(coordinator, config):
     coordinator.hooks.register("tool:pre", ask)
 """
 SETTINGS = """
-approvals: {path: kept.sqlite3, local: false, audit: audit.jsonl}
+state: {store: "sqlite:kept.sqlite3"}
+approvals: {local: false, audit: audit.jsonl}
 sources:
   - type: amplifier
     plan: {tools: [{module: gate, source: gate.py}]}

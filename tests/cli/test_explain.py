@@ -139,8 +139,8 @@ def test_a_limit_in_redis_is_read_and_not_counted(
     tmp_path: Path,
     redis_server: str,  # noqa: F811
 ) -> None:
-    limit = {"limit": "1/day", "store": "redis"}
-    write(tmp_path, [{"rate_limit": limit}], state={"url": redis_server})
+    limit = {"limit": "1/day"}
+    write(tmp_path, [{"rate_limit": limit}], state={"store": redis_server})
     assert [inside("explain", "delete_note").code for _ in range(2)] == [0, 0]
     assert inside("call", "delete_note", "title=x").code == 0
     done = inside("explain", "delete_note")

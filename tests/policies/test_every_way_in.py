@@ -171,7 +171,9 @@ async def test_a_remembered_decision_is_not_asked_for_again(tmp_path: Path) -> N
         return ElicitResult(action="accept", content={"value": next(answers)})
 
     source = {"type": "python", "path": "tools.py"}
-    bridge = build_bridge(tmp_path, source, "approval", approvals={"path": "decisions.sqlite3", "local": False})
+    bridge = build_bridge(
+        tmp_path, source, "approval", state={"store": "sqlite:decisions.sqlite3"}, approvals={"local": False}
+    )
     async with connect(bridge, elicitation_callback=choose) as client:
         assert [(await client.call_tool("change", {})).is_error for _ in range(2)] == [False, False]
         prepared = bridge.registry.get_prepared("change")

@@ -124,15 +124,16 @@ async def test_resources_of_a_template_count_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["2/day", "2/day; 2 per 1 day"])
-@pytest.mark.parametrize("store", ["memory", "redis"])
+@pytest.mark.parametrize("is_shared", [False, True], ids=["memory", "redis"])
 async def test_equal_limits_count_a_call_once(
     tmp_path: Path,
     redis_server: str,  # noqa: F811
-    store: str,
+    is_shared: bool,
     limit: str,
 ) -> None:
-    policy = [{"rate_limit": {"limit": limit, "store": store}}] * 2
-    async with open_tools(tmp_path, TOOLS, *policy, state={"url": redis_server}) as bridge:
+    policy = [{"rate_limit": {"limit": limit}}] * 2
+    state = {"store": redis_server} if is_shared else {}
+    async with open_tools(tmp_path, TOOLS, *policy, state=state) as bridge:
         assert [(await call(bridge, "one")).code for _ in range(3)] == [None, None, "rate_limited"]
 
 
@@ -141,7 +142,6 @@ async def test_equal_limits_count_a_call_once(
     [
         ({"limit": "often"}, "policy[0].rate_limit.limit: expected limits such as '60/minute'"),
         ({}, "policy[0].rate_limit.limit: this key is required"),
-        ({"limit": "1/day", "store": "redis"}, "policy[0].rate_limit: the store `redis` has no URL"),
     ],
 )
 def test_unusable_limits_are_errors_with_their_place(tmp_path: Path, options: Any, problem: str) -> None:
@@ -156,8 +156,8 @@ async def serve(folder: Path, url: str) -> AsyncIterator[Any]:
     folder.mkdir()  # noqa: ASYNC240
     settings = {
         "sources": [{"type": "python", "path": "tools.py"}],
-        "policy": [{"rate_limit": {"limit": "3/day", "store": "redis"}}],
-        "state": {"url": url},
+        "policy": [{"rate_limit": {"limit": "3/day"}}],
+        "state": {"store": url},
         "http": {"tokens": {"ann": "env:TOKEN_ANN", "eve": "env:TOKEN_EVE"}},
     }
     (folder / "limited.json").write_text(json.dumps(settings))

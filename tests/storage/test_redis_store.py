@@ -116,20 +116,20 @@ def test_a_store_serves_one_event_loop_after_another(redis_server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("store", "expected"),
     [
-        ("state: {store: redis}", ":1: state.store: the store `redis` has no URL. Write `state: {url: redis://HOST}`"),
-        ("state: {store: redis, url: http://localhost}", "state.url"),
-        ("state: {store: redis}\ntasks: {url: redis://localhost}", None),
-        ("state: {url: redis://localhost}\napprovals: {store: redis}", None),
+        ("redis", ":1: state.store: the store `redis` has no address. Write `state: {store: redis://HOST}`"),
+        ("http://ada:sesame@localhost", ":1: state.store: the store has an unknown address. Known addresses: redis://"),
+        ("redis://localhost", None),
     ],
 )
-def test_the_settings_say_where_redis_is(settings: str, expected: str | None, tmp_path: Path) -> None:
+def test_the_address_of_the_store_is_checked(store: str, expected: str | None, tmp_path: Path) -> None:
     file = tmp_path / "mcp-bridge.yaml"
-    file.write_text(settings)
+    file.write_text(f"state: {{store: '{store}'}}")
     if expected is None:
         factory.build_from_settings(load(file, {}))
         return
     with pytest.raises(ConfigError) as error:
         factory.build_from_settings(load(file, {}))
     assert expected in str(error.value)
+    assert "sesame" not in str(error.value)

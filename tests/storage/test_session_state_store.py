@@ -23,8 +23,7 @@ sources:
   - type: python
     path: tools.py
 state:
-  store: sqlite
-  path: state.db
+  store: sqlite:state.db
 """
 
 

@@ -28,7 +28,7 @@ def test_the_rest_of_a_truncated_result_is_at_any_server_unless_redis_is_down(
     tmp_path: Path,
     redis_process: RedisServer,  # noqa: F811
 ) -> None:
-    state = {"store": "redis", "url": redis_process.url}
+    state = {"store": redis_process.url}
     with Cluster(tmp_path, "", TOOLS, state=state, limits={"result": "64 KiB"}) as cluster:
         one, other = cluster.start_server(), cluster.start_server()
         link = one.call("write")["content"][-1]
@@ -46,9 +46,9 @@ async def test_a_server_that_ends_closes_its_connections(tmp_path: Path, redis_p
     file = tmp_path / "bridge.json"
     settings = {
         "sources": [{"type": "python", "path": "tools.py"}],
-        "state": {"store": "redis", "url": redis_process.url},
+        "state": {"store": redis_process.url},
         "limits": {"result": "64 KiB"},
-        "policy": [{"rate_limit": {"limit": "9/day", "store": "redis"}}, {"approval": {"default": "allow"}}],
+        "policy": [{"rate_limit": {"limit": "9/day"}}, {"approval": {"default": "allow"}}],
     }
     file.write_text(json.dumps(settings))
     async with Redis.from_url(redis_process.url) as redis:

@@ -311,7 +311,7 @@ async def test_a_new_machine_publishes_the_catalogue_from_a_shared_store(
     state_folder: Path,
     redis_process: RedisServer,  # noqa: F811
 ) -> None:
-    gateway = SwitchedGateway(tmp_path, settings={"state": {"store": "redis", "url": redis_process.url}})
+    gateway = SwitchedGateway(tmp_path, settings={"state": {"store": redis_process.url}})
     gateway.offer(describe_tool("read"))
     gateway.turn_on()
     async with connect(gateway.build()) as client, Redis.from_url(redis_process.url) as redis:
@@ -333,7 +333,7 @@ async def test_a_shared_store_that_is_unavailable_is_no_obstacle(
     tmp_path: Path,
     redis_process: RedisServer,  # noqa: F811
 ) -> None:
-    gateway = SwitchedGateway(tmp_path, settings={"state": {"store": "redis", "url": redis_process.url}})
+    gateway = SwitchedGateway(tmp_path, settings={"state": {"store": redis_process.url}})
     gateway.offer(describe_tool("read"))
     gateway.turn_on()
     redis_process.kill()

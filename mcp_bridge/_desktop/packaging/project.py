@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._contracts.tasks import MEMORY
+from mcp_bridge._contracts.store import parse_store_address
 from mcp_bridge._desktop.packaging.imports import find_distributions, find_local_files, follow_imports
 from mcp_bridge._desktop.packaging.requirements import parse_name, read_requirements
 from mcp_bridge._settings import Document, prepare, read_document
@@ -183,30 +183,27 @@ def _find_references(document: Document) -> ProjectReferences:
     for index, source in enumerate(sources):
         if isinstance(source, dict):
             _add_source(source, ("sources", index), references)
-    for section in (document.data.get("state"), document.data.get("approvals")):
-        store = section.get("store") if isinstance(section, dict) else None
-        if isinstance(store, str) and ":" in store:
+    state = document.data.get("state")
+    store = state.get("store") if isinstance(state, dict) else None
+    if isinstance(store, str):
+        # The address may be the default of a variable, or the variable may be named after Redis.
+        if "redis" in store.lower() or "unix://" in store:
+            references.extras |= {"redis", "tasks"} if isinstance(document.data.get("tasks"), dict) else {"redis"}
+        elif ":" in parse_store_address(store).type and "${" not in store:
             references.modules.append(store.partition(":")[0])
-        elif store == "redis":
-            references.extras.add("redis")
     _add_policies(document.data.get("policy"), references)
-    tasks = document.data.get("tasks")
-    if isinstance(tasks, dict) and tasks.get("url", MEMORY) != MEMORY:
-        references.extras.add("tasks")
     return references
 
 
 def _add_policies(policies: Any, references: ProjectReferences) -> None:
     for item in policies if isinstance(policies, list) else ():
-        for name, options in item.items() if isinstance(item, dict) else ((item, None),):
+        for name in item if isinstance(item, dict) else (item,):
             if isinstance(name, str) and ":" in name:
                 references.modules.append(name.partition(":")[0])
             elif name == "redact":
                 references.extras.add("redact")
             elif name == "rate_limit":
                 references.extras.add("rate-limit")
-                if isinstance(options, dict) and options.get("store") == "redis":
-                    references.extras.add("redis")
 
 
 def _add_source(source: Mapping[str, Any], where: Where, references: ProjectReferences) -> None:

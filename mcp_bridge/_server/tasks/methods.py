@@ -360,8 +360,8 @@ def _make_engine(options: TaskOptions, name: str, redact: Callable[[Any], Any]) 
     try:
         from mcp_bridge._storage.engines.redis import RedisTasks
     except ImportError as error:
-        hint = f"Run `pip install '{DISTRIBUTION}[tasks]'`, or write `{MEMORY}`"
-        raise ConfigError("tasks in Redis need docket", where="tasks.url", hint=hint) from error
+        hint = f"Run `pip install '{DISTRIBUTION}[tasks]'`"
+        raise ConfigError("tasks in Redis need docket", where="tasks", hint=hint) from error
     return RedisTasks(options, name, redact=redact)
 
 

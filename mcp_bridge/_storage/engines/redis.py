@@ -22,7 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from mcp_bridge._contracts.errors import ConfigError, Overloaded
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, RpcError
-from mcp_bridge._contracts.tasks import MEMORY, MakeTask, RunnableTask, TaskOptions, TaskOrder, TaskRecord, TaskState
+from mcp_bridge._contracts.tasks import MakeTask, RunnableTask, TaskOptions, TaskOrder, TaskRecord, TaskState
 from mcp_bridge._storage.engines.redis_records import TaskRecords
 from mcp_bridge._storage.engines.redis_workers import RETRY, LocalRun, TaskWorkers, close_in_any_case
 from mcp_bridge._storage.stores.redis import describe_address
@@ -73,8 +73,8 @@ class RedisTasks:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            hint = f"Use {MEMORY} on trio"
-            raise ConfigError("tasks in Redis need asyncio", where="tasks.url", hint=hint) from None
+            hint = "Keep them in memory on trio"
+            raise ConfigError("tasks in Redis need asyncio", where="tasks", hint=hint) from None
         logging.getLogger("docket").setLevel(logging.CRITICAL)  # it repeats what this module says once
         self._make_task = make_task
         self._docket.register(self._run_task, names=["run_task"])

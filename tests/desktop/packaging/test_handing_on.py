@@ -104,7 +104,7 @@ def test_the_keys_of_an_issuer_are_packed_with_the_extra_that_uses_them(project_
 
 def test_a_server_with_redis_is_packed_with_the_extras_that_use_it(project_folder: Path) -> None:
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
-        file.write("approvals: {store: redis}\ntasks: {url: '${REDIS_URL:-redis://redis}'}\n")
+        file.write("state: {store: '${REDIS_URL:-redis://redis}'}\ntasks: {}\n")
     assert "mcp-tool-bridge[redis,tasks]" in inside(project_folder, "export", "dockerfile", "--from-index").out
 
 
@@ -117,7 +117,7 @@ def test_a_server_that_signs_in_is_packed_with_the_extra_for_oauth(project_folde
 
 def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: Path) -> None:
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
-        file.write("approvals: {path: '${APPROVAL_KEY:-a-default}'}\n")
+        file.write("approvals: {audit: '${APPROVAL_KEY:-a-default}'}\n")
     done = inside(project_folder, "export", "dockerfile")
     assert "APPROVAL_KEY: its default is exported with the settings: use ${APPROVAL_KEY} without a default" in done.err
     assert "a-default" not in done.out + done.err

@@ -120,7 +120,8 @@ class Cluster:
         (folder / "tools.py").write_text(tools)
         given = {"sources": [{"type": "python", "path": "tools.py"}], **settings}
         if redis:
-            given["tasks"] = {"url": redis, "after": 0, "lease": 3, **settings.get("tasks", {})}
+            given["state"] = {"store": redis, **settings.get("state", {})}
+            given["tasks"] = {"after": 0, "lease": 3, **settings.get("tasks", {})}
         (folder / "mcp-bridge.json").write_text(json.dumps(given))
 
     def __enter__(self) -> Self:

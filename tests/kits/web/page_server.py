@@ -28,7 +28,8 @@ name: shop
 title: Shop
 instructions: Take items one at a time.
 http: {page: true, token_env: SHOP_TOKEN}
-approvals: {path: decisions.sqlite3, wait: 30s}
+state: {store: "sqlite:decisions.sqlite3"}
+approvals: {wait: 30s}
 sources:
   - {type: python, path: shop.py}
   - type: amplifier

@@ -25,7 +25,7 @@ from mcp_bridge._cli.exits import report_errors
 from mcp_bridge._policies.approvals import policy
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from mcp_bridge._runtime import unix_sockets
-from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
+from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines
 from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 from tests.kits.survival.survival_kit import Guest, Way, live
@@ -58,19 +58,14 @@ RunHere = Callable[..., tuple[int, str]]
 CODE = "mcp-bridge/code"
 
 
-@pytest.fixture
-def sockets() -> Iterator[str]:
-    """A folder that is short enough for sockets."""
-    with short_folder() as folder:
-        yield str(folder / "s")
-
-
-def settings_in(folder: Path, sockets: str | None, **approvals: Any) -> dict[str, Any]:
-    """Settings with a hook that asks about calls of `repeat`."""
+def settings_in(folder: Path, *, store: str = "sqlite:kept.sqlite3", **approvals: Any) -> dict[str, Any]:
+    """Return settings with a hook that asks about calls of `repeat`."""
     (folder / "gate.py").write_text(GATE)
-    given = {"path": "kept.sqlite3", "audit": "audit.jsonl", "sockets": sockets, **approvals}
-    return {"sources": [{"type": "amplifier", "plan": {"tools": [{"module": "gate", "source": "gate.py"}]}}],
-            "approvals": {key: value for key, value in given.items() if value is not None}}  # fmt: skip
+    return {
+        "sources": [{"type": "amplifier", "plan": {"tools": [{"module": "gate", "source": "gate.py"}]}}],
+        "state": {**KEYS, "store": store},
+        "approvals": {"audit": "audit.jsonl", **approvals},
+    }
 
 
 def code_of(result: dict[str, Any]) -> str | None:
@@ -164,8 +159,8 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("way", [STDIO, HTTP_STATELESS], ids=str)
-def test_a_person_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_path: Path, sockets: str) -> None:
-    with live(way, tmp_path, settings=settings_in(tmp_path, sockets)) as server:
+def test_a_person_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, settings=settings_in(tmp_path)) as server:
         assert code_of(server.result("repeat", text="before")) == "approval_declined"
         with somebody(tmp_path) as person:
             for number, (key, text) in enumerate([("y", "a"), ("n", "b"), ("always", "c")], start=1):
@@ -181,8 +176,8 @@ def test_a_person_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tm
     assert found[0] == found[5] == ("deny", "default")
 
 
-def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_path: Path, sockets: str) -> None:
-    with live(STDIO, tmp_path, settings=settings_in(tmp_path, sockets)) as server:
+def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_path: Path) -> None:
+    with live(STDIO, tmp_path, settings=settings_in(tmp_path)) as server:
         top = subprocess.Popen([*COMMAND, "top", FILE], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         try:
             assert top.stdout is not None
@@ -196,8 +191,8 @@ def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_pa
             top.communicate()
 
 
-def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Path, sockets: str) -> None:
-    with live(STDIO, tmp_path, settings=settings_in(tmp_path, sockets)) as server:
+def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Path) -> None:
+    with live(STDIO, tmp_path, settings=settings_in(tmp_path)) as server:
         with somebody(tmp_path) as one, somebody(tmp_path) as other:
             waiting = server.call("repeat", text="a")
             one.sees("  | Repeat a?")
@@ -210,16 +205,16 @@ def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Pa
         assert server.alive
 
 
-def test_where_a_person_leaves_in_between_the_default_holds(tmp_path: Path, sockets: str) -> None:
-    with live(STDIO, tmp_path, settings=settings_in(tmp_path, sockets)) as server, somebody(tmp_path) as person:
+def test_where_a_person_leaves_in_between_the_default_holds(tmp_path: Path) -> None:
+    with live(STDIO, tmp_path, settings=settings_in(tmp_path)) as server, somebody(tmp_path) as person:
         waiting = server.call("repeat", text="a")
         person.sees("  | Repeat a?")
         person.process.kill()
         assert code_of(waiting.result(TIMEOUT)["result"]) == "approval_declined"
 
 
-def test_who_leaves_is_not_told_that_a_bridge_has_ended(tmp_path: Path, sockets: str) -> None:
-    with live(STDIO, tmp_path, settings=settings_in(tmp_path, sockets)) as server:
+def test_who_leaves_is_not_told_that_a_bridge_has_ended(tmp_path: Path) -> None:
+    with live(STDIO, tmp_path, settings=settings_in(tmp_path)) as server:
         with somebody(tmp_path) as person:
             waiting = server.call("repeat", text="a")
             person.sees("y = once")
@@ -228,8 +223,8 @@ def test_who_leaves_is_not_told_that_a_bridge_has_ended(tmp_path: Path, sockets:
     assert "has ended" not in person.err
 
 
-def test_a_terminal_that_goes_away_takes_its_person_along(tmp_path: Path, sockets: str) -> None:
-    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
+def test_a_terminal_that_goes_away_takes_its_person_along(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path)))
     ours, theirs = os.openpty()
     with subprocess.Popen(
         [*COMMAND, "approvals", FILE], cwd=tmp_path, stdin=theirs, stderr=subprocess.PIPE, start_new_session=True
@@ -241,8 +236,8 @@ def test_a_terminal_that_goes_away_takes_its_person_along(tmp_path: Path, socket
         assert person.wait(TIMEOUT) == 0
 
 
-def test_people_see_bridges_that_come_later_and_hear_of_those_that_end(tmp_path: Path, sockets: str) -> None:
-    settings = settings_in(tmp_path, sockets)
+def test_people_see_bridges_that_come_later_and_hear_of_those_that_end(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
     (tmp_path / FILE).write_text(json.dumps(settings))
     person = Person(tmp_path)
     try:
@@ -257,8 +252,8 @@ def test_people_see_bridges_that_come_later_and_hear_of_those_that_end(tmp_path:
         person.close()
 
 
-def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path: Path, sockets: str) -> None:
-    settings = settings_in(tmp_path, sockets)
+def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
     with live(STDIO, tmp_path, settings=settings) as server, somebody(tmp_path) as person:
         waiting = server.call("repeat", text="a secret word")
         person.sees("  | Repeat a secret word?")
@@ -282,9 +277,9 @@ def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path
 
 @pytest.mark.parametrize(("choice", "session"), [(ALWAYS, {}), (SESSION, {NAMED: "mine"})], ids=["always", "session"])
 def test_what_one_process_asks_and_another_hears_a_third_remembers(
-    choice: str, session: dict[str, str], tmp_path: Path, sockets: str
+    choice: str, session: dict[str, str], tmp_path: Path
 ) -> None:
-    settings = {**settings_in(tmp_path, sockets), "state": KEYS}
+    settings = settings_in(tmp_path)
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as one:
         asked = one.ask("tools/call", params, session).result(TIMEOUT)["result"]
@@ -306,16 +301,16 @@ def test_what_one_process_asks_and_another_hears_a_third_remembers(
     assert len(json.loads(run("list", "--json", folder=tmp_path).stdout)) == 1
 
 
-def test_without_settings_files_are_those_of_the_user_for_this_file(tmp_path: Path, sockets: str) -> None:
-    settings = settings_in(tmp_path, None, path=None)
-    homes = {"XDG_STATE_HOME": str(Path(sockets).parent)}
+def test_with_state_in_memory_approvals_are_in_a_file_in_the_state_folder(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, store="memory")
+    homes = {"XDG_STATE_HOME": str(tmp_path)}
     with live(STDIO, tmp_path, settings=settings, env=homes, guest=PERSON) as server:
         waiting = server.call("repeat", text="a")
         question = next_question(server)
         answer = {"action": "accept", "content": {"value": ALWAYS}}
         server.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
         assert code_of(waiting.result(TIMEOUT)["result"]) is None
-    assert len(list((Path(sockets).parent / "mcp-bridge").glob("*.sqlite3"))) == 1
+    assert len(list((tmp_path / "mcp-bridge").glob("*.sqlite3"))) == 1
     assert len(run("list", "--quiet", folder=tmp_path, **homes).stdout.splitlines()) == 1
 
 
@@ -330,33 +325,32 @@ def next_question(server: Any) -> Any:
     ("approvals", "args", "said"),
     [
         ({"local": False}, [], "approvals.local: approvals in a terminal are switched off. Set it to true"),
-        ({"store": "memory"}, ["list"], "approvals.store: approvals are stored in the memory of the bridge"),
         ({"remember": False}, ["list"], "approvals.remember: these settings remember no approvals. Set it to true"),
         ({}, ["revoke"], "revoke: no approval was selected. Pass the id of an approval, or use --all"),
         ({}, ["revoke", FILE], f"revoke: '{FILE}' is a file, not an id. Put the id before it, or use --all"),
         ({}, ["revoke", "abc", "--all", FILE], "no approval was selected"),
-        ({"store": "memry"}, ["list"], "approvals.store: unknown store 'memry'. Known stores: memory, redis, sqlite"),
+        ({"store": "memry"}, ["list"], "state.store: unknown store 'memry'. Known stores: memory, sqlite, "),
         ({}, ["list", "gate.py"], "gate.py: approvals need a settings file. Pass the settings that are served"),
         ({}, ["list", "none.yaml"], "none.yaml"),
     ],
 )
 def test_what_cannot_be_done_is_said(
-    approvals: Any, args: list[str], said: str, tmp_path: Path, sockets: str, run_here: RunHere
+    approvals: Any, args: list[str], said: str, tmp_path: Path, run_here: RunHere
 ) -> None:
-    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets, **approvals)))
+    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, **approvals)))
     code, err = run_here("approvals", *args)
     assert code == 2
     assert said in err
 
 
-def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sockets: str, run_here: RunHere) -> None:
+def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, run_here: RunHere) -> None:
     import anyio
 
     from mcp_bridge._policies.approvals.decisions import ApprovalSubject
     from mcp_bridge._policies.approvals.grants import GrantStore
     from mcp_bridge._storage.stores.sqlite import SqliteStore
 
-    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
+    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path)))
     assert run_here("approvals", "revoke", "abc")[0] == 3
     kept = GrantStore(SqliteStore(tmp_path / "kept.sqlite3"), bridge="mcp-bridge")
     for n in range(3):
@@ -371,12 +365,9 @@ def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sock
 def test_state_in_a_store_outlives_the_bridge(
     kind: str,
     tmp_path: Path,
-    sockets: str,
     redis_server: str,  # noqa: F811
 ) -> None:
-    place = {"url": redis_server} if kind == "redis" else {"path": "state.sqlite3"}
-    state = {**KEYS, "store": kind, **place}
-    settings = {**settings_in(tmp_path, sockets, path=None, remember=True), "state": state}
+    settings = settings_in(tmp_path, store=redis_server if kind == "redis" else "sqlite:state.sqlite3")
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
     with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as one:
         asked = one.ask("tools/call", params).result(TIMEOUT)["result"]
@@ -396,14 +387,14 @@ def test_state_in_a_store_outlives_the_bridge(
 @pytest.mark.parametrize(
     ("approvals", "said"),
     [
-        ({"store": "memry"}, "approvals.store: unknown store 'memry'"),
+        ({"store": "memry"}, "state.store: unknown store 'memry'"),
         ({"expires": "30 days"}, "approvals.expires"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_with_their_line(
-    approvals: Any, said: str, tmp_path: Path, sockets: str, run_here: RunHere
+    approvals: Any, said: str, tmp_path: Path, run_here: RunHere
 ) -> None:
-    given = json.dumps(settings_in(tmp_path, sockets, **{"expires": "30d", **approvals}), indent=1)
+    given = json.dumps(settings_in(tmp_path, **{"expires": "30d", **approvals}), indent=1)
     (tmp_path / FILE).write_text(given)
     code, err = run_here("validate", FILE)
     key = next(iter(approvals))
@@ -430,9 +421,9 @@ def test_sockets_are_where_the_system_has_them_for_the_user_or_in_the_state(
 @pytest.mark.parametrize("command", [["approvals", "list"], ["validate"]])
 @pytest.mark.parametrize("kind", ["damaged", "another"])
 def test_a_file_that_is_no_store_is_said_at_the_start(
-    command: list[str], kind: str, tmp_path: Path, sockets: str, run_here: RunHere
+    command: list[str], kind: str, tmp_path: Path, run_here: RunHere
 ) -> None:
-    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
+    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path)))
     if kind == "damaged":
         (tmp_path / "kept.sqlite3").write_bytes(b"no database at all" * 100)
     else:
@@ -446,11 +437,11 @@ def test_a_file_that_is_no_store_is_said_at_the_start(
     assert (tmp_path / "kept.sqlite3").read_bytes() == before
 
 
-def test_listing_and_validating_open_no_socket(tmp_path: Path, sockets: str, run_here: RunHere) -> None:
-    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
+def test_listing_and_validating_open_no_socket(tmp_path: Path, run_here: RunHere) -> None:
+    (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path)))
     for command in ("list", "validate"):
         assert run_here(command, FILE)[0] == 0
-    assert not Path(sockets).exists()
+    assert not policy.get_socket_folder(tmp_path / FILE).exists()
 
 
 class Clock:

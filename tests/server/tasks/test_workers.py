@@ -245,7 +245,7 @@ def test_results_in_redis_have_no_secrets(
     assert not any(secret.encode() in data for data in stored)
 
 
-@pytest.mark.parametrize("tasks", [None, {}, {"url": "memory://"}])
+@pytest.mark.parametrize("tasks", [None, {}])
 def test_a_worker_needs_tasks_in_redis(tasks: object, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     settings = {"sources": [{"type": "python", "path": "tools.py"}], **({"tasks": tasks} if tasks is not None else {})}
@@ -254,7 +254,9 @@ def test_a_worker_needs_tasks_in_redis(tasks: object, tmp_path: Path) -> None:
         [sys.executable, "-m", "mcp_bridge", "worker"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("mcp-bridge: mcp-bridge.json: tasks.url: the tasks are not in Redis. Write the URL")
+    assert done.stderr.startswith(
+        "mcp-bridge: mcp-bridge.json: state.store: there are no tasks in Redis. Write `tasks: {}`"
+    )
 
 
 def test_tasks_need_no_more_of_redis_than_the_user_in_the_documentation_may_do(

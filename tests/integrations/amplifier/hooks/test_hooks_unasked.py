@@ -13,7 +13,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.kits.approvals.approvals_kit import short_folder
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import House, ask, code_of, texts, visited
 
@@ -62,15 +61,14 @@ async def test_a_client_that_cannot_ask_reads_what_to_do(mode: str) -> None:
     ],
 )
 async def test_the_advice_follows_the_settings(local: str, advice: str, tmp_path: Path) -> None:
-    with short_folder() as folder:
-        (tmp_path / f"asks_{local}.py").write_text(MODULES)
-        (tmp_path / "s.yaml").write_text(
-            f"approvals: {{local: {local}, remember: false, sockets: {folder / 's'}}}\n"
-            "sources:\n  - type: amplifier\n    plan:\n      tools:\n"
-            f"        - {{module: asks_{local}, source: asks_{local}.py}}\n"
-        )
-        async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
-            [text] = texts(await client.call_tool("add", {}))
+    (tmp_path / f"asks_{local}.py").write_text(MODULES)
+    (tmp_path / "s.yaml").write_text(
+        f"approvals: {{local: {local}, remember: false}}\n"
+        "sources:\n  - type: amplifier\n    plan:\n      tools:\n"
+        f"        - {{module: asks_{local}, source: asks_{local}.py}}\n"
+    )
+    async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
+        [text] = texts(await client.call_tool("add", {}))
     assert text.startswith(f"Tool 'add' was not approved: it is late. {UNABLE} {advice}")
 
 
