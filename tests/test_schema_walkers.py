@@ -102,7 +102,7 @@ def read_openapi(schema: Schema) -> None:
     document = ApiDocument(make_document(schema))
     credentials = ApiCredentials(document=document, given={}, headers={}, fetch_token=reject_token)
     servers = ServerChoice("https://api.example")
-    builder = ToolBuilder(document, credentials, reject_request, servers=servers, has_output_schemas=True)
+    builder = ToolBuilder(document, credentials, reject_request, servers=servers)
     for name, operation in name_operations(find_operations(document, (), (), [])).items():
         with suppress(SourceError):
             repair_schemas(builder.build_entry(name, operation))

@@ -27,7 +27,7 @@ from mcp_bridge._contracts.source import (
 from mcp_bridge._contracts.state import State
 from mcp_bridge._contracts.store import ClosableStore, Store
 from mcp_bridge._contracts.tasks import MEMORY, TaskOptions, ToolTasks
-from mcp_bridge._engine.pipeline import Pipeline
+from mcp_bridge._engine.pipeline import Pipeline, ToolLimits
 from mcp_bridge._engine.plugins import load_source_type
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.selection import Selection
@@ -66,7 +66,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     sources = _attach_sources(settings, shared, watch=watch)
     redactor = Redactor()
     middleware = _gather_middleware(settings, sources, redactor)
-    registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, middleware, redactor))
+    registry = ToolRegistry(pipeline=_build_pipeline(settings, middleware, redactor))
     policies = registry.pipeline.policies
     asking = [*(attached.source.asking for attached in sources), *(policy.asking for policy in policies)]
     approvals = _connect_approvals(settings, asking, redactor.substitutions)
@@ -114,14 +114,7 @@ def _gather_middleware(
     return add_policies(middleware, settings, redactor)
 
 
-def _build_pipeline(
-    settings: Settings,
-    sources: Iterable[AttachedSource],
-    middleware: Sequence[Middleware | Policy],
-    redactor: Redactor,
-) -> Pipeline:
-    from mcp_bridge._app.tool_limits import collect_tool_limits  # a file without settings has none
-
+def _build_pipeline(settings: Settings, middleware: Sequence[Middleware | Policy], redactor: Redactor) -> Pipeline:
     limits = settings.limits
     pipeline = Pipeline(
         middleware,
@@ -129,7 +122,10 @@ def _build_pipeline(
         threads=limits.threads,
         concurrency=limits.concurrency,
         arguments=SizeLimits(size=limits.arguments),
-        tools=collect_tool_limits(settings, sources),
+        tools={
+            pattern: ToolLimits(timeout=tool.timeout, concurrency=tool.concurrency)
+            for pattern, tool in limits.tools.items()
+        },
         expose_errors=settings.expose_errors,
     )
     pipeline.redactor = redactor
@@ -144,7 +140,6 @@ def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, wa
         version=settings.version or __version__,
         title=settings.title,
         instructions=settings.instructions,
-        page=settings.limits.page,
         result=settings.limits.result,
         ttl_ms=_choose_ttl(is_changing),
         private=private,
@@ -158,7 +153,7 @@ def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, wa
 def _build_listing(settings: Settings) -> ToolListing:
     options = settings.tool_search
     search = SearchPolicy(above=options.above, keep=options.keep) if options is not None else None
-    return ToolListing(search=search, resources=settings.resources_as_tools, prompts=settings.prompts_as_tools)
+    return ToolListing(search=search, resources=settings.entries_as_tools, prompts=settings.entries_as_tools)
 
 
 def build_dialect(settings: Settings) -> SchemaDialect:
@@ -168,10 +163,10 @@ def build_dialect(settings: Settings) -> SchemaDialect:
         return NO_DIALECT
     from mcp_bridge._protocol.dialects.table import PROFILES
 
-    dialect = NO_DIALECT
+    dialect = SchemaDialect(omit_empty=options.omit_empty)
     for client in options.clients:
         dialect |= PROFILES[client].dialect
-    return dialect._replace(**options.model_dump(exclude={"clients"}, exclude_none=True))
+    return dialect
 
 
 def _build_state(settings: Settings) -> State:
@@ -289,13 +284,12 @@ def _attach_source(source: SourceSettings, settings: Settings, context: SourceCo
         include=source.include,
         exclude=source.exclude,
         tags=source.tags,
-        match_all_tags=source.match_all_tags,
         prefix=prefix or "",
         alias=source.alias,
         overrides={tool: _build_override(one) for tool, one in source.overrides.items()},
     )
     built = source_class.build(name, options, context)
-    if source.isolation is not None and source.isolation.mode == "process":
+    if source.isolation is not None:
         built = _isolate(built, source, settings, selection, watch=context.watch)
     notes = origin.notes if origin is not None else ()
     return AttachedSource(source=built, selection=selection, notes=notes)

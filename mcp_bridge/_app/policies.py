@@ -147,7 +147,10 @@ def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[
     for substitute in substitutions:
         redactor.add_substitution(substitute)
     desk = QuestionDesk(
-        wait=approvals.wait or 0.0, ttl=settings.state.ttl, redactor=redactor, serves_terminals=approvals.local
+        wait=approvals.terminal or 0.0,
+        ttl=settings.state.ttl,
+        redactor=redactor,
+        serves_terminals=approvals.terminal is not None,
     )
     return ApprovalPolicy(
         options=OPTIONS,
@@ -164,12 +167,13 @@ def open_approval_store(settings: Settings, *, log_failures: bool = False) -> Gr
 
     With `log_failures`, its failures are logged, not raised. Raises ConfigError for a store that is unavailable.
     """
-    if not settings.approvals.remember:
+    expires = settings.approvals.remember
+    if expires is None:
         return None
     store = open_store(settings, is_lasting=True)
     if log_failures:
         store = FaultTolerantStore(store)
-    return GrantStore(store, bridge=settings.name, expires=settings.approvals.expires)
+    return GrantStore(store, bridge=settings.name, expires=expires)
 
 
 class ConfiguredTrail(NamedTuple):

@@ -53,8 +53,8 @@ def answer_bridges(options: AnswerOptions) -> None:
     if not has_unix_sockets():
         problem = "approvals in a terminal need Unix sockets, which this system lacks"
         raise ConfigError(problem, hint="Use a client that supports elicitation, or the page (http.page)")
-    if not settings.approvals.local:
-        raise ConfigError("approvals in a terminal are switched off", where="approvals.local", hint="Set it to true")
+    if settings.approvals.terminal is None:
+        raise ConfigError("approvals in a terminal are switched off", where="approvals.terminal", hint="Set it to true")
     report(f"Waiting for approval requests about the calls of {settings.path}. Press Ctrl-C to stop.")
     with suppress(KeyboardInterrupt):
         anyio.run(_answer_requests, get_socket_folder(settings.path))

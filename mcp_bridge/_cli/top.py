@@ -76,14 +76,14 @@ def _find_server(options: TopOptions) -> OperatorClient:
 
 def _list_private_sockets(settings: Settings) -> Sequence[Path]:
     """Return the private sockets of the servers that run with these settings, the latest last. Raises ConfigError."""
-    if not settings.approvals.local or not has_unix_sockets():
+    if settings.approvals.terminal is None or not has_unix_sockets():
         return ()
     from mcp_bridge._policies.approvals.policy import get_socket_folder
 
     try:
         return list_sockets(get_socket_folder(settings.path))
     except PermissionError as error:
-        raise ConfigError(str(error), where="approvals.sockets") from error
+        raise ConfigError(str(error), where="approvals.terminal") from error
 
 
 class CallTable:

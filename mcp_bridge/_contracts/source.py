@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self
 
 from mcp_bridge._contracts.policy import Asker, Middleware, Policy
@@ -185,7 +184,6 @@ class Source:
         middleware: Runs around every call of the bridge, including calls to other sources.
         asking: Asks users to approve calls; None if the source does not, or runs entirely in worker processes.
         status: The state of the connection on which the source depends; None if it depends on none.
-        timeouts: Time limits in seconds, by the original names of the tools.
     """
 
     Options: ClassVar[type[Any] | None] = None
@@ -200,7 +198,6 @@ class Source:
     middleware: Sequence[Middleware | Policy] = ()
     asking: Asker | None = None
     status: SourceStatus | None = None
-    timeouts: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, name: str, options: Any = None, context: SourceContext | None = None) -> None:
         self.name = name

@@ -25,7 +25,6 @@ class Selection(NamedTuple):
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     tags: Sequence[str] = ()
-    match_all_tags: bool = False
     prefix: str = ""
     alias: Mapping[str, str] = MappingProxyType({})
     overrides: Mapping[str, ToolOverride] = MappingProxyType({})
@@ -95,14 +94,14 @@ class Selection(NamedTuple):
             return False
         if any(fnmatchcase(entry.name, pattern) for pattern in self.exclude):
             return False
-        return has_tags(entry, self.tags, match_all=self.match_all_tags)
+        return has_tags(entry, self.tags)
 
 
 def _is_pattern(key: str, name: str) -> bool:
     return key in ("include", "exclude") and any(character in name for character in "*?[")
 
 
-def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool) -> bool:
+def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool = False) -> bool:
     """Whether the tool has any of the tags or, with `match_all`, all of them. Without tags, every tool matches."""
     wanted = set(tags)
     return not wanted or (wanted <= set(entry.tags) if match_all else bool(wanted & set(entry.tags)))

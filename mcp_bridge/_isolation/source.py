@@ -37,7 +37,6 @@ class IsolatedSource(Source):
 
     def __init__(self, inner: Source, order: WorkerOrder, isolation: IsolationOptions) -> None:
         super().__init__(inner.name)
-        self.timeouts = inner.timeouts
         if isolation.tools:
             self.middleware, self.asking = inner.middleware, inner.asking
         self._inner = inner

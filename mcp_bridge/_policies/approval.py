@@ -13,7 +13,6 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge._policies.base import PolicyServices, ToolPolicy, is_built_in
-from mcp_bridge._settings.values import Duration
 
 
 class RequiredApproval(ToolPolicy):
@@ -28,9 +27,6 @@ class RequiredApproval(ToolPolicy):
         default="Allow the tool '{tool}' to run?",
         min_length=1,
         description="The question, in which `{tool}` is the name of the tool. The arguments are added to it.",
-    )
-    timeout: Duration | None = Field(
-        default=None, description="How long the user may take to answer. Default: `state.ttl`."
     )
     default: Literal["allow", "deny"] = Field(
         default="deny", description="What applies if no user can be asked, or none answers in time."
@@ -77,6 +73,5 @@ class RequiredApproval(ToolPolicy):
             tool=call.name,
             arguments=call.arguments,
             prompt=self.question.replace("{tool}", call.name),
-            timeout=self.timeout,
             default=self.default,
         )

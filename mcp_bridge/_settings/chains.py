@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from mcp_bridge._settings.sections import SettingsModel
-from mcp_bridge._settings.values import Whole
 
 ContextPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")]
 
@@ -57,12 +56,6 @@ class ChainStepSettings(SettingsModel):
         default=None,
         description="The key of the context for the output. Default: the keys of an object become keys of the context.",
     )
-    attempts: Whole = Field(
-        default=1,
-        ge=1,
-        le=100,
-        description="The maximum number of attempts. A failed attempt may have had effects.",
-    )
     continue_on_failure: bool = Field(
         default=False, description="Continue the chain if this step fails; a note in the result says so."
     )
@@ -91,7 +84,3 @@ class ChainSettings(SettingsModel):
         "whole context.",
     )
     output_schema: dict[str, Any] = Field(default={}, description="The JSON Schema of what the chain returns.")
-    stop_on_failure: bool = Field(
-        default=True,
-        description="End the chain at the first failure. Otherwise all steps run, and the error lists the failures.",
-    )

@@ -30,7 +30,7 @@ SERVER_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "m
 """The keys under which clients list servers."""
 _SECRET_SECTIONS = ("sources", "state", *SERVER_SECTIONS, *PLAN_KEYS)
 """The sections that may contain secrets. The others describe the server, its limits and its addresses."""
-_COMMON_KEYS = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
+_COMMON_KEYS = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags"})
 """Keys of a source that all types have. They name and select tools, and contain no secrets."""
 _MAX_WORD, _MAX_NUMBER = 7, 5
 """A value of so many letters, or digits, is an ordinary word or number, such as `user` or `8080`, and not a secret."""

@@ -51,8 +51,12 @@ _WORKING_DIRS = ("cwd", "roots")
 """Values of `working_dir` that are not paths. A folder of this name is written `./cwd`."""
 
 
-def _parse_mode(value: Any) -> Any:
-    return {"mode": value} if isinstance(value, str) else value
+def _parse_isolation(value: Any) -> Any:
+    if value == "process":
+        return {}
+    if value == "none":
+        return None
+    return value
 
 
 def _parse_clients(value: Any) -> Any:
@@ -95,10 +99,6 @@ class Origin:
 class IsolationSettings(SettingsModel):
     """Where the tools of a source run, and which resources they may use."""
 
-    mode: Literal["none", "process"] = Field(
-        default="process",
-        description="`process`: tools run in worker processes. `none`: they run in the process of the server.",
-    )
     tools: tuple[str, ...] = Field(
         default=(),
         description="Patterns (`*`, `?`) of the names of tools to isolate. Default: all tools of the source.",
@@ -181,8 +181,7 @@ class SourceSettings(SettingsModel):
     tags: tuple[str, ...] = Field(
         default=(), description="Publish only tools with at least one of these tags. Default: all tools."
     )
-    match_all_tags: bool = Field(default=False, description="Publish only tools that have all of the `tags`.")
-    isolation: Annotated[IsolationSettings, BeforeValidator(_parse_mode)] | None = Field(
+    isolation: Annotated[IsolationSettings | None, BeforeValidator(_parse_isolation)] = Field(
         default=None,
         description="`process` runs the tools in worker processes, `none` runs them in the process of the server; a "
         "mapping sets details.",
@@ -251,11 +250,10 @@ class Settings(SettingsModel):
         "of tools that are all listed, or a mapping that sets details. Default: list all tools.",
         json_schema_extra=_add_number_schema,
     )
-    resources_as_tools: bool = Field(
-        default=False, description="List `list_resources` and `read_resource`, for clients that use only tools."
-    )
-    prompts_as_tools: bool = Field(
-        default=False, description="List `list_prompts` and `get_prompt`, for clients that use only tools."
+    entries_as_tools: bool = Field(
+        default=False,
+        description="List `list_resources`, `read_resource`, `list_prompts` and `get_prompt`, for clients that use "
+        "only tools.",
     )
     working_dir: str | None = Field(
         default=None,

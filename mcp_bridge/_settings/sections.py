@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mcp_bridge._runtime.sandbox import SandboxOptions
 
 _SANDBOX_PROGRAM = "bubblewrap"
+_REMEMBERED = 30 * 86400.0
+"""Seconds for which a decision that always allows a call applies by default."""
 ClientName = Literal[
     "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
     "lm-studio", "opencode", "vscode", "windsurf", "zed",
@@ -107,12 +109,6 @@ class LimitSettings(SettingsModel):
         description="Limits for single tools, by patterns (`*`, `?`) of their names. The first matching pattern "
         "applies.",
     )
-    page: Whole = Field(
-        default=250,
-        ge=1,
-        le=1000,
-        description="The number of entries per page in lists of tools, resources and prompts.",
-    )
 
 
 class ToolSearchSettings(SettingsModel):
@@ -154,17 +150,7 @@ class ToolTaskSettings(SettingsModel):
         description="`optional`: calls become tasks if the client supports tasks. `required`: only such clients can "
         "call the tool. `forbidden`: calls never become tasks. Default: what the tool declares, else `optional`.",
     )
-    after: Delay | None = Field(
-        default=None,
-        description="As `tasks.after`, for this tool. Default: `tasks.after`, or 0 if tasks are `required`.",
-    )
     timeout: Duration | None = Field(default=None, description="As `tasks.timeout`, for this tool.")
-    retries: Whole | None = Field(
-        default=None,
-        ge=0,
-        le=1000,
-        description="As `tasks.retries`, for this tool, even if it is neither idempotent nor read-only.",
-    )
 
 
 class TaskSettings(SettingsModel):
@@ -172,7 +158,8 @@ class TaskSettings(SettingsModel):
 
     after: Delay = Field(
         default=10.0,
-        description="How long a call may take before it continues as a task; 0 makes each call a task at once.",
+        description="How long a call may take before it continues as a task; 0 makes each call a task at once. For "
+        "tools that require tasks, it is 0.",
     )
     timeout: Duration = Field(
         default=3600.0,
@@ -200,13 +187,8 @@ class TaskSettings(SettingsModel):
     lease: Duration = Field(
         default=30.0,
         ge=1,
-        description="Redis: how long after its process has ended, or lost its connection, a task starts again.",
-    )
-    attempts: Whole = Field(
-        default=3,
-        ge=1,
-        le=1000,
-        description="Redis: how often a task is started before it fails, if every process that ran it has ended.",
+        description="Redis: how long after its process has ended, or lost its connection, a task starts again. It "
+        "fails after three starts.",
     )
     tools: dict[str, ToolTaskSettings] = Field(
         default={},
@@ -215,24 +197,36 @@ class TaskSettings(SettingsModel):
     )
 
 
+def _parse_remember(value: Any) -> Any:
+    if isinstance(value, bool):
+        return _REMEMBERED if value else None
+    return value
+
+
+def _parse_terminal(value: Any) -> Any:
+    if isinstance(value, bool):
+        return 0.0 if value else None
+    return value
+
+
+def _add_boolean_schema(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [*schema["anyOf"], {"type": "boolean"}]
+
+
 class ApprovalSettings(SettingsModel):
     """How users approve calls for which a hook asks."""
 
-    remember: bool = Field(
-        default=True,
-        description="Remember decisions that allow calls for a session or always: in `state.store`, or in `sqlite` if "
-        "that is `memory`.",
+    remember: Annotated[Duration | None, BeforeValidator(_parse_remember)] = Field(
+        default=_REMEMBERED,
+        description="How long `always` applies; `false` remembers nothing. Decisions are in `state.store`, or in "
+        "`sqlite` if that is `memory`. One for a session applies for at most a day.",
+        json_schema_extra=_add_boolean_schema,
     )
-    expires: Duration = Field(
-        default=30 * 86400.0,
-        description="How long `always` applies. A decision for a session applies for at most a day.",
-    )
-    local: bool = Field(
-        default=True, description="Ask the user who runs `mcp-bridge approvals` if the client cannot ask."
-    )
-    wait: Duration | None = Field(
-        default=None,
-        description="How long a question waits until a user runs `mcp-bridge approvals`. By default, it does not wait.",
+    terminal: Annotated[Delay | None, BeforeValidator(_parse_terminal)] = Field(
+        default=0.0,
+        description="Whether the user who runs `mcp-bridge approvals` is asked if the client cannot ask: `true`, "
+        "`false`, or how long a question waits until someone runs it. By default, it does not wait.",
+        json_schema_extra=_add_boolean_schema,
     )
     truncate: bool = Field(
         default=False,
@@ -258,13 +252,8 @@ class DialectSettings(SettingsModel):
     clients: tuple[ClientName, ...] = Field(
         default=(), description="The clients for which tools are rewritten, each with what it needs."
     )
-    parse_strings: bool | None = Field(
-        default=None,
-        description="Parse arguments that arrive as JSON in a string although the schema requires an object, a list, a "
-        "number or a boolean. Default: if any client is named.",
-    )
-    omit_empty: bool | None = Field(
-        default=None,
+    omit_empty: bool = Field(
+        default=False,
         description='Leave out an optional argument that is null or "" where its schema does not accept that, so that '
-        "the tool uses its default. Default: false.",
+        "the tool uses its default.",
     )

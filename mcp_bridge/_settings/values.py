@@ -109,16 +109,7 @@ Delay = Annotated[
     Field(ge=0, allow_inf_nan=False),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}),
 ]
-SessionLimit = Annotated[
-    Whole,
-    Field(
-        ge=1,
-        le=100_000,
-        description="With `sessions: client`: how many sessions of clients may exist at once. A further session ends "
-        "the one that has been idle the longest; if none is idle, the call is rejected. If there are several "
-        "clients, none has more than three quarters of them.",
-    ),
-]
+SessionLimit = Annotated[Whole, Field(ge=1, le=100_000)]
 Size = Annotated[
     int,
     BeforeValidator(_parse_bytes),

@@ -121,7 +121,7 @@ class _ChainBuilder:
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None
-        handler = ChainTool(self._registry, steps, output=chain.output, stop_on_failure=chain.stop_on_failure)
+        handler = ChainTool(self._registry, steps, output=chain.output)
         text = chain.description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
         entry = ToolEntry(name, text, handler, schema, chain.output_schema, list(chain.tags))
         return replace(entry, title=chain.title, annotations=dict(chain.annotations))
@@ -150,7 +150,6 @@ def _build_step(step: ChainStepSettings) -> ChainStep:
         defaults={
             name: one.default if one.path is not None else one.value for name, one in given.items() if one.has_value
         },
-        attempts=step.attempts,
         continue_on_failure=step.continue_on_failure,
         omits_context="input" in step.model_fields_set,
     )

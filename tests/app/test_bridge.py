@@ -334,7 +334,7 @@ async def test_who_gets_a_name_does_not_depend_on_who_publishes_first(order: tup
         ({"prefix": "my"}, ["my__fetch", "my__read"], []),
         ({"alias": {"red": "cat"}}, ["fetch", "read"], ["alias: there is no tool 'red'"]),
         ({"include": ["r*"]}, ["read"], []),
-        ({"tags": ["x", "y"], "match_all_tags": True}, [], []),
+        ({"tags": ["y"]}, [], []),
     ],
     ids=str,
 )
@@ -394,7 +394,7 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
         title: My tools
         instructions: Be nice.
         expose_errors: true
-        limits: {timeout: 5s, threads: 3, page: 1}
+        limits: {timeout: 5s, threads: 3}
         sources:
           - {type: python, path: tools.py, prefix: a}
           - {type: python, path: tools.py, name: second, alias: {greet: hello}}
@@ -408,15 +408,13 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
         version="7",
         title="My tools",
         instructions="Be nice.",
-        page=1,
         ttl_ms=60_000,
         private=True,
         is_open=True,
     )
     async with connect(bridge) as client:
         page = await client.list_tools()
-        assert [tool.name for tool in page.tools] == ["a__greet"]
-        assert page.next_cursor is not None
+        assert [tool.name for tool in page.tools] == ["a__greet", "hello"]
         assert words(await call(client, "hello")) == "hi"
         assert client.server_info.name == "mine"
         assert client.instructions == "Be nice."

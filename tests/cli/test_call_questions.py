@@ -33,7 +33,7 @@ async def mount(coordinator, config):
 """
 SETTINGS = """
 state: {store: "sqlite:kept.sqlite3"}
-approvals: {local: false, audit: audit.jsonl}
+approvals: {terminal: false, audit: audit.jsonl}
 sources:
   - type: amplifier
     plan: {tools: [{module: gate, source: gate.py}]}

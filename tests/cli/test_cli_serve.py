@@ -63,7 +63,7 @@ version: 9.8.7
 title: Every setting
 instructions: Call plain first.
 expose_errors: true
-limits: {timeout: 300ms, threads: 2, page: 3, arguments: 1 KiB}
+limits: {timeout: 300ms, threads: 2, arguments: 1 KiB}
 http: {host: 127.0.0.1, port: 0, token_env: TEST_TOKEN,
        allowed_hosts: [tools.example], allowed_origins: ["https://web.example"]}
 sources:
@@ -75,7 +75,6 @@ sources:
     include: [plan*, plain, other, slow, breaks]
     exclude: ["*_secret"]
     tags: [red, round]
-    match_all_tags: true
   - type: python
     module: second
   - type: python

@@ -24,8 +24,6 @@ TOOLS = [
         ({"include": ["*e*"]}, ["read", "write", "fetch", "Read"]),
         ({"include": ["*e*"], "exclude": ["w*", "fetch"]}, ["read", "Read"]),
         ({"tags": ["net", "safe"]}, ["read", "fetch"]),
-        ({"tags": ["fs", "safe"], "match_all_tags": True}, ["read"]),
-        ({"match_all_tags": True}, ["read", "write", "fetch", "Read"]),
         ({"prefix": "my"}, ["my__read", "my__write", "my__fetch", "my__Read"]),
         ({"prefix": "r_", "include": ["r*"]}, ["r_read"]),
         ({"prefix": "r-", "include": ["r*"]}, ["r-read"]),

@@ -37,7 +37,7 @@ def list_pids() -> list[int]:
     "Return the process of the tools, and that of the helper, if it runs."
     return [os.getpid(), HELPER.pid] if HELPER.poll() is None else [os.getpid()]
 """
-SETTINGS = "sources:\n  - {type: python, path: programs_of_calls.py, isolation: {mode: process, workers: 1}}\n"
+SETTINGS = "sources:\n  - {type: python, path: programs_of_calls.py, isolation: {workers: 1}}\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="programs in sessions of their own")

@@ -234,7 +234,7 @@ async def test_the_log_of_a_worker_is_the_log_of_the_bridge(tmp_path: Path, capl
 async def test_a_tool_that_takes_the_context_only_after_a_reload_gets_the_clients_context(tmp_path: Path) -> None:
     before = "from mcp_bridge import CallContext, tool\n\n@tool\nasync def version() -> str:\n    return 'none'\n"
     after = before.replace("version()", "version(ctx: CallContext)").replace("'none'", "ctx.protocol_version")
-    bridge = bridge_of(tmp_path, {"mode": "process"}, tools=before, watch=True)
+    bridge = bridge_of(tmp_path, "process", tools=before, watch=True)
 
     async def call(client: Any) -> str:
         return str((await client.call_tool("version", {})).content[0].text)

@@ -206,7 +206,7 @@ async def test_no_spelling_of_a_uri_passes_a_policy(tmp_path: Path, uri: str) ->
     (tmp_path / "tools.py").write_text(PATHS)
     denied = ["note:///private/*", "step://root/private/*", "query://read?*name=private/key", "fixed:///private/*"]
     source = {"type": "python", "path": "tools.py"}
-    bridge = build_bridge(tmp_path, source, {"deny": {"resources": denied}}, resources_as_tools=True)
+    bridge = build_bridge(tmp_path, source, {"deny": {"resources": denied}}, entries_as_tools=True)
     async with connect(bridge) as client:
         with pytest.raises(MCPError, match=r"was denied|not found"):
             await client.read_resource(uri)

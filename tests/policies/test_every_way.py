@@ -92,7 +92,7 @@ RESOURCE_POLICIES = {
 async def test_policies_reach_a_resource_in_every_way(tmp_path: Path, policy: str) -> None:
     (tmp_path / "tools.py").write_text(NOTES)
     source = {"type": "python", "path": "tools.py"}
-    bridge = build_bridge(tmp_path, source, {policy: RESOURCE_POLICIES[policy]}, resources_as_tools=True)
+    bridge = build_bridge(tmp_path, source, {policy: RESOURCE_POLICIES[policy]}, entries_as_tools=True)
     async with connect(bridge) as client:
 
         async def read(uri: str) -> list[str]:

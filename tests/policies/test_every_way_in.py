@@ -62,7 +62,8 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
     source = {"type": "python", "path": "tools.py"}
     policy = [{"deny": {"tools": "look"}}, {"redact": {"patterns": "email"}}, {"approval": {}}]
-    bridge = build_bridge(tmp_path, source, *policy, tasks={"after": 0}, approvals={"remember": False, "local": False})
+    approvals = {"remember": False, "terminal": False}
+    bridge = build_bridge(tmp_path, source, *policy, tasks={"after": 0}, approvals=approvals)
     async with serve_client(bridge, capabilities=ABLE) as client:
         assert get_text(await finish(client, "look")).startswith("Tool 'look' was denied")
         task = await start(client, "change", text="ada@example.org")
@@ -138,7 +139,7 @@ async def test_unusable_answers_are_not_reported_as_a_decision_of_the_user(tmp_p
         return ElicitResult(action="accept", content={"value": "Perhaps"})
 
     source = {"type": "python", "path": "tools.py"}
-    bridge = build_bridge(tmp_path, source, "approval", approvals={"remember": False, "local": False})
+    bridge = build_bridge(tmp_path, source, "approval", approvals={"remember": False, "terminal": False})
     async with connect(bridge, mode=mode, elicitation_callback=choose) as client:
         result = await client.call_tool("change", {})
     assert (result.is_error, len(asked)) == (True, 3)
@@ -150,7 +151,7 @@ async def test_unusable_answers_are_not_reported_as_a_decision_of_the_user(tmp_p
 @pytest.mark.parametrize(("default", "ok"), [("allow", True), ("deny", False)])
 async def test_the_default_applies_if_nobody_can_be_asked(tmp_path: Path, default: str, ok: bool) -> None:
     policy = {"approval": {"default": default}}
-    async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "local": False}) as bridge:
+    async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "terminal": False}) as bridge:
         result = await call(bridge, "change")
     assert result.success == ok
     assert ok or "No user could be asked: the client does not support elicitation" in result.error_text
@@ -158,7 +159,7 @@ async def test_the_default_applies_if_nobody_can_be_asked(tmp_path: Path, defaul
 
 async def test_the_user_is_asked_about_calls_of_the_named_principals(tmp_path: Path) -> None:
     policy = {"approval": {"principals": "guest"}}
-    async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "local": False}) as bridge:
+    async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "terminal": False}) as bridge:
         assert (await call(bridge, "change", "admin")).success
         assert (await call(bridge, "change", "guest")).code == "approval_declined"
 
@@ -172,7 +173,7 @@ async def test_a_remembered_decision_is_not_asked_for_again(tmp_path: Path) -> N
 
     source = {"type": "python", "path": "tools.py"}
     bridge = build_bridge(
-        tmp_path, source, "approval", state={"store": "sqlite:decisions.sqlite3"}, approvals={"local": False}
+        tmp_path, source, "approval", state={"store": "sqlite:decisions.sqlite3"}, approvals={"terminal": False}
     )
     async with connect(bridge, elicitation_callback=choose) as client:
         assert [(await client.call_tool("change", {})).is_error for _ in range(2)] == [False, False]

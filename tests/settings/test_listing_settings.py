@@ -29,8 +29,7 @@ async def read_listing(folder: Path, lines: str) -> ToolListing:
         ("tool_search: 0", ToolListing(search=SearchPolicy(above=0))),
         ("tool_search: {}", ToolListing(search=SearchPolicy(above=50))),
         ("tool_search: {above: 7, keep: ['a*']}", ToolListing(search=SearchPolicy(above=7, keep=("a*",)))),
-        ("resources_as_tools: true", ToolListing(resources=True)),
-        ("prompts_as_tools: true", ToolListing(prompts=True)),
+        ("entries_as_tools: true", ToolListing(resources=True, prompts=True)),
     ],
 )
 async def test_the_settings_decide_what_is_listed(lines: str, expected: ToolListing, tmp_path: Path) -> None:

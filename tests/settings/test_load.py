@@ -117,7 +117,7 @@ def problems(tmp_path):
 def test_a_file_that_says_little_gets_the_defaults(settings):
     found = settings("sources: []")
     assert (found.name, found.version, found.title, found.instructions) == ("mcp-bridge", None, None, None)
-    assert (found.limits.timeout, found.limits.threads, found.limits.page) == (60, 32, 250)
+    assert (found.limits.timeout, found.limits.threads) == (60, 32)
     assert (found.http.host, found.http.port, found.http.token_env) == ("127.0.0.1", 8808, None)
     assert found.limits.arguments == 4 * 2**20
     assert (found.http.allowed_hosts, found.http.allowed_origins) == ((), ())
@@ -134,13 +134,12 @@ sources:
     include: [x*]
     exclude: [y]
     tags: [t]
-    match_all_tags: true
     path: tools.py
     options: {deep: 1}
     origin: here
 """).sources[0]
     assert (source.type, source.name, source.prefix, source.alias) == ("python", "mine", "p", {"a": "b"})
-    assert (source.include, source.exclude, source.tags, source.match_all_tags) == (("x*",), ("y",), ("t",), True)
+    assert (source.include, source.exclude, source.tags) == (("x*",), ("y",), ("t",))
     assert source.options == {"path": "tools.py", "options": {"deep": 1}, "origin": "here"}
 
 
@@ -223,7 +222,7 @@ def test_numbers_and_truth_values_may_come_from_the_environment(settings):
         ),
         ("limits: {threads: 1025}", "1: limits.threads: expected 1024 or less, found the number 1025"),
         ("limits: {threads: false}", "1: limits.threads: expected a whole number, found false"),
-        ("limits: {page: 1.5}", "1: limits.page: expected a whole number, found the number 1.5"),
+        ("limits: {threads: 1.5}", "1: limits.threads: expected a whole number, found the number 1.5"),
         ("http: {port: 65536}", "1: http.port: expected 65535 or less, found the number 65536"),
         ("limits: {arguments: 0}", "1: limits.arguments: expected 1 or more, found the number 0"),
         (
@@ -272,10 +271,10 @@ def test_keys_that_are_not_of_the_file_are_unknown(problems, key):
 
 
 def test_all_problems_are_told_in_the_order_of_the_file(problems):
-    told = problems("zzz: 1\nlimits:\n  page: 0\nsources:\n  - type: 1\nname: 2\n")
+    told = problems("zzz: 1\nlimits:\n  threads: 0\nsources:\n  - type: 1\nname: 2\n")
     assert [line.split(": ")[:2] for line in told] == [
         ["1", "zzz"],
-        ["3", "limits.page"],
+        ["3", "limits.threads"],
         ["5", "sources[0].type"],
         ["6", "name"],
     ]
@@ -415,7 +414,7 @@ def test_the_exported_schema_is_a_schema_of_2020_12():
         {},
         {
             "name": "x",
-            "limits": {"timeout": "5m", "page": 3},
+            "limits": {"timeout": "5m", "threads": 3},
             "http": {"idle": "1m", "port": "${PORT}"},
             "expose_errors": "${R:-no}",
         },

@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -45,7 +44,8 @@ async def test_a_cancelled_call_ends_the_program_and_what_it_has_started(tmp_pat
 @BOTH_LOOPS
 async def test_a_call_that_takes_too_long_ends_its_program(tmp_path: Path) -> None:
     token = a_token()
-    async with connect_commands(tmp_path, {"t": write_tool("stubborn", "parent", token, timeout=0.5)}) as client:
+    tools, settings = {"t": write_tool("stubborn", "parent", token)}, {"limits": {"timeout": 0.5}}
+    async with connect_commands(tmp_path, tools, settings) as client:
         result = await call(client, "t")
         assert result["isError"]
         assert words(result) == "Tool 't' did not finish within 0.5 seconds and was stopped."
@@ -106,23 +106,6 @@ def test_ctrl_c_ends_the_program_of_a_call(tmp_path: Path) -> None:
     assert command.process.wait(TIMEOUT) == 130
     is_gone(token)
     command.process.communicate()
-
-
-# Time limits
-
-
-@pytest.mark.parametrize(
-    ("limits", "seconds"),
-    [
-        ({"timeout": "0.3s"}, 0.5),  # the tool's own limit takes precedence over the default
-        ({"tools": {"p__*": {"concurrency": 1}}}, 0.5),
-        ({"tools": {"p__t": {"timeout": 0.2}}}, 0.2),  # the settings of the server take precedence over it
-    ],
-)
-async def test_a_tool_can_have_a_time_limit_of_its_own(tmp_path: Path, limits: Any, seconds: float) -> None:
-    tool = write_tool("stubborn", "alone", timeout=0.5)
-    async with connect_commands(tmp_path, {"t": tool}, {"limits": limits}, prefix="p") as client:
-        assert f"within {seconds:g} seconds" in words(await call(client, "p__t"))
 
 
 # The sandbox

@@ -253,7 +253,7 @@ def test_a_strangers_store_is_made_by_a_class_or_a_function(strangers: str, attr
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("memry", "unknown store 'memry'. Known stores: memory, redis, sqlite, or your own as module:Name"),
+        ("memry", "unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST"),
         ("no_such_module:Store", "No module named 'no_such_module'"),
         ("{}:Missing", "has no 'Missing'"),
         ("{}:broken", "cannot be made: nobody answers"),

@@ -108,7 +108,7 @@ async def test_an_idle_connection_ends_and_the_next_call_opens_another(
 
 
 async def test_a_further_client_ends_the_connection_that_is_idle_longest(tmp_path: Path) -> None:
-    async with host({**ENTRY, "session_limit": 1}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+    async with host({**ENTRY, "sessions": 1}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
         _, first = await count(ada)
         assert (await count(bob))[0] == 1
@@ -118,7 +118,7 @@ async def test_a_further_client_ends_the_connection_that_is_idle_longest(tmp_pat
 
 async def test_a_user_with_many_clients_leaves_connections_for_others(tmp_path: Path) -> None:
     access = Access(authenticator=Authenticator(StaticTokens(named={"ada": "a" * 32, "bob": "b" * 32})))
-    async with host({**ENTRY, "session_limit": 4}, tmp_path, access) as base, contextlib.AsyncExitStack() as stack:
+    async with host({**ENTRY, "sessions": 4}, tmp_path, access) as base, contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect(base, token="a" * 32)) for _ in range(4)]
         await wait_for_tool(clients[0], "count")
         pids = [(await count(client))[1] for client in clients]
@@ -166,7 +166,7 @@ async def test_a_client_that_disconnects_while_its_connection_opens_leaves_room_
     with run_http_server() as server:
         async with forward_connections(server, opening) as address:
             entry = {"url": f"{address}/sse", "transport": "sse", "sessions": "client"}
-            entry |= {"session_limit": 1, "start_timeout": 1000}
+            entry |= {"sessions": 1, "start_timeout": 1000}
             async with host(entry, tmp_path) as base, connect(base) as bob:
                 await wait_for_tool(bob, "echo")
                 async with connect(base) as ada, anyio.create_task_group() as tasks:

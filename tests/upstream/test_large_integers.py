@@ -102,7 +102,7 @@ async def test_they_are_exact_through_the_gateway(way: str, folder: Path, url: s
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_they_are_exact_from_workers(mode: str, tmp_path: Path) -> None:
-    async with connect(bridge_of(tmp_path, {"mode": "process"}, tools=TOOLS), mode=mode) as client:
+    async with connect(bridge_of(tmp_path, "process", tools=TOOLS), mode=mode) as client:
         await echo(client)
 
 

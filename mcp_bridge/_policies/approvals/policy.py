@@ -32,7 +32,7 @@ class ApprovalPolicy:
         """Describe how a user can be asked if the client cannot ask."""
         client, command = "a client that supports elicitation", f"`mcp-bridge approvals {self.file}`"
         if self.file and (self.desk is None or not self.desk.serves_terminals):
-            return f"Use {client}, or set `approvals.local: true` and run {command}; then retry the call."
+            return f"Use {client}, or set `approvals.terminal: true` and run {command}; then retry the call."
         if self.file and self.desk is not None and self.desk.is_open:
             return f"The user can run {command} where the server runs, or use {client}; then retry the call."
         return f"Use {client}, and retry the call."

@@ -229,7 +229,7 @@ def _check_string_arguments(_: StringArguments, listing: ListedTools, profile: P
         for steps, schema in walk_schemas(tool.get("inputSchema")):
             if steps and schema.get("type") in ("object", "array"):
                 text = f"arguments such as {extend_path(INPUT, *steps)} of {_format_tool(tool)}"
-                yield _Violation(text=text, cure=f"Set `dialect: {profile.name}` (parse_strings)")
+                yield _Violation(text=text, cure=f"Set `dialect: {profile.name}`")
                 return
 
 

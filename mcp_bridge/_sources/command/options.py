@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._settings import Duration, OptionalSandbox, SettingsModel
+from mcp_bridge._settings import OptionalSandbox, SettingsModel
 from mcp_bridge._sources.command.outputs import OutputSettings
 from mcp_bridge._sources.command.parameters import CommandParameters, check_use, find_dotted_paths, parse_parameters
 from mcp_bridge._sources.command.template import (
@@ -61,7 +61,6 @@ class CommandToolSettings(OutputSettings):
         default="none",
         description="`progress` or `log`: send each line as a progress or log message while the program runs.",
     )
-    timeout: Duration | None = Field(default=None, description="How long a call may take. Default: `limits.timeout`.")
 
     _template: ArgumentTemplate = PrivateAttr()
     _parameters: CommandParameters = PrivateAttr()

@@ -39,7 +39,6 @@ class CommandSource(Source):
         sandboxed = options.sandbox.to_options(directory) if options.sandbox is not None else None
         self._system = CommandSystem(root=root, env=options.env, sandbox=sandboxed)
         self._tools = [settings.build_command(tool, self._system) for tool, settings in options.tools.items()]
-        self.timeouts = {name: tool.timeout for name, tool in options.tools.items() if tool.timeout is not None}
 
     @classmethod
     def choose_name(cls, options: CommandOptions) -> str:

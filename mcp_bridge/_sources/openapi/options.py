@@ -75,8 +75,3 @@ class OpenApiOptions(SettingsModel):
         description="Addresses that may be used in addition to public ones, and without encryption: networks such as "
         "`10.0.0.0/8`, `loopback` or `private`.",
     )
-    output_schemas: bool = Field(
-        default=True,
-        description="Whether tools have output schemas, with the types of values. A response that differs is a result "
-        "with a note.",
-    )

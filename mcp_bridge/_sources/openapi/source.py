@@ -99,7 +99,6 @@ class OpenApiSource(Source):
             credentials,
             self._send_request,
             servers=servers,
-            has_output_schemas=options.output_schemas,
         )
         return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
 

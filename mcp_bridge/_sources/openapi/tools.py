@@ -48,7 +48,6 @@ class ToolBuilder:
         send: Send,
         *,
         servers: ServerChoice,
-        has_output_schemas: bool,
     ) -> None:
         self.screen = TextScreen()
         self._document = document
@@ -56,7 +55,7 @@ class ToolBuilder:
         self._send = send
         self._servers = servers
         self._inputs = SchemaConverter(document, self.screen)
-        self._outputs = SchemaConverter(document, self.screen, only_types=True) if has_output_schemas else None
+        self._outputs = SchemaConverter(document, self.screen, only_types=True)
 
     def build_entry(self, name: str, operation: Operation) -> ToolEntry:
         """Build the tool of an operation. Raises SourceError if the document is wrong at this place."""
@@ -112,7 +111,7 @@ class ToolBuilder:
 
     def _build_output_schema(self, operation: Operation) -> Schema:
         """Return the schema of results if every response of success has the same JSON object; else an empty one."""
-        if self._outputs is None or operation.method == "head":
+        if operation.method == "head":
             return {}
         schemas = []
         for response in list_success_responses(self._document, operation):

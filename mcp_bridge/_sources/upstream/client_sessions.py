@@ -15,7 +15,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.session_limits import choose_session_to_end, end_idle_sessions, end_with_client, get_owner
 from mcp_bridge._sources.upstream.entries import Forwarder
 from mcp_bridge._sources.upstream.eras import EraChoice
-from mcp_bridge._sources.upstream.options import UpstreamOptions
+from mcp_bridge._sources.upstream.options import SESSIONS, UpstreamOptions
 from mcp_bridge._upstream.connection import ConnectionLink
 from mcp_bridge._upstream.messages import NOT_RECEIVED
 from mcp_bridge._upstream.session import Era, UpstreamSession
@@ -87,10 +87,10 @@ class ClientSessions:
         self.name = first.name
         self._first = first
         self._is_shared = options.sessions == "shared"
-        self._session_limit = options.session_limit
+        self._session_limit = options.sessions if isinstance(options.sessions, int) else SESSIONS
         self._connections: dict[Key, ClientUpstream] = {}
         self._tasks: TaskGroup | None = None
-        self._slots = anyio.Semaphore(options.session_limit)
+        self._slots = anyio.Semaphore(self._session_limit)
 
     async def run(self) -> None:
         """Serve connections, and end those that are idle."""

@@ -17,7 +17,9 @@ from mcp_bridge._upstream.connection import UpstreamAddress
 if TYPE_CHECKING:
     from mcp_bridge._upstream.oauth import BearerAuth
 
-_POLICIES = {"start_timeout", "changed_tools", "new_tools", "sessions", "session_limit"}
+SESSIONS = 32
+"""How many clients may have a connection of their own at once by default."""
+_POLICIES = {"start_timeout", "changed_tools", "new_tools", "sessions"}
 """The options that do not change which server is used, or how."""
 
 
@@ -58,12 +60,13 @@ class UpstreamOptions(SettingsModel):
         "network. A mapping allows more.",
     )
     start_timeout: Duration = Field(default=30.0, description="How long connecting and listing everything may take.")
-    sessions: Literal["shared", "client"] = Field(
+    sessions: Literal["shared", "client"] | SessionLimit = Field(
         default="shared",
         description="`client`: each client has its own connection, and its own process of a `command`. Clients without "
-        "a session share the first connection. `shared`: all clients do.",
+        "a session share the first connection. `shared`: all clients do. A number is the maximum for `client`, which "
+        f"is {SESSIONS} by default. A further connection ends the one that has been idle the longest; if none is idle, "
+        "the call is rejected. If there are several clients, none has more than three quarters of them.",
     )
-    session_limit: SessionLimit = 32
     changed_tools: Literal["quarantine", "warn", "ignore"] = Field(
         default="quarantine",
         description="What happens to a tool whose definition differs from the accepted one. `quarantine`: it is not "

@@ -233,19 +233,10 @@ def test_the_servers_own_words_go_without_the_secrets(server: Any) -> None:
     keeps_secrets(server)
 
 
-def test_every_page_of_the_tools_is_listed_and_every_tool_can_be_called_by_its_name(server: Any) -> None:
-    names: list[str] = []
-    pages: list[Any] = []
-    cursor: dict[str, Any] = {}
-    while True:
-        page = server.ask("tools/list", cursor).result(TIMEOUT)["result"]
-        pages.append(page)
-        names += [tool["name"] for tool in page["tools"]]
-        if "nextCursor" not in page:
-            break
-        cursor = {"cursor": page["nextCursor"]}
-    assert {"echo", "with_schema", "returns_text"} <= set(names)
-    assert says_secret(pages)
+def test_the_list_of_tools_has_no_secrets_and_every_tool_can_be_called_by_its_name(server: Any) -> None:
+    page = server.ask("tools/list").result(TIMEOUT)["result"]
+    assert {"echo", "with_schema", "returns_text"} <= {tool["name"] for tool in page["tools"]}
+    assert says_secret(page)
     assert server.text("echo", text="the state of messages and resources") == "the state of messages and resources"
     keeps_secrets(server)
 
@@ -291,7 +282,7 @@ ISOLATED = (
 
 
 def test_tools_in_processes_of_their_own_keep_the_secrets_too(way: Way, tmp_path: Path) -> None:
-    apart = {"type": "python", "path": "own_tools.py", "isolation": {"mode": "process", "env": list(ENV)}}
+    apart = {"type": "python", "path": "own_tools.py", "isolation": {"env": list(ENV)}}
     with leaking(way, tmp_path, sources=[apart, SETTINGS["sources"][1]]) as server:
         for name in ISOLATED:
             server.result(name)

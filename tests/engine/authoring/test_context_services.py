@@ -263,7 +263,7 @@ async def test_tools_in_worker_processes_have_the_same_services(tmp_path: Path) 
 
 
 async def test_isolated_tools_reach_no_state_of_others_and_only_the_resources_that_are_allowed(tmp_path: Path) -> None:
-    isolation = {"mode": "process", "tools": ["work"], "invokes": []}
+    isolation = {"tools": ["work"], "invokes": []}
     async with connect(bridge_of(tmp_path, isolation, tools=ISOLATED), mode="legacy") as client:
         rejected = await client.call_tool("work", {})
         assert rejected.is_error

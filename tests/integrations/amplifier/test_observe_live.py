@@ -83,7 +83,7 @@ def test_two_servers_write_one_file(tmp_path: Path) -> None:
 
 
 def test_a_worker_writes_no_events(tmp_path: Path) -> None:
-    apart = settings(tmp_path, isolation={"mode": "process", "tools": ["say"], "workers": 1})
+    apart = settings(tmp_path, isolation={"tools": ["say"], "workers": 1})
     with live(WAYS[0], tmp_path, settings=apart, env={"SAYING_TOKEN": SECRET}) as server:
         assert server.text("say", text="hi") == '{"text":"hi"}'
         server.hang_up()

@@ -55,9 +55,9 @@ async def test_the_options_of_the_source_apply(tmp_path: Path) -> None:
 
 
 async def test_the_keys_of_every_source_and_of_the_server_apply(tmp_path: Path) -> None:
-    bridge, _ = await call_here(tmp_path, "prefix: mine\nname: modules\nlimits: {page: 3}\n")
+    bridge, _ = await call_here(tmp_path, "prefix: mine\nname: modules\nlimits: {result: 300}\n")
     assert [entry.name for entry in bridge.registry.list()] == ["mine__here"]
-    assert (bridge.identity.name, bridge.identity.page) == ("modules", 3)
+    assert (bridge.identity.name, bridge.identity.result) == ("modules", 300)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ async def test_the_keys_of_every_source_and_of_the_server_apply(tmp_path: Path) 
         ("host: nowhere\n", 3, "host: expected one of 'auto', 'native' or 'core'"),
         ("agents: {}\nhook_timout: 3\n", 4, "hook_timout: unknown key 'hook_timout', did you mean 'hook_timeout'?"),
         ("hook: []\n", 3, "hook: unknown key 'hook', did you mean 'hooks'?"),
-        ("limit: {page: 3}\n", 3, "limit: unknown key 'limit', did you mean 'limits'?"),
-        ("limits: {pages: 3}\n", 3, "limits.pages: unknown key 'pages', did you mean 'page'?"),
+        ("limit: {result: 3}\n", 3, "limit: unknown key 'limit', did you mean 'limits'?"),
+        ("limits: {results: 3}\n", 3, "limits.results: unknown key 'results', did you mean 'result'?"),
         ("isolation: {worker: 3}\n", 3, "isolation.worker: unknown key 'worker', did you mean 'workers'?"),
         ("type: amplifier\n", 3, "type: unknown key 'type'"),
         ("plan: {tools: []}\n", 3, "plan: this file is itself a mount plan"),

@@ -253,7 +253,7 @@ def test_a_command_has_no_roots_and_works_in_the_settings_folder(folder: Path) -
 async def test_a_worker_has_the_same_folder(working_dir: str | None, mode: str, expected: str, folder: Path) -> None:
     for name in ("work", "../root"):
         (folder / name).mkdir()
-    isolation = {"mode": "process", "tools": ["where"], "workers": 1}
+    isolation = {"tools": ["where"], "workers": 1}
     bridge = bridge_of(folder, working_dir, isolation=isolation)
     root = (folder / "../root").resolve()
     async with connect(bridge, mode=mode, list_roots_callback=listing(root)) as client:

@@ -100,7 +100,7 @@ def written(folder: Path, **more: Any) -> Path:
     sources: list[dict[str, Any]] = [
         {"type": "python", "path": "file_hooked.py"},
         {"type": "python", "path": "registry_hooked.py"},
-        {"type": "python", "path": "worker_hooked.py", "isolation": {"mode": "process", "workers": 1}},
+        {"type": "python", "path": "worker_hooked.py", "isolation": {"workers": 1}},
         {"type": "amplifier", "plan": plan, "hook_timeout": "60s", **more},
     ]
     (folder / "bridge.json").write_text(json.dumps({"sources": sources}))

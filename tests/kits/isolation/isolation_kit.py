@@ -43,7 +43,7 @@ async def both(
 ) -> tuple[Any, Any]:
     """What `do` comes to with a client of the source in this process, and with one of the source in a worker."""
     seen = []
-    for isolation in (None, {"mode": "process", "workers": 4}):
+    for isolation in (None, {"workers": 4}):
         with anyio.fail_after(TIMEOUT):
             async with connect(bridge_of(folder, isolation, **more), **options()) as client:
                 seen.append(await do(client))

@@ -185,9 +185,7 @@ async def check_document(path: Path, count: Count) -> None:
     except SourceError as error:
         print(f"{path.name}: {error}")
         return
-    builder = ToolBuilder(
-        document, credentials, record_request, servers=ServerChoice("https://api.example"), has_output_schemas=False
-    )
+    builder = ToolBuilder(document, credentials, record_request, servers=ServerChoice("https://api.example"))
     number = count["examples"]
     for name, operation in name_operations(find_operations(document, (), (), [])).items():
         try:

@@ -30,7 +30,7 @@ MODEL = f"http://127.0.0.1:{PORT}"
 OFFERS = "from tests.kits.oracle.oracle_offers import make_registry\n\nregistry = make_registry()\n"
 SETTINGS = {
     "name": IDENTITY.name, "version": IDENTITY.version, "title": IDENTITY.title,
-    "instructions": IDENTITY.instructions, "limits": {"page": IDENTITY.page},
+    "instructions": IDENTITY.instructions,
     "sources": [{"type": "python", "path": "offers.py"}],
 }  # fmt: skip
 SERVER = """#!/bin/sh

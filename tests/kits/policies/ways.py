@@ -92,7 +92,6 @@ ELSEWHERE = {
     "title": "shown to users",
     "description": "shown to models",
     "tags": "selects as include does",
-    "match_all_tags": "selects as include does",
     "concurrency": "is read together with the timeout",
     **dict.fromkeys(
         ("type", "name", "isolation", "options", "origin", "overrides", "arguments"), "no setting on a tool"
@@ -273,7 +272,7 @@ def write_settings(folder: Path, source: Json, **more: Any) -> Json:
         "source": source,
         "policy": [case.policy for case in CASES.values() if case.policy],
         "limits": {"tools": limits},
-        "approvals": {"remember": False, "local": False},
+        "approvals": {"remember": False, "terminal": False},
         **more,
     }
 
@@ -394,7 +393,7 @@ def _build_chains() -> Mapping[str, Json]:
 
 
 def _isolate(write: Callable[[Path], Json]) -> Callable[[Path], Json]:
-    return lambda folder: {**write(folder), "isolation": {"mode": "process", "workers": 1}}
+    return lambda folder: {**write(folder), "isolation": {"workers": 1}}
 
 
 WAYS: dict[str, Way] = {

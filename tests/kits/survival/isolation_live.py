@@ -18,7 +18,7 @@ from tests.kits.survival.survival_kit import Way, live
 TOOLS = Path(__file__).with_name("isolated_tools.py")
 BEGUN = re.compile(r"begun (\S+) ([\d ]+)")
 CODE = "mcp-bridge/code"
-SMALL = {"mode": "process", "workers": 2, "memory": "512 MiB", "file_size": "8 MiB"}
+SMALL = {"workers": 2, "memory": "512 MiB", "file_size": "8 MiB"}
 
 
 def settings_of(isolation: Any, **more: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ SETTINGS: dict[str, Any] = {
     "instructions": "The key is ${API_KEY}.",
     "http": {"token_env": "HTTP_TOKEN"},
     "state": {"keys": ["${STATE_KEY}"]},
-    "limits": {"result": 1000, "page": 10},
+    "limits": {"result": 1000},
     "sources": [
         {"type": "python", "path": "own_tools.py"},
         {"type": "planted:Planted", "headers": {"X-Key": "Bearer ${API_KEY}"}, "pin": "${PIN_SECRET}"},

@@ -29,7 +29,7 @@ title: Shop
 instructions: Take items one at a time.
 http: {page: true, token_env: SHOP_TOKEN}
 state: {store: "sqlite:decisions.sqlite3"}
-approvals: {wait: 30s}
+approvals: {terminal: 30s}
 sources:
   - {type: python, path: shop.py}
   - type: amplifier

@@ -251,7 +251,7 @@ async def test_the_settings_hold_too_where_some_tools_of_the_source_are_in_worke
         "approvals: {audit: audit.jsonl}\n"
         "sources:\n"
         "  - type: amplifier\n"
-        "    isolation: {mode: process, tools: [echo], workers: 1}\n"
+        "    isolation: {tools: [echo], workers: 1}\n"
         "    plan:\n"
         "      tools: [{module: echo, source: echo.py}]\n"
         "      hooks: [{module: asks, source: asks.py}]\n"

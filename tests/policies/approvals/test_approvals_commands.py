@@ -324,7 +324,7 @@ def next_question(server: Any) -> Any:
 @pytest.mark.parametrize(
     ("approvals", "args", "said"),
     [
-        ({"local": False}, [], "approvals.local: approvals in a terminal are switched off. Set it to true"),
+        ({"terminal": False}, [], "approvals.terminal: approvals in a terminal are switched off. Set it to true"),
         ({"remember": False}, ["list"], "approvals.remember: these settings remember no approvals. Set it to true"),
         ({}, ["revoke"], "revoke: no approval was selected. Pass the id of an approval, or use --all"),
         ({}, ["revoke", FILE], f"revoke: '{FILE}' is a file, not an id. Put the id before it, or use --all"),
@@ -388,13 +388,13 @@ def test_state_in_a_store_outlives_the_bridge(
     ("approvals", "said"),
     [
         ({"store": "memry"}, "state.store: unknown store 'memry'"),
-        ({"expires": "30 days"}, "approvals.expires"),
+        ({"remember": "30 days"}, "approvals.remember"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_with_their_line(
     approvals: Any, said: str, tmp_path: Path, run_here: RunHere
 ) -> None:
-    given = json.dumps(settings_in(tmp_path, **{"expires": "30d", **approvals}), indent=1)
+    given = json.dumps(settings_in(tmp_path, **{"remember": "30d", **approvals}), indent=1)
     (tmp_path / FILE).write_text(given)
     code, err = run_here("validate", FILE)
     key = next(iter(approvals))

@@ -37,7 +37,7 @@ def load_dialect(value: Any, folder: Path) -> SchemaDialect:
         ({}, NO_DIALECT),
         ("gemini-cli", PROFILES["gemini-cli"].dialect),
         (["claude-code", "gemini-cli"], PROFILES["claude-code"].dialect | PROFILES["gemini-cli"].dialect),
-        ({"parse_strings": True}, SchemaDialect(parse_strings=True)),
+        ({"omit_empty": True}, SchemaDialect(omit_empty=True)),
         ({"clients": ["lm-studio"], "omit_empty": True}, SchemaDialect(parse_strings=True, omit_empty=True)),
     ],
 )
@@ -53,7 +53,7 @@ def test_a_dialect_is_a_client_or_several_or_a_mapping_of_rules(
     [
         ("gemini", "dialect: expected one of 'claude-code', 'claude-desktop'"),
         (["codex", "curser"], r"dialect\[1\]: expected one of"),
-        ({"parse_string": True}, "unknown key 'parse_string', did you mean 'parse_strings'"),
+        ({"omit_empties": True}, "unknown key 'omit_empties', did you mean 'omit_empty'"),
         ({"omit_empty": "sometimes"}, "dialect.omit_empty: expected true or false"),
         (3, "dialect: expected a mapping of keys to values, found the number 3"),
     ],

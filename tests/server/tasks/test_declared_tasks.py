@@ -168,7 +168,7 @@ def work(ctx: CallContext) -> list[object]:
 
 
 async def test_tools_in_worker_processes_declare_tasks_too_and_know_their_attempt(tmp_path: Path) -> None:
-    bridge = bridge_of_file(tmp_path, {"mode": "process"}, tools=TOOLS, tasks={"after": 60})
+    bridge = bridge_of_file(tmp_path, "process", tools=TOOLS, tasks={"after": 60})
     async with serve_client(bridge, capabilities=ABLE) as client:
         attempt, key = (await fetch(client, await create(client, "work")))["result"]["structuredContent"]
         assert attempt == 2

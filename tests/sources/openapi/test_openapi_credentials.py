@@ -128,7 +128,7 @@ async def test_a_secret_of_an_isolated_source_never_reaches_a_client(
 ) -> None:
     api.reply = lambda received: json_reply({"headers": dict(received.headers)})
     scheme = {"type": "apiKey", "in": "header", "name": "X-Key"}
-    isolation = {"mode": "process", "env": ["API_SECRET"], "workers": 1, "tools": tools}
+    isolation = {"env": ["API_SECRET"], "workers": 1, "tools": tools}
     async with serve_document(
         tmp_path, secured(scheme), server=api.url, auth={"s": "env:API_SECRET"}, isolation=isolation
     ) as client:

@@ -146,7 +146,4 @@ def test_a_store_that_nobody_knows_is_refused_at_the_start(tmp_path: Path, over:
     (tmp_path / "settings.yaml").write_text("sources: [{type: python, path: tools.py}]\nstate: {store: memry}")
     code, said = refused(tmp_path, "settings.yaml", *over)
     assert code == 2
-    assert (
-        "state.store: unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST"
-        in said
-    )
+    assert "state.store: unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST" in said

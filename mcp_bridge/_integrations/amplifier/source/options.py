@@ -11,6 +11,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from mcp_bridge._integrations.amplifier.mount_plan import PlanProblem, read_plan
 from mcp_bridge._settings import Document, Duration, SessionLimit, SettingsModel, Whole
 
+SESSIONS = 100
+"""How many sessions of clients, and how many conversations with an agent, may exist at once by default."""
+
 
 class AgentSettings(SettingsModel):
     """How the agent of the plan is published: the tool that runs its orchestrator."""
@@ -41,14 +44,14 @@ class AmplifierOptions(SettingsModel):
         default=(),
         description="Patterns (`*`, `?`) of the names of tools that receive the call's id as `_tool_call_id`.",
     )
-    sessions: Literal["client", "shared"] = Field(
+    sessions: Literal["client", "shared"] | SessionLimit = Field(
         default="client",
         description="`client`: each client has its own session of the modules. `shared`: all clients share one. Over "
         "HTTP in the stateless era, a client has its own session if it names one (`_meta` key "
-        "`mcp-bridge/session`) or is authenticated; otherwise each call has its own.",
+        "`mcp-bridge/session`) or is authenticated; otherwise each call has its own. A number is the maximum for "
+        f"`client`, which is {SESSIONS} by default. A further session ends the one that has been idle the longest; if "
+        "none is idle, the call is rejected. If there are several clients, none has more than three quarters of them.",
     )
-    session_limit: SessionLimit = 100
-
     agent: AgentSettings = Field(
         default_factory=AgentSettings,
         description="How the agent of the plan is published, if the plan's session has an orchestrator.",

@@ -40,7 +40,7 @@ from mcp_bridge._integrations.amplifier.source.approval_provider import (
     register_approval_provider,
 )
 from mcp_bridge._integrations.amplifier.source.events_log import EventsLog, redact_config
-from mcp_bridge._integrations.amplifier.source.options import AmplifierOptions
+from mcp_bridge._integrations.amplifier.source.options import SESSIONS, AmplifierOptions
 from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge._integrations.amplifier.source.status import StatusResources
 from mcp_bridge._integrations.amplifier.source.tool_handler import ToolHandler
@@ -134,6 +134,7 @@ class AmplifierSource(Source):
         plan, _ = read_plan(options.plan)
         directory = context.directory.resolve()
         modules = options.get_checkouts_folder(directory)
+        limit = options.sessions if isinstance(options.sessions, int) else SESSIONS
         source = cls(
             name,
             plan,
@@ -143,8 +144,8 @@ class AmplifierSource(Source):
             call_ids=options.call_ids,
             limits=SessionLimits(
                 shared=options.sessions == "shared",
-                limit=options.session_limit,
-                conversations=options.session_limit,
+                limit=limit,
+                conversations=limit,
             ),
             host=options.host,
             start_timeout=options.start_timeout,

@@ -353,9 +353,7 @@ sources:
 
 async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_path: Path) -> None:
     written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
-    settings = SETTINGS.replace("{ISOLATION}", "{mode: process, tools: [where]}").replace(
-        "history", str(tmp_path / "h")
-    )
+    settings = SETTINGS.replace("{ISOLATION}", "{tools: [where]}").replace("history", str(tmp_path / "h"))
     written(tmp_path, {"agent.yaml": settings})
     async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
         result = await client.call_tool("run_agent", {"task": "Where?"})

@@ -285,7 +285,7 @@ SETTINGS = """
 sources:
   - type: amplifier
     agent: {AGENT}
-    isolation: {mode: process, tools: [where]}
+    isolation: {tools: [where]}
     plan:
       session: {orchestrator: loop-basic, context: context-simple}
       providers:

@@ -108,7 +108,7 @@ async def test_a_file_does_not_reveal_the_handle(tmp_path: Path) -> None:
 
 
 async def test_a_conversation_that_ended_here_continues_from_its_file(tmp_path: Path) -> None:
-    settings = write_settings(tmp_path, **{"    plan:": "    session_limit: 1\n    plan:"})
+    settings = write_settings(tmp_path, **{"    plan:": "    sessions: 1\n    plan:"})
     async with open_bridge(settings) as bridge:
 
         async def run(**arguments: Any) -> Any:

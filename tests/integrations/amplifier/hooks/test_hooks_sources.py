@@ -80,7 +80,7 @@ async def test_resources_and_prompts_are_not_under_the_hooks(mode: str, host: st
 async def test_hooks_of_a_source_of_which_some_tools_are_in_workers_govern_all_the_same(
     mode: str, host: str, tmp_path: Path
 ) -> None:
-    apart = {"mode": "process", "tools": ["of_module"], "workers": 1}
+    apart = {"tools": ["of_module"], "workers": 1}
     async with connect(bridge_in(tmp_path, host=host, isolation=apart), mode=mode) as client:
         for name in ("of_file", "of_module"):
             assert code_of(await client.call_tool(name, {"word": "forbidden"})) == "denied"

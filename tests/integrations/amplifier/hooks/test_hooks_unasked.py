@@ -56,14 +56,14 @@ async def test_a_client_that_cannot_ask_reads_what_to_do(mode: str) -> None:
         ),
         (
             "false",
-            "Use a client that supports elicitation, or set `approvals.local: true` and run `mcp-bridge approvals ",
+            "Use a client that supports elicitation, or set `approvals.terminal: true` and run `mcp-bridge approvals ",
         ),
     ],
 )
 async def test_the_advice_follows_the_settings(local: str, advice: str, tmp_path: Path) -> None:
     (tmp_path / f"asks_{local}.py").write_text(MODULES)
     (tmp_path / "s.yaml").write_text(
-        f"approvals: {{local: {local}, remember: false}}\n"
+        f"approvals: {{terminal: {local}, remember: false}}\n"
         "sources:\n  - type: amplifier\n    plan:\n      tools:\n"
         f"        - {{module: asks_{local}, source: asks_{local}.py}}\n"
     )

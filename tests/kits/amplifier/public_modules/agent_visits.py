@@ -67,7 +67,7 @@ def write_agent(repositories: Repositories, name: str, loop: str) -> Path:
         "agents": {"helper": {"description": "Helps with anything."}},
     }
     plan["providers"] += [{"module": "echo", "source": "echo.py"}, build_provider(repositories, public=False)]
-    return repositories.write_plan(name, plan, isolation={"mode": "process", "tools": ["bash"]})
+    return repositories.write_plan(name, plan, isolation={"tools": ["bash"]})
 
 
 def build_small_plan(
