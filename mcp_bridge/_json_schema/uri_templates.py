@@ -89,6 +89,39 @@ def parse_template_variables(template: str) -> tuple[TemplateVariable, ...]:
     return tuple(variables)
 
 
+def expand_template(template: str, values: Mapping[str, Any]) -> str:
+    """Return the URI of a valid template with these values. Variables without a value are omitted (RFC 6570, 3.2)."""
+
+    def expand(match: re.Match[str]) -> str:
+        operator = match["operator"]
+        pieces: list[str] = []
+        for variable in _parse_expression(match, follows_text=False):
+            value = values.get(variable.name)
+            if value is None:
+                continue
+            items = [_encode_value(str(item), operator) for item in (value if isinstance(value, list) else [value])]
+            if items and not variable.explode:
+                items = [",".join(items)]
+            if operator in ("?", "&"):
+                items = [f"{variable.name}={item}" for item in items]
+            elif operator == ";":
+                # The name of an empty value has no equals sign (section 3.2.7).
+                items = [f"{variable.name}={item}".removesuffix("=") for item in items]
+            pieces += items
+        if not pieces:
+            return ""
+        return operator.removeprefix("+") + _SEPARATORS.get(operator, operator).join(pieces)
+
+    return _EXPRESSION.sub(expand, template)
+
+
+def _encode_value(value: str, operator: str) -> str:
+    if operator not in _WIDE:
+        return quote(value, safe="")
+    # Reserved characters and percent-encoded ones stay as they are (section 3.2.1).
+    return re.sub("%(?![0-9A-Fa-f]{2})", "%25", quote(value, safe=":/?#[]@!$&'()*+,;=%"))
+
+
 class UriTemplate:
     """Matches URIs with a template in linear time. Raises ValueError for a template that `check_template` rejects.
 

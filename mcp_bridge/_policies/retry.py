@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any
 
 import anyio
 from pydantic import Field
@@ -16,22 +16,11 @@ from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._policies.base import IDEMPOTENT, READ_ONLY, Patterns, ToolPolicy, has_hint
 from mcp_bridge._settings.values import Duration, Whole
 
-if TYPE_CHECKING:
-    from tenacity import AsyncRetrying
-
 MAX_DURATION = 45.0
 """How long after the first attempt a further one may begin, in seconds."""
 MAX_WAIT = 5.0
 MAX_JITTER = 0.1
 logger = logging.getLogger("mcp_bridge.policies")
-
-
-class _FailedAttempt(Exception):
-    """An attempt whose result is an error that can be repeated."""
-
-    def __init__(self, result: ToolResult) -> None:
-        super().__init__(result.error_text)
-        self.result = result
 
 
 class RetryPolicy(ToolPolicy):
@@ -61,61 +50,41 @@ class RetryPolicy(ToolPolicy):
         """Return a layer for matching tools that can safely be called again."""
         if not (has_hint(entry, IDEMPOTENT, READ_ONLY) and self.applies_to_entry(entry)):
             return None
-        from tenacity import (
-            AsyncRetrying,
-            retry_if_exception,
-            stop_after_attempt,
-            stop_before_delay,
-            wait_exponential,
-            wait_random,
-        )
+        return self._repeat_call
 
-        attempts = AsyncRetrying(
-            retry=retry_if_exception(self._is_repeatable),
-            stop=stop_after_attempt(self.attempts) | stop_before_delay(MAX_DURATION),
-            wait=wait_exponential(multiplier=self.wait, max=max(MAX_WAIT, self.wait)) + wait_random(0, MAX_JITTER),
-            sleep=anyio.sleep,
-            reraise=True,
-        )
-        return partial(self._repeat_call, attempts)
-
-    async def _repeat_call(
-        self, attempts: AsyncRetrying, call: ToolCall, ctx: RunningCall, call_next: CallNext
-    ) -> ToolResult:
-        """Raises what the last attempt raises."""
+    async def _repeat_call(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
+        """Run the call, and again after each failure that can be repeated. Raises what the last attempt raises."""
         if not self.applies_to_call(call, ctx):
             return await call_next(call, ctx)
-        try:
-            return await self._repeat(attempts, call, ctx, call_next)
-        except _FailedAttempt as failed:
-            return failed.result
-
-    async def _repeat(
-        self, attempts: AsyncRetrying, call: ToolCall, ctx: RunningCall, call_next: CallNext
-    ) -> ToolResult:
         was_started = ctx.started
-        async for attempt in attempts.copy():
-            with attempt:
-                number = attempt.retry_state.attempt_number
-                if number > 1:
-                    logger.info("tool %r: attempt %d of %d", call.name, number, self.attempts)
-                    ctx.started = was_started  # so that this attempt waits for a slot too
+        end = anyio.current_time() + MAX_DURATION
+        wait = self.wait
+        number = 1
+        while True:
+            delay = wait + random.uniform(0, MAX_JITTER)  # noqa: S311 - jitter is no secret
+            is_last = number == self.attempts
+            try:
                 result = await call_next(call, ctx)
-                if result.is_error and result.code in self.errors:
-                    raise _FailedAttempt(result)
-                return result
-        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+            except Exception as error:
+                if is_last or not self._is_repeatable(error) or anyio.current_time() + delay >= end:
+                    raise
+            else:
+                is_repeatable = result.is_error and result.code in self.errors
+                if is_last or not is_repeatable or anyio.current_time() + delay >= end:
+                    return result
+            await anyio.sleep(delay)
+            wait = min(2 * wait, max(MAX_WAIT, self.wait))
+            number += 1
+            logger.info("tool %r: attempt %d of %d", call.name, number, self.attempts)
+            # This attempt waits for a slot like the first one.
+            ctx.started = was_started
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes."""
         applies = self.applies_to_call(call, ctx)
         return Forecast("passes", f"at most {self.attempts} attempts" if applies else "")
 
-    def _is_repeatable(self, error: BaseException) -> bool:
-        if isinstance(error, _FailedAttempt):
-            return True
-        if not isinstance(error, Exception):  # a cancellation
-            return False
+    def _is_repeatable(self, error: Exception) -> bool:
         code = error.code if isinstance(error, CallError) else ToolFailed.code
         names = {code, *(kind.__name__ for kind in type(error).__mro__)}
         return not names.isdisjoint(self.errors)

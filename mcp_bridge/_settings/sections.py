@@ -150,6 +150,10 @@ class ToolTaskSettings(SettingsModel):
         description="`optional`: calls become tasks if the client supports tasks. `required`: only such clients can "
         "call the tool. `forbidden`: calls never become tasks. Default: what the tool declares, else `optional`.",
     )
+    after: Delay | None = Field(
+        default=None,
+        description="As `tasks.after`, for this tool. Default: `tasks.after`, or 0 if tasks are `required`.",
+    )
     timeout: Duration | None = Field(default=None, description="As `tasks.timeout`, for this tool.")
 
 
@@ -158,8 +162,7 @@ class TaskSettings(SettingsModel):
 
     after: Delay = Field(
         default=10.0,
-        description="How long a call may take before it continues as a task; 0 makes each call a task at once. For "
-        "tools that require tasks, it is 0.",
+        description="How long a call may take before it continues as a task; 0 makes each call a task at once.",
     )
     timeout: Duration = Field(
         default=3600.0,

@@ -25,11 +25,11 @@ from mcp_bridge import tool
 def plain() -> str:
     return "plain"
 
-@tool(tags=["red"])
+@tool(tags=["blue"])
 def plane() -> str:
     return "plane"
 
-@tool(tags=["blue", "round"])
+@tool(tags=["blue"])
 def other() -> str:
     return "other"
 
@@ -132,10 +132,8 @@ async def test_a_file_that_sets_everything_is_honoured(folder: Path) -> None:
             assert who is not None
             assert (who.name, who.version, who.title) == ("ours", "9.8.7", "Every setting")
             assert client.instructions == "Call plain first."
-            page = await client.list_tools()
-            assert [tool.name for tool in page.tools] == ["hour", "one__breaks", "one__plain"]
-            rest = await client.list_tools(cursor=page.next_cursor)
-            assert [tool.name for tool in rest.tools] == ["plain", "snail", "unmarked"]
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names == ["hour", "one__breaks", "one__plain", "plain", "snail", "unmarked"]
             answers = {}
             for name in ("hour", "one__plain", "plain", "snail", "one__breaks"):
                 result = await client.call_tool(name, {})

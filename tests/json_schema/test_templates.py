@@ -14,12 +14,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import ResourceTemplateReference
+from uritemplate import expand
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.source import Publish, Source
 from mcp_bridge._engine.authoring import prompt, resource
-from mcp_bridge._json_schema.uri_templates import MAX_LENGTH, MAX_VARIABLES, check_template, check_uri
+from mcp_bridge._json_schema.uri_templates import (
+    MAX_LENGTH,
+    MAX_VARIABLES,
+    check_template,
+    check_uri,
+    expand_template,
+)
 from mcp_bridge.sources import Offer, ResourceEntry, ResourceTemplate
 from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
@@ -33,6 +40,38 @@ def can_be_matched(template: str) -> bool:
     except InvalidUriTemplate:
         return False
     return True
+
+
+# Expansion: the examples of RFC 6570, section 3.2
+
+VALUES: dict[str, Any] = {
+    "var": "value", "hello": "Hello World!", "half": "50%", "path": "/foo/bar", "list": ["red", "green", "blue"],
+    "empty": "", "none": [], "x": 1024, "y": 768,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("template", "uri"),
+    [
+        ("a:{hello}{half}", "a:Hello%20World%2150%25"),
+        ("a:{x,hello,y}", "a:1024,Hello%20World%21,768"),
+        ("a:O{empty}X{none}{unknown}", "a:OX"),
+        ("a:{+hello}{+half}{+path}/here", "a:Hello%20World!50%25/foo/bar/here"),
+        ("a:{#x,hello,y}", "a:#1024,Hello%20World!,768"),
+        ("a:X{.x,y}{.list*}", "a:X.1024.768.red.green.blue"),
+        ("a:{/var,empty}{/list*}{/list}", "a:/value//red/green/blue/red,green,blue"),
+        ("a:{;x,y,empty}{;list*}", "a:;x=1024;y=768;empty;list=red;list=green;list=blue"),
+        ("a:{?x,y,empty,unknown}{&var}", "a:?x=1024&y=768&empty=&var=value"),
+    ],
+)
+def test_a_template_expands_as_in_rfc_6570(template: str, uri: str) -> None:
+    assert expand_template(template, VALUES) == uri
+
+
+@given(st.text(), st.lists(st.text(), min_size=1), st.sampled_from(["a://{x}/{y}", "a:{+x}{?y}", "a:{#x}", "a:{/x*}"]))
+def test_an_expansion_is_that_of_the_reference_library(text: str, items: list[str], template: str) -> None:
+    values = {"x": items if "*" in template else text, "y": text}
+    assert expand_template(template, values) == expand(template, values)
 
 
 # Templates by hand

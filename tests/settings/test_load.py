@@ -260,8 +260,7 @@ def test_an_unknown_key_in_a_part_is_compared_with_the_keys_of_that_part(problem
 
 def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
     assert problems("limits: {zzz: 1}") == [
-        "1: limits.zzz: unknown key 'zzz'. Known keys: "
-        "arguments, concurrency, drain, page, result, threads, timeout, tools."
+        "1: limits.zzz: unknown key 'zzz'. Known keys: arguments, concurrency, drain, result, threads, timeout, tools."
     ]
 
 

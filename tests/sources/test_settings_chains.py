@@ -180,7 +180,7 @@ async def test_what_a_step_may_do_is_in_the_settings(tmp_path: Path) -> None:
     assert not result["isError"]
     assert "Step 1 of 3 ('fail') failed: Nothing there.\nThe chain continued without this step." in words(result)
     result = await run(tmp_path, fail, FETCH, arguments={"url": "x"})
-    assert result["_meta"]["mcp-bridge/code"] == "chain_failed"
+    assert result["_meta"]["mcp-bridge/code"] == "no_data"
 
 
 async def test_each_step_is_a_call_with_the_limits_of_its_tool(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
-from mcp_bridge._json_schema.uri_templates import check_template, parse_template_variables
+from mcp_bridge._json_schema.uri_templates import check_template, expand_template, parse_template_variables
 from mcp_bridge._protocol.wire import questions
 from mcp_bridge._protocol.wire.content_reader import from_block
 from mcp_bridge._protocol.wire.meta_keys import SERVER_INFO
@@ -99,9 +99,7 @@ class EntryBuilder:
         is_opaque = bool(check_template(text.replace(" ", "%20")))
 
         async def read_expanded(data: Any, ctx: RunningCall) -> Any:
-            from uritemplate import expand  # only templates need it
-
-            uri = data["uri"] if is_opaque else expand(text, dict(data))
+            uri = data["uri"] if is_opaque else expand_template(text, data)
             return await self._forward("resources/read", {"uri": uri}, ctx, _read_resource_result)
 
         names = [] if is_opaque else [variable.name for variable in parse_template_variables(text)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -169,24 +170,23 @@ class UpstreamSource(Source):
 
     async def run(self, publish: Publish) -> None:
         """Connect, publish, and connect again whenever the connection ends."""
-        from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential_jitter
-
         self._publish = publish
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._publish_late, self._settled)
             tasks.start_soon(self.guard.follow_lock, self._publish_again)
             tasks.start_soon(self._further.run)
+            wait = FIRST_WAIT
             while True:
-                retrying = AsyncRetrying(
-                    retry=retry_if_exception_type(SourceError),
-                    wait=wait_exponential_jitter(initial=FIRST_WAIT, max=MAX_WAIT, jitter=FIRST_WAIT),
-                    sleep=self._wait_before_attempt,
-                )
-                async for attempt in retrying:
-                    with attempt:
-                        if self.services.starts is not None:
-                            await tasks.start(_hold_turn, self.services.starts, self._settled)
-                        await self._connect_once()
+                if self.services.starts is not None:
+                    await tasks.start(_hold_turn, self.services.starts, self._settled)
+                try:
+                    await self._connect_once()
+                    wait = FIRST_WAIT
+                except SourceError:
+                    # The jitter keeps servers that failed together from starting together.
+                    jitter = random.uniform(0, FIRST_WAIT)  # noqa: S311 - jitter is no secret
+                    await self._wait_before_attempt(min(wait + jitter, MAX_WAIT))
+                    wait = min(2 * wait, MAX_WAIT)
 
     async def wait_for_attempt(self) -> None:
         """Wait until the first attempt to connect, or a requested one, has succeeded or failed."""

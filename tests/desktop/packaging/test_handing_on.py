@@ -103,8 +103,9 @@ def test_the_keys_of_an_issuer_are_packed_with_the_extra_that_uses_them(project_
 
 
 def test_a_server_with_redis_is_packed_with_the_extras_that_use_it(project_folder: Path) -> None:
-    with (project_folder / "mcp-bridge.yaml").open("a") as file:
-        file.write("state: {store: '${REDIS_URL:-redis://redis}'}\ntasks: {}\n")
+    settings = project_folder / "mcp-bridge.yaml"
+    text = settings.read_text().replace("state:\n", "state:\n  store: ${REDIS_URL:-redis://redis}\n")
+    settings.write_text(f"{text}tasks: {{}}\n")
     assert "mcp-tool-bridge[redis,tasks]" in inside(project_folder, "export", "dockerfile", "--from-index").out
 
 

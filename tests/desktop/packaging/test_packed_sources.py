@@ -91,9 +91,8 @@ def test_the_credentials_of_a_source_are_variables_that_the_host_asks_for(folder
     assert project.extras == ("openapi",)
 
 
-@pytest.mark.parametrize("section", ["state", "approvals"])
-def test_a_store_of_ones_own_travels(folder: Path, section: str) -> None:
-    assert copied(folder, f"sources: []\n{section}: {{store: 'provider:Store'}}")[0] == {"provider.py"}
+def test_a_third_party_store_is_packed(folder: Path) -> None:
+    assert copied(folder, "sources: []\nstate: {store: 'provider:Store'}")[0] == {"provider.py"}
 
 
 def test_a_mount_plan_says_that_its_modules_are_not_known(folder: Path) -> None:
