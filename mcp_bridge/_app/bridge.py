@@ -107,10 +107,11 @@ class Bridge:
         self._is_running = False
         self._started = anyio.Event()
         self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
-        self._start_finished = anyio.Event()  # of any source, replaced each time
-        self._derived = {each.source.name for each in sources if each.source.is_derived}
+        # This is set when any source has finished its start, and then replaced.
+        self._start_finished = anyio.Event()
+        self._derived = {source.source.name for source in sources if source.source.is_derived}
         self._others_started = anyio.Event()
-        self._restoring = {each.source.name for each in sources if each.source.status is not None}
+        self._restoring = {source.source.name for source in sources if source.source.status is not None}
         self._restored = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._unpublished)
         for attached in self._sources:
@@ -187,14 +188,16 @@ class Bridge:
 
         The block begins before the sources have published; requests wait for `started`.
         """
-        if self._is_running:  # an enclosing block runs the sources
+        # An enclosing block runs the sources.
+        if self._is_running:
             yield
             return
         errors: list[Exception] = []
         if serving:
             entry_checks.warn_about_short_secrets(self._secrets)
             tools = self.registry.list()
-            entry_checks.warn_about_failing(tools)  # those of sources are checked by the sources
+            # The tools of sources are checked when they are published.
+            entry_checks.warn_about_failing(tools)
             entry_checks.warn_about_tasks(tools, self.state.tasks)
         else:
             self.disable_recording()
@@ -214,7 +217,8 @@ class Bridge:
             self._is_running = True
             try:
                 yield
-            except Exception as error:  # only the block can raise: keep the task group from wrapping its error
+            except Exception as error:
+                # Only the block can raise here. The task group must not wrap its error.
                 errors.append(error)
             finally:
                 self._is_running = False
@@ -269,7 +273,8 @@ class Bridge:
         """Wait until the sources that may have a tool have published it or tried to connect. Raises ConfigError."""
         sources = self._sources
         owners = {one.name for one, selection, *_ in sources if not selection.prefix or selection.may_publish(name)}
-        if self._derived:  # its tools need those of all sources
+        # The tools of a derived source need those of all others.
+        if self._derived:
             owners |= self._running
         while owners & self._pending or (  # noqa: ASYNC110 - states have no event
             name not in self.registry and SourceState.STARTING in {self.status.states[one] for one in owners}
@@ -368,7 +373,8 @@ class Bridge:
         entry_checks.warn_about_tasks(tools, self.state.tasks)
         if offer.server != self._infos.get(name):
             self._adopt_info(name, offer.server)
-        problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
+        # The text of a schema may have lone surrogates.
+        problems = [sanitize_text(problem) for problem in problems]
         # A slow server is not an error yet: if it cannot be reached, its next problem says so.
         status = attached.source.status
         is_starting = status is not None and status.state == SourceState.STARTING
@@ -382,7 +388,8 @@ class Bridge:
         if self.status.is_needed:
             self.registry.resource_updated(STATUS_URI)
         for other in self._sources:
-            if other.source.name in yielding:  # report what it no longer publishes
+            # The other source reports what it does not publish any more.
+            if other.source.name in yielding:
                 self._publish(other, self._offers[other.source.name])
 
     def _check_tool(self, entry: ToolEntry) -> list[str]:
@@ -393,7 +400,8 @@ class Bridge:
 
     def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
         """Apply what a source declares about the server; the settings take precedence."""
-        self._infos.pop(source, None)  # the last one counts
+        # The last one counts.
+        self._infos.pop(source, None)
         if info is not None:
             self._infos[source] = info
         self._apply_infos()
@@ -423,8 +431,8 @@ class Bridge:
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)
         self._unpublished.discard(name)
-        finished, self._start_finished = self._start_finished, anyio.Event()
-        finished.set()
+        event, self._start_finished = self._start_finished, anyio.Event()
+        event.set()
         self._report_started()
 
     def _report_started(self) -> None:

@@ -39,9 +39,9 @@ def check_headers_of_tool(entry: ToolEntry) -> list[str]:
 
 def warn_about_notes(source: str, notes: Sequence[str]) -> None:
     """Log the first note about a source, and how many others there are."""
-    others = f" ({len(notes) - 1} more: run `mcp-bridge validate`)" if len(notes) > 1 else ""
+    rest_text = f" ({len(notes) - 1} more: run `mcp-bridge validate`)" if len(notes) > 1 else ""
     if notes:
-        logger.warning("source %r, note: %s%s", source, notes[0], others)
+        logger.warning("source %r, note: %s%s", source, notes[0], rest_text)
 
 
 def check_resource(entry: ResourceEntry) -> list[str]:

@@ -53,7 +53,8 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
     from mcp_bridge._sources.python import PythonSource
 
     registry = ToolRegistry(pipeline=Pipeline())
-    name = Path(os.path.abspath(path)).stem  # "." has none
+    # The path `.` has no stem.
+    name = Path(os.path.abspath(path)).stem
     source = PythonSource(name, path=path, watch=watch)
     identity = Identity(ttl_ms=_choose_ttl(watch), private=private, is_open=True)
     return Bridge(registry, [AttachedSource(source=source)], identity=identity)
@@ -62,8 +63,8 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
 def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
     state = _build_state(settings)
-    shared = state.store if find_redis_url(settings) is not None else None
-    sources = _attach_sources(settings, shared, watch=watch)
+    shared_store = state.store if find_redis_url(settings) is not None else None
+    sources = _attach_sources(settings, shared_store, watch=watch)
     redactor = Redactor()
     middleware = _gather_middleware(settings, sources, redactor)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, middleware, redactor))
@@ -109,7 +110,8 @@ def _gather_middleware(
     middleware = [middleware for attached in sources for middleware in attached.source.middleware]
     if not settings.policy:
         return middleware
-    from mcp_bridge._app.policies import add_policies  # most servers have none
+    # Most servers have no policies, so their modules are imported late.
+    from mcp_bridge._app.policies import add_policies
 
     return add_policies(middleware, settings, redactor)
 
@@ -224,7 +226,8 @@ def _attach_sources(settings: Settings, store: Store | None, *, watch: bool) -> 
 
     @cache
     def open_lock() -> DefinitionFile:
-        from mcp_bridge._upstream.trust.definition_lock import DefinitionLock  # only upstreams need it
+        # Only upstreams need it.
+        from mcp_bridge._upstream.trust.definition_lock import DefinitionLock
 
         return DefinitionLock(settings.path)
 
@@ -238,12 +241,12 @@ def _attach_sources(settings: Settings, store: Store | None, *, watch: bool) -> 
         open_lock=open_lock,
     )
     for source in settings.sources:
-        built = _attach_source(source, settings, context)
-        name = built.source.name
+        attachment = _attach_source(source, settings, context)
+        name = attachment.source.name
         if name in attached:
             hint = "Give each source a different `name`"
             raise _locate_error(source, ConfigError(f"two sources are named '{name}'", hint=hint))
-        attached[name] = built
+        attached[name] = attachment
     return list(attached.values())
 
 
@@ -267,7 +270,8 @@ def _attach_source(source: SourceSettings, settings: Settings, context: SourceCo
     try:
         source_class = load_source_type(source.type)
     except ConfigError as error:
-        raise _locate_error(source, error, "type") from None  # the cause may have what the text redacts
+        # The cause may have what the text redacts.
+        raise _locate_error(source, error, "type") from None
     origin = source.origin
     if origin is not None and origin.problem is not None:
         return _attach_unusable(source, origin.problem)
@@ -286,13 +290,13 @@ def _attach_source(source: SourceSettings, settings: Settings, context: SourceCo
         tags=source.tags,
         prefix=prefix or "",
         alias=source.alias,
-        overrides={tool: _build_override(one) for tool, one in source.overrides.items()},
+        overrides={tool: _build_override(override) for tool, override in source.overrides.items()},
     )
-    built = source_class.build(name, options, context)
+    built_source = source_class.build(name, options, context)
     if source.isolation is not None:
-        built = _isolate(built, source, settings, selection, watch=context.watch)
+        built_source = _isolate(built_source, source, settings, selection, watch=context.watch)
     notes = origin.notes if origin is not None else ()
-    return AttachedSource(source=built, selection=selection, notes=notes)
+    return AttachedSource(source=built_source, selection=selection, notes=notes)
 
 
 def _attach_unusable(source: SourceSettings, problem: ConfigError) -> AttachedSource:
@@ -323,13 +327,15 @@ def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
         title=settings.title,
         description=settings.description,
         annotations=dict(settings.annotations.items()),
-        hidden=frozenset(name for name, one in arguments.items() if one.hidden),
-        fixed={name: one.value for name, one in arguments.items() if "value" in one.model_fields_set},
-        descriptions={name: one.description for name, one in arguments.items() if one.description is not None},
+        hidden=frozenset(name for name, argument in arguments.items() if argument.hidden),
+        fixed={name: argument.value for name, argument in arguments.items() if "value" in argument.model_fields_set},
+        descriptions={
+            name: argument.description for name, argument in arguments.items() if argument.description is not None
+        },
     )
 
 
-def _isolate(built: Source, source: SourceSettings, settings: Settings, selection: Selection, *, watch: bool) -> Source:
+def _isolate(inner: Source, source: SourceSettings, settings: Settings, selection: Selection, *, watch: bool) -> Source:
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
     from mcp_bridge._isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
     from mcp_bridge._isolation.source import IsolatedSource
@@ -337,7 +343,7 @@ def _isolate(built: Source, source: SourceSettings, settings: Settings, selectio
 
     options, directory = source.isolation, settings.directory
     assert options is not None
-    if built.middleware and not options.tools and not built.disable_middleware():
+    if inner.middleware and not options.tools and not inner.disable_middleware():
         hint = "List the tools to isolate under isolation.tools, or remove isolation"
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise _locate_error(source, error, "isolation")
@@ -350,11 +356,11 @@ def _isolate(built: Source, source: SourceSettings, settings: Settings, selectio
         limits=WorkerLimits(memory=options.memory, file_size=options.file_size),
         env=options.env,
         invokes=("*",) if options.invokes is None and options.sandbox is None else options.invokes or (),
-        sandbox=_restrict(built, source, options.sandbox, directory) if options.sandbox is not None else None,
+        sandbox=_restrict(inner, source, options.sandbox, directory) if options.sandbox is not None else None,
     )
     order = WorkerOrder(
         type=source.type,
-        name=built.name,
+        name=inner.name,
         options=source.options,
         directory=str(directory.resolve()),
         working_dir=str(settings.working_directory),
@@ -363,20 +369,20 @@ def _isolate(built: Source, source: SourceSettings, settings: Settings, selectio
         is_whole=not options.tools,
         selection=selection.dump(),
     )
-    return IsolatedSource(built, order, isolation)
+    return IsolatedSource(inner, order, isolation)
 
 
-def _restrict(built: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
+def _restrict(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
     """Return what a sandboxed source can access. Raises ConfigError if it would be the home folder by default."""
     from mcp_bridge._runtime import sandbox
 
     try:
-        files = sandbox.list_source_files(built, directory.resolve())
+        files = sandbox.list_source_files(inner, directory.resolve())
     except ConfigError as error:
         raise _locate_error(source, error, "isolation", "sandbox") from None
     options = settings.to_options(directory, files)
-    sandbox.warn_of_home(built.name, "isolation.sandbox.read", options.read)
-    sandbox.warn_of_home(built.name, "isolation.sandbox.write", options.write)
+    sandbox.warn_of_home(inner.name, "isolation.sandbox.read", options.read)
+    sandbox.warn_of_home(inner.name, "isolation.sandbox.write", options.write)
     return options
 
 

@@ -52,7 +52,7 @@ def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[s
 
 def read_tokens(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the token of each principal in the settings. Raises ConfigError if one cannot be read."""
-    found: dict[str, str] = {}
+    tokens: dict[str, str] = {}
     for name, reference in settings.http.tokens.items():
         try:
             token = _read_reference(settings.directory, reference, environ)
@@ -60,24 +60,24 @@ def read_tokens(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
             reason = error.strerror if isinstance(error, OSError) else str(error)
             problem = ConfigError(f"cannot read the token of '{name}': {reason}", hint=f"Check {reference}")
             raise settings.add_location(problem, "http", "tokens", name) from None
-        if token in found.values():
+        if token in tokens.values():
             problem = ConfigError(
                 f"the token of '{name}' also belongs to another name", hint="Give each name its own token"
             )
             raise settings.add_location(problem, "http", "tokens", name)
-        found[name] = token
-    return found
+        tokens[name] = token
+    return tokens
 
 
 def list_known_tokens(directory: Path, references: Iterable[str], environ: Mapping[str, str]) -> list[str]:
     """List the tokens that can be read. They are secrets even where no client sends them."""
-    known = []
+    tokens = []
     for reference in references:
         try:
-            known.append(_read_reference(directory, reference, environ))
+            tokens.append(_read_reference(directory, reference, environ))
         except (OSError, ValueError):
             continue
-    return known
+    return tokens
 
 
 class TokenReloader:
@@ -109,7 +109,8 @@ class TokenReloader:
         self._stamps = stamps
         try:
             tokens = await to_thread.run_sync(self._read_tokens)
-        except Exception as error:  # the file may contain anything
+        except Exception as error:
+            # The file may contain anything.
             text = str(error) if isinstance(error, ConfigError) else type(error).__name__
             logger.error("http.tokens was not reloaded, and the earlier tokens stay valid: %s", text)
             return
@@ -126,15 +127,16 @@ class TokenReloader:
 
         settings = load(self._path, os.environ)
         files = _list_watched_files(self._path, settings)
-        if files != self._files:  # watched even if they cannot be read yet
+        # Files are watched even if they cannot be read yet.
+        if files != self._files:
             self._files, self._stamps = files, _read_stamps(files)
         return read_tokens(settings, os.environ)
 
 
 def _read_reference(directory: Path, reference: str, environ: Mapping[str, str]) -> str:
     """Return the token at a reference. Raises OSError and ValueError, without the token."""
-    kind, _, place = reference.partition(":")
-    if kind == "env":
+    scheme, _, place = reference.partition(":")
+    if scheme == "env":
         token = environ.get(place, "")
         if not token:
             raise ValueError("the environment variable is not set")
@@ -158,8 +160,8 @@ def _read_stamps(files: Iterable[Path]) -> list[tuple[int, ...] | None]:
     stamps: list[tuple[int, ...] | None] = []
     for file in files:
         try:
-            found = file.stat()
-            stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
+            status = file.stat()
+            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
         except OSError:
             stamps.append(None)
     return stamps

@@ -34,12 +34,14 @@ def build_operator_api(
     """
     redactor = Redactor(bridge.secrets)
     bridge.add_secret_listener(redactor.add_secrets)
-    for substitute in bridge.registry.pipeline.redactor.substitutions:  # those of the policy `redact`
+    # These are the patterns of the policy `redact`.
+    for substitute in bridge.registry.pipeline.redactor.substitutions:
         redactor.add_substitution(substitute)
     types = {source.name: "python" for source in bridge.sources}
     if settings is not None:
         redactor.add_secrets(settings.secrets)
-        types = dict.fromkeys(types, "chains")  # the source that follows those of the settings
+        # The source of chains follows those of the settings.
+        types = dict.fromkeys(types, "chains")
         types |= {one.name: entry.type for one, entry in zip(bridge.sources, settings.sources, strict=False)}
         file = file or (str(settings.path) if settings.path.is_file() else None)
     trail = find_audit_trail(settings) if settings is not None else None

@@ -59,8 +59,8 @@ def find_unmatched_patterns(settings: Settings, tools: Collection[str], original
 def _list_patterns(settings: Settings) -> Iterator[tuple[str, str]]:
     for index, policy in enumerate(settings.policy):
         if policy.name in POLICIES:
-            given = policy.options.get("tools", ())
-            yield from ((f"policy[{index}].{policy.name}.tools", each) for each in parse_list(given))
+            patterns = policy.options.get("tools", ())
+            yield from ((f"policy[{index}].{policy.name}.tools", each) for each in parse_list(patterns))
     yield from (("limits.tools", pattern) for pattern in settings.limits.tools)
     if settings.tasks is not None:
         yield from (("tasks.tools", pattern) for pattern in settings.tasks.tools)
@@ -79,16 +79,16 @@ def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
     different: list[tuple[PolicySettings, Policy]] = []
     for item in items:
         policy = _parse_policy(item)
-        if policy not in [other for _, other in different]:
+        if policy not in [known_policy for _, known_policy in different]:
             different.append((item, policy))
     policies: list[Policy] = []
     for item, policy in different:
         with _locate_errors(item):
             policy.use_services(services)
         last = policies[-1] if policies else None
-        combined = last.combine(policy) if last is not None and type(last) is type(policy) else None
-        if combined is not None:
-            policies[-1] = combined
+        combination = last.combine(policy) if last is not None and type(last) is type(policy) else None
+        if combination is not None:
+            policies[-1] = combination
         else:
             policies.append(policy)
     return policies
@@ -107,11 +107,11 @@ def _parse_policy(item: PolicySettings) -> Policy:
             return policy
         if item.options:
             raise ConfigError(f"'{item.name}' has no options", hint="A policy with options is a pydantic model")
-        made = _make_middleware(item.name, target)
-        if not isinstance(made, Policy | Middleware):
+        instance = _make_middleware(item.name, target)
+        if not isinstance(instance, Policy | Middleware):
             hint = "It has to be a class that derives from mcp_bridge.policies.Policy, or middleware"
             raise ConfigError(f"'{item.name}' is not a policy", hint=hint)
-        return to_policy(made)
+        return to_policy(instance)
 
 
 def _make_middleware(name: str, target: Any) -> Any:

@@ -182,11 +182,11 @@ async def serve_local_socket(
     from mcp_bridge._transports import local_socket
     from mcp_bridge._web.operator_socket import OperatorConnections
 
-    started = anyio.Event()
+    start = anyio.Event()
 
     def accept_clients() -> None:
         ready()
-        started.set()
+        start.set()
 
     def find_api() -> OperatorApi:
         from mcp_bridge._app.operator_api import find_operator_api
@@ -195,12 +195,12 @@ async def serve_local_socket(
 
     operators = OperatorConnections(find_api)
 
-    async def serve_operator(connected: socket.socket, count_connected: Callable[[], int]) -> None:
+    async def serve_operator(connection: socket.socket, count_connected: Callable[[], int]) -> None:
         bridge.count_connected = count_connected
-        await operators.serve_connection(connected)
+        await operators.serve_connection(connection)
 
     async with _run_cancellable(bridge, ending, accept_clients):
-        await started.wait()
+        await start.wait()
         try:
             await local_socket.serve(
                 bridge.endpoint, listener, serve_operator, idle=idle, drain=bridge.drain, ending=ending

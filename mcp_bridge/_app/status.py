@@ -79,4 +79,4 @@ class BridgeStatus:
             "resources": [*registry.resources, *registry.templates],
             "prompts": list(registry.prompts),
         }
-        return {kind: sum(entry.owner == name for entry in entries) for kind, entries in kinds.items()}
+        return {table: sum(entry.owner == name for entry in entries) for table, entries in kinds.items()}

@@ -28,23 +28,23 @@ def find_usable_program(
     entry: ServerEntry | None = None,
 ) -> str:
     """Return the path of the client's program. Raises ConfigError where it is missing or cannot make the change."""
-    own = client.own_command
-    if own is None:
+    command = client.own_command
+    if command is None:
         raise _make_unusable_error(f"{client.title} has no command that adds servers")
-    if place.scope not in own.scopes:
-        raise _make_unusable_error(f"'{own.program}' cannot change the scope '{place.scope}'")
+    if place.scope not in command.scopes:
+        raise _make_unusable_error(f"'{command.program}' cannot change the scope '{place.scope}'")
     if entry is not None and (entry.url is not None or entry.variables):
         raise _make_unusable_error("it cannot be used for URLs or for values of variables")
     if name.startswith("-"):
-        raise _make_unusable_error(f"'{own.program}' would read the name '{name}' as an option")
-    if entry is not None and entry.secrets and not own.secret:
-        raise _make_unusable_error(f"'{own.program}' cannot add references to variables")
-    if not own.keeps_references and any(find_references(client, value) for value in servers.values()):
-        problem = f"'{own.program}' would replace the references to variables in the file by their values"
+        raise _make_unusable_error(f"'{command.program}' would read the name '{name}' as an option")
+    if entry is not None and entry.secrets and not command.secret:
+        raise _make_unusable_error(f"'{command.program}' cannot add references to variables")
+    if not command.keeps_references and any(find_references(client, value) for value in servers.values()):
+        problem = f"'{command.program}' would replace the references to variables in the file by their values"
         raise _make_unusable_error(problem)
-    program = find_program(own.program, machine)
+    program = find_program(command.program, machine)
     if program is None:
-        raise _make_unusable_error(f"'{own.program}' is not on the PATH")
+        raise _make_unusable_error(f"'{command.program}' is not on the PATH")
     if program.lower().endswith((".cmd", ".bat")):
         # cmd.exe would parse the arguments of a batch file again, by rules of its own.
         raise _make_unusable_error(f"'{program}' is a batch file, which cannot be given arguments safely")
@@ -67,7 +67,7 @@ def build_remove_command(client: Client, place: ConfigPlace, name: str, program:
 def run_client_command(argv: Sequence[str], machine: Machine) -> str:
     """Run a client's command without a shell and without input. Returns its output; raises UnsafeEdit if it fails."""
     try:
-        done = subprocess.run(  # noqa: S603 - the program is the client's own, from the user's PATH
+        process = subprocess.run(  # noqa: S603 - the program is the client's own, from the user's PATH
             argv,
             cwd=machine.folder,
             env=dict(machine.environ),
@@ -81,9 +81,9 @@ def run_client_command(argv: Sequence[str], machine: Machine) -> str:
         raise make_command_error(argv, f"did not finish within {COMMAND_TIMEOUT:g} seconds", "") from None
     except (OSError, ValueError) as error:
         raise make_command_error(argv, f"cannot be started ({error})", "") from None
-    output = done.stdout.decode(errors="replace")
-    if done.returncode != 0:
-        raise make_command_error(argv, f"failed with exit code {done.returncode}", output)
+    output = process.stdout.decode(errors="replace")
+    if process.returncode != 0:
+        raise make_command_error(argv, f"failed with exit code {process.returncode}", output)
     return output
 
 
@@ -110,4 +110,4 @@ def _render_arguments(template: Sequence[str], client: Client, place: ConfigPlac
 
 def _render_secret(client: Client, name: str) -> Sequence[str]:
     parts = client.own_command.secret if client.own_command is not None else ()
-    return [part.replace("{secret}", name).replace("{reference}", format_reference(client, name)) for part in parts]
+    return [word.replace("{secret}", name).replace("{reference}", format_reference(client, name)) for word in parts]

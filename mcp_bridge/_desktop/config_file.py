@@ -23,7 +23,8 @@ BACKUP_SUFFIX = ".mcp-bridge-backup-"
 
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of the file is an error, not a wait
+# With it, a pipe in the place of the file is an error, not a wait.
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _PRIVATE = 0o600
 _NO_FILE = "not a file but a folder, a pipe or a device"
@@ -76,17 +77,17 @@ def save_file(
     data = None if new is None else (_BOM if old.bom else b"") + new.encode()
     if data == (old.raw if old.existed else None):
         return None
-    expected = old.raw if old.existed else None
-    return _replace_file(old, data, expected, backup=backup, backup_folder=backup_folder)
+    old_content = old.raw if old.existed else None
+    return _replace_file(old, data, old_content, backup=backup, backup_folder=backup_folder)
 
 
 def restore_file(old: FileSnapshot) -> None:
     """Restore a file byte for byte as it was read. Raises ConfigError."""
     with _convert_os_errors(old.path, "read"):
-        now = _read_bytes(old.target, old.path)
+        current_content = _read_bytes(old.target, old.path)
     before = old.raw if old.existed else None
-    if now != before:
-        _replace_file(old, before, now, backup=False)
+    if current_content != before:
+        _replace_file(old, before, current_content, backup=False)
 
 
 def list_missing_folders(path: Path) -> list[Path]:
@@ -130,7 +131,7 @@ def _replace_file(
     copy = new = None
     with _convert_os_errors(old.path, "written"):
         _check_writable(old)
-        made = list_missing_folders(old.target)
+        new_folders = list_missing_folders(old.target)
         try:
             old.target.parent.mkdir(parents=True, exist_ok=True)
             new = None if data is None else _write_beside(old.target, data)
@@ -145,7 +146,7 @@ def _replace_file(
             for leftover in (new, copy):
                 with contextlib.suppress(OSError, AttributeError):
                     leftover.unlink()  # type: ignore[union-attr]
-            remove_empty_folders(old.target, list(map(str, made)))
+            remove_empty_folders(old.target, list(map(str, new_folders)))
             raise
         _flush_folder(old.target.parent)
         if _read_bytes(old.target, old.path) != data:
@@ -170,13 +171,13 @@ def _read_bytes(target: Path, path: Path) -> bytes | None:
         file = os.open(target, os.O_RDONLY | _NONBLOCK | _BINARY)
     except FileNotFoundError:
         return None
-    with open(file, "rb") as opened:
-        about = os.fstat(file)
-        if not stat.S_ISREG(about.st_mode):
+    with open(file, "rb") as stream:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError(_NO_FILE, path=str(path), hint=_MOVE_IT)
-        if about.st_size > MAX_BYTES:
+        if status.st_size > MAX_BYTES:
             raise ConfigError(f"larger than {MAX_BYTES >> 20} MiB", path=str(path))
-        return opened.read()
+        return stream.read()
 
 
 def _decode(raw: bytes, path: Path) -> str:
@@ -194,10 +195,10 @@ def _check_writable(old: FileSnapshot) -> None:
     """Raise for a read-only file: the permissions of its folder alone would allow to replace it."""
     if not old.existed:
         return
-    about = old.target.stat()
-    if not about.st_mode & 0o222 or not os.access(old.target, os.W_OK):
+    status = old.target.stat()
+    if not status.st_mode & 0o222 or not os.access(old.target, os.W_OK):
         raise ConfigError("read-only", path=str(old.path), hint="Make it writable, or edit it yourself.")
-    if about.st_nlink > 1:
+    if status.st_nlink > 1:
         raise ConfigError("a file with several names (hard links)", path=str(old.path), hint="Edit it yourself.")
 
 
@@ -206,9 +207,9 @@ def _write_beside(target: Path, data: bytes) -> Path:
     file, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
     new = Path(name)
     try:
-        with open(file, "wb") as opened:
-            opened.write(data)
-            opened.flush()
+        with open(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
             os.fsync(file)
         if target.exists():
             _keep_owner(target, new)
@@ -221,25 +222,25 @@ def _write_beside(target: Path, data: bytes) -> Path:
 
 
 def _keep_owner(target: Path, new: Path) -> None:
-    about, mine = target.stat(), new.stat()
-    if hasattr(os, "chown") and (about.st_uid, about.st_gid) != (mine.st_uid, mine.st_gid):
+    old_status, new_status = target.stat(), new.stat()
+    if hasattr(os, "chown") and (old_status.st_uid, old_status.st_gid) != (new_status.st_uid, new_status.st_gid):
         with contextlib.suppress(PermissionError):
-            os.chown(new, about.st_uid, about.st_gid)
+            os.chown(new, old_status.st_uid, old_status.st_gid)
 
 
 def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
     for _ in range(100):
-        now = time.time_ns()
-        when = time.strftime("%Y%m%d-%H%M%S", time.localtime(now // 10**9))
-        copy = base.with_name(f"{base.name}{BACKUP_SUFFIX}{when}-{now % 10**9:09}")
+        timestamp = time.time_ns()
+        when = time.strftime("%Y%m%d-%H%M%S", time.localtime(timestamp // 10**9))
+        copy = base.with_name(f"{base.name}{BACKUP_SUFFIX}{when}-{timestamp % 10**9:09}")
         try:
             file = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode or _PRIVATE)
         except FileExistsError:
             continue
         try:
-            with open(file, "wb") as opened:
-                opened.write(old.raw)
-                opened.flush()
+            with open(file, "wb") as stream:
+                stream.write(old.raw)
+                stream.flush()
                 os.fsync(file)
         except BaseException:
             copy.unlink(missing_ok=True)
@@ -258,7 +259,8 @@ def _remove_old_backups(target: Path, newest: Path) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # Windows cannot open folders
+    # Windows cannot open folders.
+    with contextlib.suppress(OSError):
         file = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(file)

@@ -52,14 +52,18 @@ class SecretCollector:
 
     def add_secret(self, server: str, name: str, value: str, where: str) -> str:
         """Add a secret and return the reference to its variable, whose name is `name` unless that is taken."""
-        own = _to_variable(server)
-        wanted = _to_variable(name)
-        candidates = [wanted, f"{own}_{wanted}", *(f"{own}_{wanted}_{number}" for number in range(2, 1000))]
-        free = (each for each in candidates if each not in self.reserved)
-        chosen = next(each for each in free if self._values.get(each, value) == value)
-        self._values[chosen] = value
-        self.places.setdefault(chosen, where)
-        return f"${{{chosen}}}"
+        server_variable = _to_variable(server)
+        variable = _to_variable(name)
+        candidates = [
+            variable,
+            f"{server_variable}_{variable}",
+            *(f"{server_variable}_{variable}_{number}" for number in range(2, 1000)),
+        ]
+        free = (candidate for candidate in candidates if candidate not in self.reserved)
+        free_variable = next(candidate for candidate in free if self._values.get(candidate, value) == value)
+        self._values[free_variable] = value
+        self.places.setdefault(free_variable, where)
+        return f"${{{free_variable}}}"
 
 
 @dataclass(slots=True)
@@ -78,10 +82,10 @@ class _EntrySecrets:
         if not is_secret(name, value):
             return value
         scheme = _SCHEME.fullmatch(value)
-        own = "TOKEN" if name.lower() == "authorization" else name
+        variable = "TOKEN" if name.lower() == "authorization" else name
         if scheme is None:
-            return self._add(f"{self.server}_{own}", value, f"headers.{name}")
-        return f"{scheme[1]} {self._add(f'{self.server}_{own}', scheme[2], f'headers.{name}')}"
+            return self._add(f"{self.server}_{variable}", value, f"headers.{name}")
+        return f"{scheme[1]} {self._add(f'{self.server}_{variable}', scheme[2], f'headers.{name}')}"
 
     def replace_arguments(self, words: list[Any]) -> list[Any]:
         result: list[Any] = []
@@ -95,9 +99,10 @@ class _EntrySecrets:
         if _USER_PASSWORD.search(url):
             return self._add(f"{self.server}_URL", url, "url")
         match = _URL.fullmatch(url)
-        assert match is not None  # every text matches
+        # Every text matches.
+        assert match is not None
         host, path, question, query, fragment = match.groups(default="")
-        path = "/".join(self._replace_word("KEY", each, "url") for each in path.split("/"))
+        path = "/".join(self._replace_word("KEY", segment, "url") for segment in path.split("/"))
         pairs = [pair.partition("=") for pair in query.split("&")]
         query = "&".join(
             f"{name}={self._add(f'{self.server}_{name}', value, 'url')}"
@@ -134,7 +139,7 @@ def is_secret(name: str, value: Any) -> bool:
     if _KNOWN_FORM.search(value) or _USER_PASSWORD.search(value) or _HEX.fullmatch(value):
         return True
     kinds = (str.islower, str.isupper, str.isdigit)
-    return _LONG_WORD.fullmatch(value) is not None and all(any(map(kind, value)) for kind in kinds)
+    return _LONG_WORD.fullmatch(value) is not None and all(any(map(is_of_class, value)) for is_of_class in kinds)
 
 
 def _to_variable(text: str) -> str:

@@ -130,8 +130,8 @@ def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str,
     optional = {key for key, text in client.shape.items() if text in ("{env}", "{secrets}")}
     result = {**{key: value for key, value in old.items() if key not in optional}, **new}
     if isinstance(old.get(env), Mapping):
-        own = {name: text for name, text in old[env].items() if text != format_reference(client, name)}
-        both = {**own, **new.get(env, {})}
+        user_values = {name: text for name, text in old[env].items() if text != format_reference(client, name)}
+        both = {**user_values, **new.get(env, {})}
         if both or not old[env]:
             result[env] = {name: both[name] for name in [*(name for name in old[env] if name in both), *both]}
     return {key: result[key] for key in [*(key for key in old if key in result), *result]}
@@ -143,7 +143,8 @@ def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryComman
     command = value.get(keys.get("{argv}", keys.get("{command}", "")))
     argv = _select_words(command if isinstance(command, list) else [command])
     args = value.get(keys.get("{args}", ""))
-    env = value.get(keys.get("{env}", "env"), value.get("envs"))  # the latter is Goose's, for values alone
+    # Goose has `envs` for values alone.
+    env = value.get(keys.get("{env}", "env"), value.get("envs"))
     return EntryCommand(
         argv=(*argv, *_select_words(args)),
         env={key: text for key, text in env.items() if isinstance(text, str)} if isinstance(env, Mapping) else {},
@@ -160,10 +161,10 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
         dialect=client.reference_syntax, environ=_build_client_environment(client.launch_environment, machine)
     )
     argv = [resolver.resolve_text(word) for word in parts.argv]
-    own = {name: resolver.resolve_text(text) for name, text in parts.env.items()}
+    entry_environment = {name: resolver.resolve_text(text) for name, text in parts.env.items()}
     for name in parts.names:
         if name in machine.environ:
-            own[name] = machine.environ[name]
+            entry_environment[name] = machine.environ[name]
         else:
             resolver.unresolved.append(name)
     cwd = installed.value.get("cwd")
@@ -172,7 +173,7 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
     )
     return ServerLaunch(
         argv=argv,
-        environ={**build_server_environment(client, machine), **own},
+        environ={**build_server_environment(client, machine), **entry_environment},
         folder=folder,
         timeout=_read_timeout(client.launch_environment, installed.value),
         unresolved=tuple(dict.fromkeys(resolver.unresolved)),
@@ -180,9 +181,9 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
 
 
 def build_server_environment(client: Client, machine: Machine) -> Mapping[str, str]:
-    inherited = _build_client_environment(client.launch_environment, machine)
+    environment = _build_client_environment(client.launch_environment, machine)
     names = client.launch_environment.inherited_variables
-    return inherited if names is None else {name: text for name, text in inherited.items() if name.upper() in names}
+    return environment if names is None else {name: text for name, text in environment.items() if name.upper() in names}
 
 
 def _select_words(value: Any) -> Sequence[str]:
@@ -198,7 +199,8 @@ def _check_no_references(client: Client, entry: ServerEntry) -> None:
 
 def _build_client_environment(surroundings: LaunchEnvironment, machine: Machine) -> Mapping[str, str]:
     """The environment of the client itself: of the desktop, or of the user's shell."""
-    if not surroundings.is_desktop or machine.system == "win32":  # Windows has one PATH for all programs
+    # Windows has one PATH for all programs.
+    if not surroundings.is_desktop or machine.system == "win32":
         return dict(machine.environ)
     environ = {name: text for name, text in machine.environ.items() if name in _DESKTOP_VARIABLES}
     return {"HOME": str(machine.home), **environ, "PATH": BARE_PATH}
@@ -211,9 +213,9 @@ def _find_start_folder(surroundings: LaunchEnvironment, machine: Machine) -> Pat
 
 
 def _read_timeout(surroundings: LaunchEnvironment, value: Mapping[str, object]) -> float:
-    given = value.get(surroundings.timeout_key) if surroundings.timeout_key is not None else None
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        seconds = float(given) * surroundings.timeout_unit
+    timeout = value.get(surroundings.timeout_key) if surroundings.timeout_key is not None else None
+    if isinstance(timeout, int | float) and not isinstance(timeout, bool):
+        seconds = float(timeout) * surroundings.timeout_unit
         if 0 < seconds <= _LONGEST:
             return seconds
     return surroundings.timeout

@@ -24,8 +24,8 @@ def redact_entry(client: Client, name: str, value: Mapping[str, Any]) -> Mapping
     """Replace every scalar of an entry by a mark, except the command, a bridge's arguments, the name, references to
     variables, and what the client's shape has."""
     argv = parse_entry_command(client, value).argv
-    known = argv if is_bridge_command(argv) else tuple(word for word in argv[:1] if _is_plain(word))
-    return {key: _redact_slot(client, name, client.shape.get(key), inner, known) for key, inner in value.items()}
+    plain_words = argv if is_bridge_command(argv) else tuple(word for word in argv[:1] if _is_plain(word))
+    return {key: _redact_slot(client, name, client.shape.get(key), inner, plain_words) for key, inner in value.items()}
 
 
 def redact_command(client: Client, value: Any) -> str:
@@ -52,18 +52,18 @@ def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str],
         entry = select_entries(place, editor.read_data(place.format, text), keys).get(name)
         if not isinstance(entry, Mapping):
             return []
-        shown = redact_entry(client, name, entry)
-        return editor.put_entry(place.format, "", keys, name, shown, listed=place.listed).splitlines()
+        redacted_entry = redact_entry(client, name, entry)
+        return editor.put_entry(place.format, "", keys, name, redacted_entry, listed=place.listed).splitlines()
     except ConfigError:
         return [REDACTION_MARK]
 
 
-def _redact_slot(client: Client, name: str, slot: Any, value: Any, known: Sequence[str]) -> Any:
+def _redact_slot(client: Client, name: str, slot: Any, value: Any, plain_words: Sequence[str]) -> Any:
     """Redact one value of an entry; `slot` is its placeholder in the client's shape."""
     if slot == "{env}" and isinstance(value, Mapping):
         return {key: text if _is_reference(client, text) else _redact_all(text) for key, text in value.items()}
     if slot in ("{command}", "{args}", "{argv}"):
-        return _redact_words(value, lambda word: word in known)
+        return _redact_words(value, lambda word: word in plain_words)
     if slot == "{secrets}":
         return _redact_words(value, lambda word: _VARIABLE.fullmatch(word) is not None)
     if slot == "{name}":
@@ -86,12 +86,12 @@ def _redact_all(value: Any) -> Any:
 
 def _is_reference(client: Client, text: Any) -> bool:
     """Whether a text is a reference and nothing else; a default in it would be a value."""
-    found = (
+    reference = (
         re.fullmatch(client.reference_syntax.pattern, text)
         if client.reference_syntax is not None and isinstance(text, str)
         else None
     )
-    return found is not None and not found.groupdict().get("default")
+    return reference is not None and not reference.groupdict().get("default")
 
 
 def _is_plain(word: str) -> bool:

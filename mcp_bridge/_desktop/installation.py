@@ -84,7 +84,8 @@ def prepare_installation(
     original = file.content if file.existed else place.opening
     with raise_as_unsafe(file.path):
         text = editor.put_entry(place.format, original, keys, entry.name, value, listed=place.listed)
-        if action == "update":  # the journal describes no other entry of this name
+        # The journal describes no other entry of this name.
+        if action == "update":
             record = journal.find_record(client.name, place.scope, file.path, keys, entry.name)
             change = record.change if record is not None else {}
             original = editor.revert_change(place.format, original, keys, entry.name, change, listed=place.listed)
@@ -193,7 +194,7 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
     try:
         text = config_file.load_file(path).content
         after = dict(parse_servers(plan.place, text, path, machine))
-        lost = find_lost_content(plan.place.format, plan.file.content, text, entry=entry)
+        lost_content = find_lost_content(plan.place.format, plan.file.content, text, entry=entry)
     except ConfigError as error:
         return f"left a file that cannot be read ({error.problem})"
     mine = after.pop(plan.entry.name, None)
@@ -203,7 +204,7 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
         return f"wrote another entry than it was given into {path}"
     if after != {name: value for name, value in plan.servers.items() if name != plan.entry.name}:
         return f"changed other servers in {path}"
-    return f"{lost} in {path}" if lost is not None else None
+    return f"{lost_content} in {path}" if lost_content is not None else None
 
 
 def _choose_value(

@@ -70,8 +70,8 @@ class InstallationJournal:
     ) -> InstallationRecord | None:
         """Return the record of an entry; None if there is no readable one."""
         key = [client, scope, str(path), *within, name]
-        found = _read_record(self._get_path(key))
-        return found if found is not None and _get_key(found) == key else None
+        record = _read_record(self._get_path(key))
+        return record if record is not None and _get_key(record) == key else None
 
     def remove_record(self, record: InstallationRecord) -> None:
         """Remove the record of this entry, if it exists. Raises ConfigError if it cannot be removed."""

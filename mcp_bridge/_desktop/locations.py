@@ -50,15 +50,15 @@ def find_place(client: Client, scope: str | None) -> ConfigPlace:
 
 def resolve_place_path(place: ConfigPlace, machine: Machine) -> Path:
     """Return the path of a place's file, or the path at which it would be created."""
-    expanded = [(path, _expand(path, machine)) for path in place.paths[machine.system]]
-    for path, found in expanded:
+    candidates = [(path, _expand(path, machine)) for path in place.paths[machine.system]]
+    for path, candidate in candidates:
         if "*" in path:
-            package = _match_star(found)
+            package = _match_star(candidate)
             if package is not None:
                 return package
-        elif os.path.lexists(found):
-            return Path(found)
-    return next(Path(found) for path, found in expanded if "*" not in path)
+        elif os.path.lexists(candidate):
+            return Path(candidate)
+    return next(Path(candidate) for path, candidate in candidates if "*" not in path)
 
 
 def is_client_installed(client: Client, machine: Machine) -> bool:
@@ -97,6 +97,6 @@ def _expand(path: str, machine: Machine) -> str:
 def _match_star(path: str) -> Path | None:
     """The path in the first folder that matches its `*`."""
     parts = Path(path).parts
-    star = next(index for index, part in enumerate(parts) if "*" in part)
-    folders = sorted(found for found in Path(*parts[:star]).glob(parts[star]) if os.path.isdir(found))
+    star = next(index for index, segment in enumerate(parts) if "*" in segment)
+    folders = sorted(folder for folder in Path(*parts[:star]).glob(parts[star]) if os.path.isdir(folder))
     return folders[0].joinpath(*parts[star + 1 :]) if folders else None

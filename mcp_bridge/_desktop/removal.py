@@ -66,18 +66,18 @@ def select_servers(
         if is_bridge_entry(client, server.value) or _find_record(journal, client, server, machine) is not None
     ]
     if name is not None:
-        named = [server for server in servers if server.name == name]
-        if named and not force and named[0] not in ours:
+        matches = [server for server in servers if server.name == name]
+        if matches and not force and matches[0] not in ours:
             hint = "Remove it anyway with --force."
             raise ConfigError(f"'{name}' in {client.title} is not a bridge", hint=hint)
-        if not named:
+        if not matches:
             bridges = [server.name for server in ours]
             raise _make_absence_error(client, place, machine, journal, name, bridges)
-        return named
-    installed = [server for server in ours if _find_record(journal, client, server, machine) is not None]
+        return matches
+    recorded_servers = [server for server in ours if _find_record(journal, client, server, machine) is not None]
     if not ours:
         raise _make_absence_error(client, place, machine, journal, None)
-    return installed or ours
+    return recorded_servers or ours
 
 
 def find_vanished_records(
@@ -143,7 +143,8 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
     if removal.command is not None:
         note = _run_command(removal, removal.command, machine)
     is_project = removal.server.place.scope == "project"
-    folder = journal.backup_folder if is_project or removal.text is None else None  # its own may be removed too
+    # The folder of the file may be removed too, so a backup in it would be lost.
+    folder = journal.backup_folder if is_project or removal.text is None else None
     with raise_as_unsafe(file.path):
         if removal.command is None or note is not None:
             backup = config_file.save_file(file.path, file, removal.text, backup=True, backup_folder=folder)
@@ -152,11 +153,12 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
     if removal.record is not None:
         if not os.path.lexists(file.path):
             config_file.remove_empty_folders(file.path, removal.record.made_folders)
-        with contextlib.suppress(ConfigError):  # a record that remains has no effect
+        # A record that remains has no effect.
+        with contextlib.suppress(ConfigError):
             remove_record(removal.record, journal, file_exists=removal.text is not None)
     is_restored = removal.record is not None and "value" in removal.record.change
-    saved = str(backup) if backup is not None else None
-    return RemovalResult(backup=saved, command_problem=note, is_restored=is_restored)
+    backup_path = str(backup) if backup is not None else None
+    return RemovalResult(backup=backup_path, command_problem=note, is_restored=is_restored)
 
 
 def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
@@ -165,17 +167,17 @@ def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine)
     Gemini CLI, for example, finds no server in a folder that is not trusted.
     """
     path = removal.file.path
-    expected = {name: value for name, value in removal.servers.items() if name != removal.server.name}
+    remaining_servers = {name: value for name, value in removal.servers.items() if name != removal.server.name}
     try:
         client_command.run_client_command(command, machine)
         text = config_file.load_file(path).content
         problem = f"did not remove '{removal.server.name}' alone"
-        if parse_servers(removal.server.place, text, path, machine) == expected:
+        if parse_servers(removal.server.place, text, path, machine) == remaining_servers:
             entry = (*resolve_server_keys(removal.server.place, machine), removal.server.name)
-            lost = find_lost_content(removal.server.place.format, removal.file.content, text, entry=entry)
-            if lost is None:
+            lost_content = find_lost_content(removal.server.place.format, removal.file.content, text, entry=entry)
+            if lost_content is None:
                 return None
-            problem = lost
+            problem = lost_content
     except ConfigError as error:
         problem = error.problem if isinstance(error, UnsafeEdit) else "left a file that cannot be read"
     with raise_as_unsafe(path):
@@ -192,16 +194,16 @@ def _make_absence_error(
     bridges: Sequence[str] = (),
 ) -> ConfigError:
     """Make the error for a scope without the server; it names the scopes that have it, or the searched files."""
-    others = [other for other in client.places if other is not place]
-    scopes = [other.scope for other in others if _is_in(client, other, machine, journal, name)]
+    other_places = [candidate for candidate in client.places if candidate is not place]
+    scopes = [candidate.scope for candidate in other_places if _is_in(client, candidate, machine, journal, name)]
     what = f"no server '{name}'" if name is not None else "no bridge"
     if scopes:
         hint = f"There is one in: {', '.join(scopes)}. Choose one with --scope."
         return ConfigError(f"{client.title} has {what} in its scope '{place.scope}'", hint=hint)
-    paths = dict.fromkeys(str(resolve_place_path(each, machine)) for each in (place, *others))
+    paths = dict.fromkeys(str(resolve_place_path(each, machine)) for each in (place, *other_places))
     problem = f"{client.title} has {what}" if name is not None else f"{what} is installed in {client.title}"
-    listed = f"Its bridges: {', '.join(bridges)}. " if bridges else ""
-    return ConfigError(problem, hint=f"{listed}Looked at: {', '.join(paths)}. See 'mcp-bridge clients'.")
+    bridge_list = f"Its bridges: {', '.join(bridges)}. " if bridges else ""
+    return ConfigError(problem, hint=f"{bridge_list}Looked at: {', '.join(paths)}. See 'mcp-bridge clients'.")
 
 
 def _is_in(

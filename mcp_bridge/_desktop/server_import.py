@@ -65,9 +65,9 @@ class ServerImport:
         if found.omission:
             self.left_out.append(found)
             return
-        for same in self.taken.values():
-            if same[0].identity == found.identity:
-                same.append(found)
+        for twin in self.taken.values():
+            if twin[0].identity == found.identity:
+                twin.append(found)
                 return
         names = [found.name, f"{found.name}-{found.client}", *(f"{found.name}-{number}" for number in range(2, 1000))]
         self.taken[next(name for name in names if name not in self.taken)] = [found]
@@ -79,15 +79,15 @@ class ServerImport:
         yaml = YAML()
         yaml.indent(mapping=2, sequence=4, offset=2)
         yaml.width = 4096
-        given = json.dumps([found[0].options for found in self.taken.values()], default=str)
-        self.secrets.reserved = frozenset(_REFERENCE.findall(given))
+        options_text = json.dumps([servers[0].options for servers in self.taken.values()], default=str)
+        self.secrets.reserved = frozenset(_REFERENCE.findall(options_text))
         lines = ["# Made by `mcp-bridge import`. Secrets are references to variables: ${NAME}.", "sources:"]
-        for name, found in self.taken.items():
-            where = f"{found[0].path}, {name}"
-            source = {"type": "mcp", "name": name, **self.secrets.replace_secrets(name, found[0].options, where)}
+        for name, servers in self.taken.items():
+            where = f"{servers[0].path}, {name}"
+            source = {"type": "mcp", "name": name, **self.secrets.replace_secrets(name, servers[0].options, where)}
             text = io.StringIO()
             yaml.dump({"sources": [source]}, text)
-            lines += [f"  # {', '.join(one.place for one in found)}", *text.getvalue().splitlines()[1:]]
+            lines += [f"  # {', '.join(server.place for server in servers)}", *text.getvalue().splitlines()[1:]]
         return "\n".join(lines) + "\n"
 
 
@@ -99,13 +99,13 @@ def find_other_variables(text: str, secrets: SecretCollector) -> list[str]:
 
 def find_servers(client: Client, machine: Machine) -> Iterator[FoundServer | ConfigError]:
     """Yield the servers in all files of a client, and an error for each file that cannot be read."""
-    visited: set[tuple[Path, Sequence[str]]] = set()
+    searched_places: set[tuple[Path, Sequence[str]]] = set()
     for place in client.places:
         # In the home folder, the file of the user is also that of the project.
         key = (resolve_place_path(place, machine).resolve(), tuple(place.within))
-        if key in visited:
+        if key in searched_places:
             continue
-        visited.add(key)
+        searched_places.add(key)
         try:
             yield from (
                 _convert_server(client, place, server, machine) for server in read_servers(client, place, machine)
@@ -193,9 +193,9 @@ def _translate(value: Any, client: Client, folder: Path) -> Any:
 def _escape(text: str, folder: Path) -> str:
     """Return a text with the folders of an editor, whose other `${` are no references."""
     parts = _INPUT.split(resolve_places(text, folder))
-    literal = [part.replace("${", "$${") for part in parts[::2]]
+    escaped_texts = [part.replace("${", "$${") for part in parts[::2]]
     names = [_to_input_variable(part) for part in parts[1::2]]
-    return "".join(piece for pair in zip(literal, [*names, ""], strict=True) for piece in pair)
+    return "".join(piece for pair in zip(escaped_texts, [*names, ""], strict=True) for piece in pair)
 
 
 def _replace_inputs(value: Any) -> Any:

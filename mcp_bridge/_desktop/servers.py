@@ -54,8 +54,8 @@ def select_entries(place: ConfigPlace, data: Any, keys: Sequence[str]) -> Mappin
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     if place.listed and isinstance(data, Sequence) and not isinstance(data, str):
-        named = (item for item in data if isinstance(item, Mapping))
-        data = {item["name"]: item for item in named if isinstance(item.get("name"), str)}
+        mappings = (item for item in data if isinstance(item, Mapping))
+        data = {item["name"]: item for item in mappings if isinstance(item.get("name"), str)}
     return {str(name): value for name, value in data.items()} if isinstance(data, Mapping) else {}
 
 
@@ -123,8 +123,8 @@ def find_served_target(
     launch = resolve_launch(
         InstalledServer(client=client.name, place=place, path=path, name=name, value=value), machine
     )
-    written = find_settings_argument(launch.argv)
-    return os.path.realpath(launch.folder / written) if written is not None else None
+    argument = find_settings_argument(launch.argv)
+    return os.path.realpath(launch.folder / argument) if argument is not None else None
 
 
 def find_settings_argument(argv: Sequence[str]) -> str | None:

@@ -180,7 +180,8 @@ _ZED = Client(
         "jsonc",
         "context_servers",
         {
-            "darwin": ("~/.config/zed/settings.json",),  # not Application Support, where its extensions are
+            # Its settings are not in Application Support, where its extensions are.
+            "darwin": ("~/.config/zed/settings.json",),
             "linux": (f"{_CONFIG}/zed/settings.json", "~/.var/app/dev.zed.Zed/config/zed/settings.json"),
             "win32": (f"{_ROAMING}/Zed/settings.json",),
         },
@@ -208,7 +209,8 @@ _CODEX = Client(
     shape={**_PLAIN, "required": True, "env_vars": "{secrets}"},
     own_command=ClientCommand(
         program="codex",
-        add=("mcp", "add", "{name}", "--", "{command}", "{args}"),  # knows values (--env), not env_vars
+        # The command has `--env` for values, and nothing for `env_vars`.
+        add=("mcp", "add", "{name}", "--", "{command}", "{args}"),
         remove=("mcp", "remove", "{name}"),
         scopes=("user",),
     ),
@@ -217,7 +219,8 @@ _CODEX = Client(
     launch_environment=LaunchEnvironment(
         # Its DEFAULT_ENV_VARS (codex-rs/rmcp-client/src/utils.rs).
         inherited_variables=(*_SDK_VARIABLES, "__CF_USER_TEXT_ENCODING", "LANG", "LC_ALL", "TMPDIR", "TZ"),
-        timeout=30.0,  # ten before March 2026
+        # It was ten before March 2026.
+        timeout=30.0,
         timeout_key="startup_timeout_sec",
         wait_key="required",
     ),
@@ -240,7 +243,8 @@ _GEMINI_CLI = Client(
         remove=("mcp", "remove", "--scope", "{scope}", "{name}"),
         scopes=("user", "project"),
         secret=("-e", "{secret}={reference}"),
-        keeps_references=False,  # `mcp add` writes all servers as it has loaded them: values instead of references
+        # `mcp add` writes all servers as it has loaded them: values instead of references.
+        keeps_references=False,
     ),
     programs=("gemini",),
     install_traces=_make_paths("{GEMINI_CLI_HOME:-~}/.gemini"),
@@ -259,7 +263,8 @@ _GOOSE = Client(
         "yaml",
         "extensions",
         {
-            "darwin": ("~/.config/goose/config.yaml",),  # as its documentation has it: not Application Support
+            # According to its documentation, it does not use Application Support.
+            "darwin": ("~/.config/goose/config.yaml",),
             "linux": (f"{_CONFIG}/goose/config.yaml",),
             "win32": (f"{_ROAMING}/Block/goose/config/config.yaml",),
         },
@@ -280,7 +285,8 @@ _GOOSE = Client(
         "win32": (f"{_ROAMING}/Block/goose",),
     },
     link="goose://extension?cmd={command}{args}{secrets}&id={name}&name={name}&description=Served%20by%20mcp-bridge",
-    link_programs=("cu", "docker", "jbang", "npx", "uvx"),  # ui/desktop/src/components/settings/extensions/deeplink.ts
+    # See ui/desktop/src/components/settings/extensions/deeplink.ts.
+    link_programs=("cu", "docker", "jbang", "npx", "uvx"),
     launch_environment=LaunchEnvironment(has_own_secrets=True, timeout=300.0, timeout_key="timeout"),
     next_steps="Start a new session. Restart Goose Desktop if you use it.",
     removal_steps="Goose still has it until you start a new session, and Goose Desktop until you restart it.",
@@ -376,7 +382,8 @@ _CONTINUE = Client(
             paths=_make_paths("{CONTINUE_GLOBAL_DIR:-~/.continue}/config.yaml"),
             within=("mcpServers",),
             listed=True,
-            opening="name: Local Config\nversion: 1.0.0\nschema: v1\n",  # Continue rejects a file without these
+            # Continue rejects a file without these.
+            opening="name: Local Config\nversion: 1.0.0\nschema: v1\n",
         ),
     ),
     remote_shape={"name": "{name}", "type": "streamable-http", "url": "{url}", "requestOptions": "{options}"},

@@ -52,30 +52,31 @@ def is_switched_off(entry: Json) -> bool:
 
 def normalize_entry(entry: Json) -> dict[str, Any]:
     """Return an entry with the keys of the settings. Keys without a meaning there are kept."""
-    given: dict[str, Any] = {}
+    normalized: dict[str, Any] = {}
     for key, value in entry.items():
         known = _RENAMED.get(key, key)
-        if value is not None and (known == key or not given.get(known)):
-            given[known] = value
-    _flatten_command(given)
-    _add_named_variables(given)
-    if isinstance(options := given.get("requestOptions"), Mapping) and isinstance(options.get("headers"), Mapping):
-        given["headers"] = dict(options["headers"])  # Continue
+        if value is not None and (known == key or not normalized.get(known)):
+            normalized[known] = value
+    _flatten_command(normalized)
+    _add_named_variables(normalized)
+    if isinstance(options := normalized.get("requestOptions"), Mapping) and isinstance(options.get("headers"), Mapping):
+        # Continue has headers in its options of requests.
+        normalized["headers"] = dict(options["headers"])
     for key in ("include", "exclude"):
-        if not isinstance(given.get(key, []), list):
-            del given[key]
-    if isinstance(args := given.get("args"), list):
-        given["args"] = [_to_text(value) for value in args]
+        if not isinstance(normalized.get(key, []), list):
+            del normalized[key]
+    if isinstance(args := normalized.get("args"), list):
+        normalized["args"] = [_to_text(value) for value in args]
     for key in ("env", "headers"):
-        if isinstance(values := given.get(key), Mapping):
-            given[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
-    _convert_transport(given)
-    if given.get("type") == "sse" or _has_sse_path(given):
-        given.setdefault("transport", "sse")
-    if given.get("cwd") == "":
-        del given["cwd"]
-    _convert_auth(given)
-    return given
+        if isinstance(values := normalized.get(key), Mapping):
+            normalized[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
+    _convert_transport(normalized)
+    if normalized.get("type") == "sse" or _has_sse_path(normalized):
+        normalized.setdefault("transport", "sse")
+    if normalized.get("cwd") == "":
+        del normalized["cwd"]
+    _convert_auth(normalized)
+    return normalized
 
 
 def list_unread_keys(entry: Json) -> list[str]:
@@ -140,57 +141,59 @@ def find_project_folder(file: str) -> Path:
     return folder.parent if folder.name in _EDITOR_FOLDERS else folder
 
 
-def _flatten_command(given: dict[str, Any]) -> None:
+def _flatten_command(entry: dict[str, Any]) -> None:
     """Split a command that is a mapping, as older versions of Zed write it, or a list, as opencode does."""
-    command = given.get("command")
+    command = entry.get("command")
     if isinstance(command, Mapping):
-        given |= {key: value for key, value in command.items() if key in ("args", "env") and value is not None}
-        given["command"] = command.get("path")
+        entry |= {key: value for key, value in command.items() if key in ("args", "env") and value is not None}
+        entry["command"] = command.get("path")
     elif isinstance(command, list) and command:
-        given["command"], given["args"] = command[0], [*command[1:], *(given.get("args") or ())]
+        entry["command"], entry["args"] = command[0], [*command[1:], *(entry.get("args") or ())]
 
 
-def _convert_transport(given: dict[str, Any]) -> None:
+def _convert_transport(entry: dict[str, Any]) -> None:
     """Write the transport in the words of the settings. A wrong one stays, for the error."""
-    transport = given.get("transport")
+    transport = entry.get("transport")
     if transport == "stdio":
-        del given["transport"]
+        del entry["transport"]
     elif isinstance(transport, str):
-        given["transport"] = _TRANSPORTS.get(transport, transport)
+        entry["transport"] = _TRANSPORTS.get(transport, transport)
 
 
-def _convert_auth(given: dict[str, Any]) -> None:
+def _convert_auth(entry: dict[str, Any]) -> None:
     """Write the ways to sign in of clients in the words of the settings. What is not read stays, for a note."""
-    has_header = any(str(name).lower() == "authorization" for name in given.get("headers") or {})
-    auth = given.get("auth")
+    has_header = any(str(name).lower() == "authorization" for name in entry.get("headers") or {})
+    auth = entry.get("auth")
     if isinstance(auth, str) and auth != "oauth":
         # FastMCP's client sends this text as a bearer token.
         if not has_header:
-            given["headers"] = {"Authorization": f"Bearer {auth}", **(given.get("headers") or {})}
-        del given["auth"]
+            entry["headers"] = {"Authorization": f"Bearer {auth}", **(entry.get("headers") or {})}
+        del entry["auth"]
         return
     if isinstance(auth, Mapping):
         # Cursor describes its OAuth client there, other clients in `oauth`.
-        given.setdefault("oauth", given.pop("auth"))
-    oauth = given.get("oauth", False)
+        entry.setdefault("oauth", entry.pop("auth"))
+    oauth = entry.get("oauth", False)
     is_enabled = oauth.get("enabled") is not False if isinstance(oauth, Mapping) else oauth is not False
-    if is_enabled and given.get("url") and not has_header:
-        given["auth"] = "oauth"
+    if is_enabled and entry.get("url") and not has_header:
+        entry["auth"] = "oauth"
 
 
-def _add_named_variables(given: dict[str, Any]) -> None:
+def _add_named_variables(entry: dict[str, Any]) -> None:
     """Add references to the variables that an entry only names."""
-    for key in ("env_vars", "env_keys"):  # Codex, Goose
-        names = [name for name in given.pop(key, None) or () if isinstance(name, str)]
+    # Codex and Goose only name variables.
+    for key in ("env_vars", "env_keys"):
+        names = [name for name in entry.pop(key, None) or () if isinstance(name, str)]
         if names:
-            given["env"] = {**{name: f"${{{name}}}" for name in names}, **(given.get("env") or {})}
+            entry["env"] = {**{name: f"${{{name}}}" for name in names}, **(entry.get("env") or {})}
     headers = {}
-    if isinstance(named := given.pop("env_http_headers", None), Mapping):  # Codex
-        headers = {header: f"${{{name}}}" for header, name in named.items()}
-    if isinstance(token := given.pop("bearer_token_env_var", None), str):
+    # Codex names the variables of headers.
+    if isinstance(variables := entry.pop("env_http_headers", None), Mapping):
+        headers = {header: f"${{{name}}}" for header, name in variables.items()}
+    if isinstance(token := entry.pop("bearer_token_env_var", None), str):
         headers["Authorization"] = f"Bearer ${{{token}}}"
     if headers:
-        given["headers"] = {**headers, **(given.get("headers") or {})}
+        entry["headers"] = {**headers, **(entry.get("headers") or {})}
 
 
 def _to_text(value: Any) -> Any:
@@ -199,10 +202,10 @@ def _to_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _has_sse_path(given: Json) -> bool:
+def _has_sse_path(entry: Json) -> bool:
     """Whether the path of the URL is the usual one of the older transport, and the entry names none."""
-    url = given.get("url")
-    return "type" not in given and isinstance(url, str) and _SSE_URL.match(url) is not None
+    url = entry.get("url")
+    return "type" not in entry and isinstance(url, str) and _SSE_URL.match(url) is not None
 
 
 def _resolve_place(name: str, folder: Path) -> str:

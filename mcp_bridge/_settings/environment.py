@@ -51,13 +51,13 @@ def expand(document: Document, environ: Mapping[str, str], entries: Iterable[Key
     problems = dict(expansion.take_entry_problems(entries))
     if expansion.errors:
         raise join_errors([error for _, error in expansion.errors])
-    hidden = document.hidden_places | expansion.hidden
+    hidden_places = document.hidden_places | expansion.hidden
     secrets = document.secrets | expansion.secrets
     visible = document.visible_secrets | (expansion.secrets - expansion.redacted)
     return replace(
         document,
         data=data,
-        hidden_places=hidden,
+        hidden_places=hidden_places,
         secrets=secrets,
         visible_secrets=visible,
         entry_problems=problems,
@@ -94,20 +94,20 @@ class _Expansion:
         if name is None:
             hint = "Write ${NAME} or ${NAME:-default}, or '$${' for a literal '${'."
             return self._fail(place, "'${' does not begin a valid reference to a variable", hint)
-        found = self.environ.get(name)
-        if found is None and default is None:
+        value = self.environ.get(name)
+        if value is None and default is None:
             hint = f"Set it, or give a default: ${{{name}:-default}}."
             return self._fail(place, f"the environment variable {name} is not set", hint)
-        if not found:
+        if not value:
             return default or ""
-        if not is_encodable(found):
+        if not is_encodable(value):
             return self._fail(place, f"the environment variable {name} is not UTF-8 text", "Set it to UTF-8 text.")
         if name not in _PUBLIC:
-            self.secrets.add(found)
+            self.secrets.add(value)
             self.hidden.add(place)
-            if _is_secret_name(name) or not (_is_for_clients(place) or _is_common(found)):
-                self.redacted.add(found)
-        return found
+            if _is_secret_name(name) or not (_is_for_clients(place) or _is_common(value)):
+                self.redacted.add(value)
+        return value
 
     def _fail(self, place: KeyPath, problem: str, hint: str) -> str:
         self.errors.append((place, self.document.make_error(place, problem, hint)))
@@ -115,10 +115,10 @@ class _Expansion:
 
     def take_entry_problems(self, entries: Iterable[KeyPath]) -> Iterator[tuple[KeyPath, ConfigError]]:
         for entry in entries if self.errors else ():
-            own = [(place, error) for place, error in self.errors if place[: len(entry)] == entry]
-            if own:
-                self.errors = [one for one in self.errors if one not in own]
-                yield entry, join_errors([error for _, error in own])
+            entry_errors = [(place, error) for place, error in self.errors if place[: len(entry)] == entry]
+            if entry_errors:
+                self.errors = [one for one in self.errors if one not in entry_errors]
+                yield entry, join_errors([error for _, error in entry_errors])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,15 +136,15 @@ class EnvironmentVariable:
 
 def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
     """List the variables that a document refers to, in its order, without those that every process has."""
-    found: dict[str, EnvironmentVariable] = {}
+    variables: dict[str, EnvironmentVariable] = {}
     for _, value in walk_values(document.data):
         for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():
             name, default = match["name"], match["default"]
             if name is None or name in _PUBLIC:
                 continue
-            if name not in found or default is None:
-                found[name] = EnvironmentVariable(name=name, default=default)
-    return tuple(found.values())
+            if name not in variables or default is None:
+                variables[name] = EnvironmentVariable(name=name, default=default)
+    return tuple(variables.values())
 
 
 def _is_secret_name(variable: str) -> bool:

@@ -39,7 +39,8 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
     document = prepare(document)
     document = expand(document, environ, list_entry_places(document.data))
     sources = document.data.get("sources")
-    data = {key: value for key, value in document.data.items() if key != "$schema"}  # for editors, in JSON
+    # In JSON, editors read the URL of the schema there.
+    data = {key: value for key, value in document.data.items() if key != "$schema"}
     if _is_mount_plan(data):
         data = _split_plan(data, document)
     elif isinstance(sources, list):
@@ -67,12 +68,13 @@ def parse_options(model_class: type[M], source: SourceSettings) -> M:
     """
     from mcp_bridge._settings.model import Origin, validate
 
-    origin, known = source.origin, _list_common_keys()
+    origin, common_keys = source.origin, _list_common_keys()
     if origin is None:
         origin = Origin(document=Document(path="", data=dict(source.options)), where=())
-    elif not origin.where:  # the file is a mount plan
-        known = (known | _list_server_keys() | {*PLAN_KEYS}) - {"type"}
-    report = ErrorReport(document=origin.document, model=model_class, base=origin.where, also_known=sorted(known))
+    elif not origin.where:
+        # The file is a mount plan.
+        common_keys = (common_keys | _list_server_keys() | {*PLAN_KEYS}) - {"type"}
+    report = ErrorReport(document=origin.document, model=model_class, base=origin.where, also_known=sorted(common_keys))
     return validate(model_class, source.options, origin.document, report)
 
 
@@ -95,11 +97,11 @@ def _split_policy(item: Any, document: Document, index: int) -> dict[str, Any]:
     if isinstance(item, str):
         return {"name": item, "origin": Origin(document=document, where=where)}
     if not isinstance(item, dict) or len(item) != 1:
-        found = (
+        description = (
             "a mapping with the keys " + ", ".join(map(str, item)) if isinstance(item, dict) else describe_kind(item)
         )
         hint = "Begin each policy with `-`, as in `- rate_limit: {limit: 60/minute}`"
-        raise document.make_error(where, f"expected one policy, found {found}", hint)
+        raise document.make_error(where, f"expected one policy, found {description}", hint)
     ((name, options),) = item.items()
     place = (*where, name)
     if not isinstance(options, dict | None):
@@ -157,12 +159,12 @@ def _split_source(source: Any, document: Document, index: int) -> Any:
 
     if not isinstance(source, dict):
         return source
-    known = _list_common_keys()
-    common = {key: value for key, value in source.items() if key in known}
-    rest = {key: value for key, value in source.items() if key not in known}
+    common_keys = _list_common_keys()
+    common = {key: value for key, value in source.items() if key in common_keys}
+    options = {key: value for key, value in source.items() if key not in common_keys}
     where = ("sources", index)
     origin = Origin(document=document, where=where, problem=document.entry_problems.get(where))
-    return {**common, "options": rest, "origin": origin}
+    return {**common, "options": options, "origin": origin}
 
 
 def _list_server_keys() -> set[str]:

@@ -285,10 +285,10 @@ class Settings(SettingsModel):
             self._secrets, self._public = context.secrets, context.visible_secrets
         overrides = [source.model_dump(include={"overrides"}) for source in self.sources if source.overrides]
         options = [*(source.options for source in self.sources), *(policy.options for policy in self.policy)]
-        named = frozenset(find_secret_values([*options, *overrides]))
-        self._public -= named
+        secret_values = frozenset(find_secret_values([*options, *overrides]))
+        self._public -= secret_values
         password = urlsplit(self.state.store).password
-        self._secrets |= named
+        self._secrets |= secret_values
         if password:
             self._secrets |= {password, unquote(password)}
         self._secrets |= {key.get_secret_value() for key in self.state.keys}
@@ -363,5 +363,5 @@ def validate(
     try:
         return model.model_validate(data, context=document, extra=extra)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-    raise report(found)
+        errors = error.errors(include_url=False)
+    raise report(errors)

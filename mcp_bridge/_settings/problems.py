@@ -72,8 +72,8 @@ class ErrorReport:
         elif error["type"] == "missing":
             problem, hint = "this key is required", "Add it."
         else:
-            hidden = is_hidden(self.document, where)
-            problem, hint = _describe_value(error, self.document, hidden=hidden), ""
+            is_secret = is_hidden(self.document, where)
+            problem, hint = _describe_value(error, self.document, hidden=is_secret), ""
         return self.document.make_error(where, problem, hint)
 
     def _find_place(self, error: ErrorDetails) -> KeyPath:
@@ -92,24 +92,27 @@ class ErrorReport:
 
     def _describe_unknown_key(self, where: KeyPath, inside: KeyPath) -> tuple[str, str]:
         key, is_top = str(where[-1]), len(where) == len(self.base) + 1
-        known = sorted({*list_known_keys(self.model, inside), *(self.also_known if is_top else ())})
+        known_keys = sorted({*list_known_keys(self.model, inside), *(self.also_known if is_top else ())})
         problem = f"unknown key {quote_text(key)}"
         if is_top and key in self.hints:
             return problem, self.hints[key]
-        if (match := find_similar_name(key, known)) is not None:
+        if (match := find_similar_name(key, known_keys)) is not None:
             return f"{problem}, did you mean '{match}'?", ""
-        return problem, f"Known keys: {', '.join(known)}."
+        return problem, f"Known keys: {', '.join(known_keys)}."
 
 
 def list_known_keys(model: type[BaseModel], inside: Sequence[PathStep]) -> set[str]:
     models = [model]
     for step in inside:
         annotations = [
-            info.annotation for one in models for name, info in one.model_fields.items() if step in (name, info.alias)
+            info.annotation
+            for annotation in models
+            for name, info in annotation.model_fields.items()
+            if step in (name, info.alias)
         ]
         # A step that is not a field is an index of a list or a key of a mapping: the models stay the same.
-        models = [found for one in annotations for found in _iter_models(one)] or models
-    return {info.alias or name for one in models for name, info in one.model_fields.items()}
+        models = [found for annotation in annotations for found in _iter_models(annotation)] or models
+    return {info.alias or name for annotation in models for name, info in annotation.model_fields.items()}
 
 
 def is_hidden(document: Document, where: KeyPath) -> bool:
@@ -122,8 +125,8 @@ def is_hidden(document: Document, where: KeyPath) -> bool:
 def _iter_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
         yield annotation
-    for part in get_args(annotation):
-        yield from _iter_models(part)
+    for argument in get_args(annotation):
+        yield from _iter_models(argument)
 
 
 def _has_step(value: Any, step: PathStep) -> bool:
@@ -134,22 +137,22 @@ def _has_step(value: Any, step: PathStep) -> bool:
 
 def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
     value = error["input"]
-    found = (
+    description = (
         f"{describe_kind(value)} (not shown)"
         if hidden and isinstance(value, str | int | float)
         else describe_value(value)
     )
     template = _EXPECTED.get(error["type"])
     if template:
-        return f"expected {template.format(**error.get('ctx', {}))}, found {found}"
+        return f"expected {template.format(**error.get('ctx', {}))}, found {description}"
     message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
     message = re.sub(r"^Input should be( an?)? (valid )?", r"expected\1 ", message)
     message = _redact(message, document, [value] if hidden and isinstance(value, str) else [])
     shows_value = error.get("ctx", {}).get("shows_value", not isinstance(value, dict))
-    return f"{message}, found {found}" if shows_value else message
+    return f"{message}, found {description}" if shows_value else message
 
 
-def _redact(message: str, document: Document, own: Sequence[str]) -> str:
+def _redact(message: str, document: Document, further_values: Sequence[str]) -> str:
     """Remove values that must not be shown from the text of a validator."""
     private = {
         *document.secrets,
@@ -159,4 +162,4 @@ def _redact(message: str, document: Document, own: Sequence[str]) -> str:
             if isinstance(value, str) and is_hidden(document, place)
         ),
     }
-    return redact_values(message, {*own, *(text for text in private if len(text) >= SHORTEST_SECRET)})
+    return redact_values(message, {*further_values, *(text for text in private if len(text) >= SHORTEST_SECRET)})

@@ -37,9 +37,9 @@ def build_json_schema(
 
 
 def _build_definitions(models: Sequence[type[BaseModel]]) -> tuple[list[str], dict[str, Any]]:
-    mapping, shared = models_json_schema([(model, "validation") for model in models])
+    mapping, schema = models_json_schema([(model, "validation") for model in models])
     names = [mapping[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
-    return names, shared["$defs"]
+    return names, schema["$defs"]
 
 
 def _build_source(types: list[str]) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def _build_source(types: list[str]) -> dict[str, Any]:
         }
         for name in types
     ]
-    rest = {"allOf": rules} if rules else {}
-    return {"type": "object", "properties": {"type": type_schema}, "required": ["type"], **rest}
+    conditions = {"allOf": rules} if rules else {}
+    return {"type": "object", "properties": {"type": type_schema}, "required": ["type"], **conditions}
 
 
 def _build_policy(models: Mapping[str, str]) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def _build_policy(models: Mapping[str, str]) -> dict[str, Any]:
 
 def _merge_source(frame: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:
     """Merge the keys of all sources and the options of one type into one closed object."""
-    kind = {**frame["properties"]["type"], "const": source_type}
+    type_schema = {**frame["properties"]["type"], "const": source_type}
     return {
         "additionalProperties": False,
         **options,
         "type": "object",
-        "properties": {**frame["properties"], **options.get("properties", {}), "type": kind},
+        "properties": {**frame["properties"], **options.get("properties", {}), "type": type_schema},
         "required": ["type", *options.get("required", [])],
     }
 

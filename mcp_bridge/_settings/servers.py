@@ -94,14 +94,15 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
                 hint = "A server needs 'command' or 'url'. One that an extension of a client starts cannot be served."
                 entry, problem = {}, document.make_error(place, "it has neither a command nor a URL", hint)
             options = {key: value for key, value in entry.items() if key in _OPTIONS}
-            if options.get("auth") != "oauth":  # clients have other forms, too
+            # Clients have other forms, too.
+            if options.get("auth") != "oauth":
                 options.pop("auth", None)
             if is_sandbox(entry.get("sandbox")):
                 options["sandbox"] = entry["sandbox"]
-            shared = {key: value for key, value in entry.items() if key in common - {"type", "name"}}
+            common_values = {key: value for key, value in entry.items() if key in common - {"type", "name"}}
             notes = tuple(list_unread_keys(entry))
             origin = Origin(document=document, where=place, problem=problem, is_alone=True, notes=notes)
-            yield {**shared, "type": "mcp", "name": str(name), "options": options, "origin": origin}
+            yield {**common_values, "type": "mcp", "name": str(name), "options": options, "origin": origin}
 
 
 def remove_servers(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,8 +117,9 @@ def _find_lists(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapp
         servers = data.get(key, ())
         if servers is None:
             servers = {}
-        if isinstance(servers, list):  # Continue
-            servers = {one["name"]: one for one in servers if isinstance(one, Mapping) and "name" in one}
+        # Continue has a list.
+        if isinstance(servers, list):
+            servers = {server["name"]: server for server in servers if isinstance(server, Mapping) and "name" in server}
         if isinstance(servers, Mapping):
             yield (key,), servers
     for where in NESTED_LISTS if "sources" not in data else ():

@@ -50,8 +50,8 @@ def _reject_bool(value: Any) -> Any:
 def _parse_list(value: Any) -> Any:
     """Split text at commas or spaces, and remove empty entries, which unset variables leave behind."""
     if isinstance(value, str):
-        return tuple(part for part in re.split(r"[,\s]+", value) if part)
-    return tuple(part for part in value if part != "") if isinstance(value, list) else value
+        return tuple(item for item in re.split(r"[,\s]+", value) if item)
+    return tuple(item for item in value if item != "") if isinstance(value, list) else value
 
 
 def _check_token_reference(value: str) -> str:
@@ -78,7 +78,8 @@ def _check_key_set(value: str) -> str:
 
 def _check_length(key: SecretStr) -> SecretStr:
     if len(key.get_secret_value().encode()) < _KEY_BYTES:
-        raise PydanticCustomError("short_key", "too short")  # problems.py has the text, without the key
+        # `problems.py` has the text of the message, without the key.
+        raise PydanticCustomError("short_key", "too short")
     return key
 
 
@@ -86,7 +87,8 @@ Annotation = Literal["readOnlyHint", "destructiveHint", "idempotentHint", "openW
 """The hints among the annotations of tools (server/tools, ToolAnnotations)."""
 PrincipalName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
 TokenReference = Annotated[str, AfterValidator(_check_token_reference)]
-Scope = Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]  # RFC 6749, 3.3
+# RFC 6749, section 3.3, allows these characters in a scope.
+Scope = Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]
 Url = Annotated[str, AfterValidator(_check_url)]
 KeySetLocation = Annotated[str, Field(min_length=1), AfterValidator(_check_key_set)]
 Whole = Annotated[int, BeforeValidator(_reject_bool)]

@@ -155,7 +155,8 @@ def build_manifest(project: Project, entries: PublishedEntries, description: Des
         "compatibility": {"platforms": list(PLATFORMS), "runtimes": {"python": f">={OLDEST_PYTHON}"}},
     }
     if entries.has_prompts:
-        manifest["prompts_generated"] = True  # listing a prompt would require its text, which is made on request
+        # Listing a prompt would require its text, which is made on request.
+        manifest["prompts_generated"] = True
     if project.instructions:
         manifest["long_description"] = project.instructions
     if description.license:

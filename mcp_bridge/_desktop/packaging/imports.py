@@ -52,7 +52,8 @@ def find_distributions(name: str) -> Sequence[str]:
 
 
 def _list_imports(path: Path) -> Sequence[str]:
-    try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
+    # The parser raises RecursionError or MemoryError for code that is nested too deeply.
+    try:
         return list_imports(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
@@ -81,5 +82,7 @@ def _list_own_dependencies() -> frozenset[str]:
     except PackageNotFoundError:
         dependencies = []
     return frozenset(
-        canonicalize_name(each.name) for each in dependencies if each.marker is None or "extra" not in str(each.marker)
+        canonicalize_name(dependency.name)
+        for dependency in dependencies
+        if dependency.marker is None or "extra" not in str(dependency.marker)
     )

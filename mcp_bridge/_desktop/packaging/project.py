@@ -106,7 +106,8 @@ def collect_project(path: Path, additions: Additions) -> Project:
 
     Raises ConfigError for a file that is missing, outside the folder of the settings, or never packed.
     """
-    path = Path(os.path.abspath(path))  # not resolved: relative paths start at the settings, or at the link to them
+    # The path is not resolved, because relative paths start at the settings, or at the link to them.
+    path = Path(os.path.abspath(path))
     has_settings = path.suffix.lower() in SUFFIXES
     if not path.name or (not has_settings and path.suffix != ".py" and not os.path.isdir(path)):
         hint = f"Use a .py file, a folder of .py files, or a settings file ({', '.join(SUFFIXES)})"
@@ -115,15 +116,15 @@ def collect_project(path: Path, additions: Additions) -> Project:
     root = path.parent.resolve()
     references = _find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
     start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
-    imported, packages = follow_imports(sorted(start), root)
-    included = [file for file in imported if not _is_excluded(file, root)]
+    local_files, packages = follow_imports(sorted(start), root)
+    included = [file for file in local_files if not _is_excluded(file, root)]
     files = {file.relative_to(root).as_posix(): file.resolve() for file in included}
     if not path.is_dir():
         files[path.name] = path
     _check_encoding(files)
-    needed = _collect_variables(document, references, additions.variables)
-    own = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
-    requirements = read_requirements(own, additions.requirements)
+    variables = _collect_variables(document, references, additions.variables)
+    requirements_file = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
+    requirements = read_requirements(requirements_file, additions.requirements)
     packages = [*packages, *_list_third_party(references, root)]
     if document.data.get("event_loop") == "uvloop":
         references.extras.add("uvloop")
@@ -134,7 +135,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
         instructions=_to_text(document.data.get("instructions")),
         entry=path.name,
         files=dict(sorted(files.items())),
-        variables=needed,
+        variables=variables,
         token_env=_find_token_variable(document.data),
         token_references=_find_token_references(document.data),
         requirements=requirements.packages,
@@ -143,7 +144,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
             *references.warnings,
             *requirements.warnings,
             *_warn_of_missing(packages, requirements.packages),
-            *_warn_of_defaults(needed),
+            *_warn_of_defaults(variables),
         ),
     )
 
@@ -160,12 +161,12 @@ def _find_token_variable(data: Mapping[str, Any]) -> str | None:
 def _find_token_references(data: Mapping[str, Any]) -> Sequence[str]:
     http = data.get("http")
     tokens = http.get("tokens") if isinstance(http, dict) else None
-    return [each for each in tokens.values() if isinstance(each, str)] if isinstance(tokens, dict) else []
+    return [token for token in tokens.values() if isinstance(token, str)] if isinstance(tokens, dict) else []
 
 
-def _choose_name(given: Any, path: Path) -> str:
+def _choose_name(name: Any, path: Path) -> str:
     """Choose the name in the settings, or that of the file or folder: lowercase letters, digits, `-`, `_` and `.`."""
-    text = _to_text(given) or (path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem)
+    text = _to_text(name) or (path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem)
     return re.sub(r"[^a-z0-9_.]+", "-", text.lower()).strip("-_.")[:64] or "tools"
 
 
@@ -207,13 +208,13 @@ def _add_policies(policies: Any, references: ProjectReferences) -> None:
 
 
 def _add_source(source: Mapping[str, Any], where: Where, references: ProjectReferences) -> None:
-    kind = str(source.get("type", ""))
-    label = f"source '{source.get('name') or kind}'"
-    if ":" in kind:
-        references.modules.append(kind.partition(":")[0])
-    if kind not in _REFERENCE_KEYS:
+    source_type = str(source.get("type", ""))
+    label = f"source '{source.get('name') or source_type}'"
+    if ":" in source_type:
+        references.modules.append(source_type.partition(":")[0])
+    if source_type not in _REFERENCE_KEYS:
         references.warnings.append(f"{label}: the files and packages that it needs are not detected: {_ADD_HINT}")
-    for key, text in _list_texts(source, _REFERENCE_KEYS.get(kind, ())):
+    for key, text in _list_texts(source, _REFERENCE_KEYS.get(source_type, ())):
         if "${" in text:
             references.warnings.append(f"{label}: {key} depends on a variable: add the files with --include")
             continue
@@ -222,7 +223,7 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
             references.paths.append(((*where, key), name))
         else:
             references.modules.append(name)
-        if kind == "skills":
+        if source_type == "skills":
             references.folders.add(text)
         if key == "document" and text.lower().endswith((".yaml", ".yml")):
             references.extras.add("openapi")
@@ -282,11 +283,11 @@ def _find_included(patterns: Iterable[str], root: Path) -> Iterable[Path]:
         if not files:
             hint = f"Use a file or a pattern relative to {root}, such as 'data/*.json'"
             raise ConfigError(f"no file matches '{pattern}'", where="--include", hint=hint)
-        allowed = [path for path in files if not _is_excluded(path, root)]
-        if not allowed:
+        candidates = [path for path in files if not _is_excluded(path, root)]
+        if not candidates:
             hint = "Secrets and caches are not exported: use ${NAME} in the settings"
             raise ConfigError(f"'{files[0].name}' is never packed", where="--include", hint=hint)
-        yield from allowed
+        yield from candidates
 
 
 def _is_excluded(path: Path, root: Path) -> bool:
@@ -300,7 +301,7 @@ def _is_excluded(path: Path, root: Path) -> bool:
 
 
 def _matches_excluded(path: Path) -> bool:
-    return any(fnmatchcase(part.lower(), pattern) for part in path.parts for pattern in NEVER_PACKED)
+    return any(fnmatchcase(segment.lower(), pattern) for segment in path.parts for pattern in NEVER_PACKED)
 
 
 def _check_encoding(names: Iterable[str]) -> None:
@@ -321,22 +322,22 @@ def _warn_of_missing(packages: Iterable[str], requirements: Iterable[str]) -> Se
     return warnings
 
 
-def _warn_of_defaults(needed: Iterable[EnvironmentVariable]) -> Sequence[str]:
+def _warn_of_defaults(variables: Iterable[EnvironmentVariable]) -> Sequence[str]:
     """Warn of each secret variable that has a default in the settings, which are exported."""
-    names = [variable.name for variable in needed if variable.is_secret and variable.default]
+    names = [variable.name for variable in variables if variable.is_secret and variable.default]
     return [f"{name}: its default is exported with the settings: use ${{{name}}} without a default" for name in names]
 
 
 def _collect_variables(
-    document: Document, references: ProjectReferences, added: Iterable[str]
+    document: Document, references: ProjectReferences, names: Iterable[str]
 ) -> Sequence[EnvironmentVariable]:
     """Collect the variables in the settings, those the user has added, and those passed to workers if they are set."""
-    known = {variable.name: variable for variable in list_variables(document)}
-    known |= {name: EnvironmentVariable(name=name, is_credential=True) for name in references.credentials}
-    for name in added:
+    variables = {variable.name: variable for variable in list_variables(document)}
+    variables |= {name: EnvironmentVariable(name=name, is_credential=True) for name in references.credentials}
+    for name in names:
         if not _VARIABLE_NAME.fullmatch(name):
             raise ConfigError(f"'{name}' is not the name of a variable", where="--env", hint="Pass only the name")
-        known[name] = EnvironmentVariable(name=name)
+        variables[name] = EnvironmentVariable(name=name)
     for name in references.variables:
-        known.setdefault(name, EnvironmentVariable(name=name, default=""))
-    return tuple(known.values())
+        variables.setdefault(name, EnvironmentVariable(name=name, default=""))
+    return tuple(variables.values())

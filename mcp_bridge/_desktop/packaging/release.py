@@ -45,7 +45,7 @@ def format_distribution(extras: Iterable[str] = ()) -> str:
 
 def format_requirement(extras: Iterable[str] = (), version: str = __version__) -> str:
     """Format `mcp-tool-bridge>=X,<Y`: this release and those compatible with it."""
-    major, minor = (int(part) for part in version.split(".")[:2])
+    major, minor = (int(number) for number in version.split(".")[:2])
     next_major = f"0.{minor + 1}" if major == 0 else str(major + 1)
     return f"{format_distribution(extras)}>={version},<{next_major}"
 
@@ -100,11 +100,13 @@ def build_wheel() -> Wheel:
     return Wheel(name=f"{stem}-py3-none-any.whl", version=__version__, content=build_zip(files))
 
 
-def _read_metadata(installed: Distribution) -> Mapping[str, bytes]:
+def _read_metadata(package: Distribution) -> Mapping[str, bytes]:
     """Return the metadata that every installation of this version has, by path in the folder of the metadata."""
-    paths = [path for path in installed.files or () if path.parts[0].endswith(".dist-info")]
-    kept = [path for path in paths if path.name not in _OF_ONE_INSTALLATION and "__pycache__" not in path.parts]
-    return {"/".join(path.parts[1:]): path.read_binary() for path in kept}
+    paths = [path for path in package.files or () if path.parts[0].endswith(".dist-info")]
+    paths_to_pack = [
+        path for path in paths if path.name not in _OF_ONE_INSTALLATION and "__pycache__" not in path.parts
+    ]
+    return {"/".join(path.parts[1:]): path.read_binary() for path in paths_to_pack}
 
 
 def _format_digest(content: bytes) -> str:
@@ -118,7 +120,8 @@ def build_zip(files: Mapping[str, bytes]) -> bytes:
         for name, content in sorted(files.items()):
             entry = ZipInfo(name, _TIMESTAMP)
             entry.compress_type = ZIP_DEFLATED
-            entry.create_system = 3  # Unix, on every system
+            # The archive is the same on every system: 3 is Unix.
+            entry.create_system = 3
             entry.external_attr = 0o100644 << 16
             archive.writestr(entry, content)
     return buffer.getvalue()

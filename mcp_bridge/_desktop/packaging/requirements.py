@@ -38,17 +38,17 @@ def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
             problem = f"'{_USER_INFO.sub('://***@', text)}' is not a portable requirement"
             raise ConfigError(problem, where="--needs", hint="Use 'name' or 'name>=1.2'")
     packages, warnings = list(added), []
-    replaced = {parse_name(text) for text in added}
+    replaced_names = {parse_name(text) for text in added}
     for line in _read_lines(file):
         if not _is_portable(line):
-            masked = _USER_INFO.sub("://***@", line)
-            warnings.append(f"{file.name}: '{masked}' is left out, as it is not portable: use --needs instead")
-        elif parse_name(line) not in replaced or parse_name(line) == DISTRIBUTION:
+            redacted_line = _USER_INFO.sub("://***@", line)
+            warnings.append(f"{file.name}: '{redacted_line}' is left out, as it is not portable: use --needs instead")
+        elif parse_name(line) not in replaced_names or parse_name(line) == DISTRIBUTION:
             packages.append(line)
     ours = [text for text in packages if parse_name(text) == DISTRIBUTION]
     extras = {extra for text in ours if (requirement := _parse(text)) for extra in requirement.extras}
-    others = dict.fromkeys(text for text in packages if text not in ours)
-    return Requirements(packages=tuple(others), extras=tuple(sorted(extras)), warnings=tuple(warnings))
+    further_packages = dict.fromkeys(text for text in packages if text not in ours)
+    return Requirements(packages=tuple(further_packages), extras=tuple(sorted(extras)), warnings=tuple(warnings))
 
 
 def parse_name(text: str) -> str | None:
@@ -73,7 +73,8 @@ def _is_portable(text: str) -> bool:
     requirement = _parse(text)
     if requirement is None or "${" in text:
         return False
-    if requirement.url is None or parse_name(text) == DISTRIBUTION:  # of our own requirement only the extras are used
+    # Only the extras of the requirement of mcp-bridge itself are used.
+    if requirement.url is None or parse_name(text) == DISTRIBUTION:
         return True
     try:
         url = urlsplit(requirement.url)
@@ -89,5 +90,5 @@ def _read_lines(file: Path) -> Sequence[str]:
         return ()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read: {error}", path=str(file)) from None
-    stripped = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
-    return tuple(line for line in stripped if line)
+    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
+    return tuple(line for line in lines if line)

@@ -26,15 +26,16 @@ def find_lost_content(format: Format, before: str, after: str, *, entry: Sequenc
 
 
 def _find_lost_value(old: Any, new: Any, place: KeyPath, entry: KeyPath) -> KeyPath | None:
-    if place == entry or (old is None and not place):  # an empty file
+    # An empty file has nothing to lose.
+    if place == entry or (old is None and not place):
         return None
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key, value in old.items():
             inner = (*place, str(key))
             if inner != entry and key not in new:
                 return inner
-            if (lost := _find_lost_value(value, new.get(key), inner, entry)) is not None:
-                return lost
+            if (path := _find_lost_value(value, new.get(key), inner, entry)) is not None:
+                return path
         return None
     return None if json.dumps(old, default=str) == json.dumps(new, default=str) else place
 

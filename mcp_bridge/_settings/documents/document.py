@@ -35,7 +35,8 @@ _FORMATS: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "jsonc"
 SUFFIXES = tuple(_FORMATS)
 
 _LARGEST = 2**64
-_SEPARATORS = re.compile(r"[:.]")  # in a plugin's name, whose parts messages show alone
+# Messages show the parts of a plugin's name alone.
+_SEPARATORS = re.compile(r"[:.]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Document:
     def make_error(self, where: Sequence[PathStep], problem: str, hint: str = "") -> ConfigError:
         """Make an error with file, line and key path; values from the environment in that place are redacted."""
         place = tuple(where)
-        if any(hidden[: len(place)] == place for hidden in self.hidden_places):
+        if any(hidden_place[: len(place)] == place for hidden_place in self.hidden_places):
             pieces = {piece for value in self.secrets for piece in (value, *_SEPARATORS.split(value))}
             problem = redact_values(problem, (piece for piece in pieces if len(piece) >= SHORTEST_SECRET))
         return ConfigError(
@@ -77,8 +78,8 @@ def read_document(path: Path) -> Document:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        found = f"the suffix '{path.suffix}'" if suffix else "a name without a suffix"
-        problem = f"expected a settings file ending in {', '.join(SUFFIXES)}, found {found}"
+        description = f"the suffix '{path.suffix}'" if suffix else "a name without a suffix"
+        problem = f"expected a settings file ending in {', '.join(SUFFIXES)}, found {description}"
         raise ConfigError(problem, path=str(path), hint="Rename the file after its format.")
     text = _read_text(path)
     try:
@@ -104,11 +105,11 @@ def read_document(path: Path) -> Document:
 
 def join_errors(errors: Sequence[ConfigError]) -> ConfigError:
     """Join errors into one that has the location of the first and lists the others, one per line."""
-    first, *others = errors
-    if not others:
+    first, *further_errors = errors
+    if not further_errors:
         return first
     lead = f"{first.problem}. {first.hint}" if first.hint else first.problem
-    problem = "\n".join([lead, *(str(error) for error in others)])
+    problem = "\n".join([lead, *(str(error) for error in further_errors)])
     return ConfigError(problem, path=first.path, line=first.line, where=first.where)
 
 
@@ -151,7 +152,8 @@ def _find_fault(value: Any) -> tuple[str, str] | None:
     """Return what is wrong with one value, and what to do."""
     if isinstance(value, str) and not is_encodable(value):
         return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
-    if isinstance(value, str) and "\0" in value:  # no path, argument, variable or header can contain one
+    # No path, argument, variable or header can contain one.
+    if isinstance(value, str) and "\0" in value:
         return "found a null character", "Remove it."
     if isinstance(value, dict) and not all(map(is_encodable, value)):
         return "found half of a surrogate pair in a key", "Write the character itself."

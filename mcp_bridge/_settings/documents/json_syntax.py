@@ -93,11 +93,11 @@ class JsonText:
     def _insert_root(self, data: dict[str, Any]) -> str:
         """Add a value after the comments of a text without one."""
         newline = detect_newline(self.text)
-        whole = _Layout(indent="", unit=INDENT, newline=newline).format_value(data)
+        root_text = _Layout(indent="", unit=INDENT, newline=newline).format_value(data)
         at = max([end for _, end in self.comments], default=0)
         before = newline if at else ""
         after = "" if self.text[at:] else newline
-        return splice(self.text, [(at, at, before + whole + after)])
+        return splice(self.text, [(at, at, before + root_text + after)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +148,8 @@ def _load_json(bare: str, text: str) -> Any:
     except json.JSONDecodeError as error:
         problem, line = f"not valid JSON: {error.msg}, column {error.colno}", error.lineno
     except _ConstantError as error:
-        found = (match for match in _TOKEN.finditer(text) if match.group() == str(error))
-        line = next((get_line_number(text, match.start()) for match in found), None)
+        matches = (match for match in _TOKEN.finditer(text) if match.group() == str(error))
+        line = next((get_line_number(text, match.start()) for match in matches), None)
         problem, hint = "found a number that is infinite or not a number", "Write a finite number."
     except ValueError:
         # Python refuses to read whole numbers beyond some thousand digits.
@@ -295,11 +295,11 @@ def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
 
 
 def _list_indents(text: str, container: Node) -> Sequence[str]:
-    found = []
+    indents = []
     for member in container.members:
         indent = re.search(r"(?:[\r\n])([ \t]*)\Z", text[max(member.start - 1000, 0) : member.start])
-        found += [indent.group(1)] if indent else []
-    return found
+        indents += [indent.group(1)] if indent else []
+    return indents
 
 
 def _detect_unit(text: str, root: Node | None, container: Node) -> str:

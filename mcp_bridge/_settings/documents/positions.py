@@ -43,9 +43,9 @@ def walk_values(value: Any, place: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]
     """Yield every value with its place, parents first, in the order of the file; without recursion."""
     waiting: list[tuple[KeyPath, Any]] = [(place, value)]
     while waiting:
-        here, found = waiting.pop()
-        yield here, found
-        if isinstance(found, dict):
-            waiting.extend(((*here, key), item) for key, item in reversed(found.items()))
-        elif isinstance(found, list):
-            waiting.extend(((*here, index), found[index]) for index in reversed(range(len(found))))
+        path, current = waiting.pop()
+        yield path, current
+        if isinstance(current, dict):
+            waiting.extend(((*path, key), item) for key, item in reversed(current.items()))
+        elif isinstance(current, list):
+            waiting.extend(((*path, index), current[index]) for index in reversed(range(len(current))))

@@ -125,7 +125,7 @@ def index_lines(text: str, root: Node | None) -> Lines:
     """Return the line of each key path. Raises ConfigError for a key that occurs twice and for too many levels."""
     if root is None:
         return {}
-    breaks = [found.start() for found in re.finditer("\n", text)]
+    breaks = [match.start() for match in re.finditer("\n", text)]
     lines: Lines = {(): bisect.bisect(breaks, root.start) + 1}
     waiting: list[tuple[KeyPath, Node]] = [((), root)]
     while waiting:
@@ -136,7 +136,8 @@ def index_lines(text: str, root: Node | None) -> Lines:
         for index, member in enumerate(node.members):
             inner = (*place, index if member.key is None else member.key)
             line = bisect.bisect(breaks, member.start) + 1
-            if inner in lines and member.key != "<<":  # YAML may merge more than once
+            # YAML may merge more than once.
+            if inner in lines and member.key != "<<":
                 problem = f"key {quote_text(str(member.key))} occurs twice, first in line {lines[inner]}"
                 raise ConfigError(problem, line=line, where=format_key_path(inner), hint="Keep one of them.")
             lines[inner] = line

@@ -46,11 +46,13 @@ class _Statement:
 class TomlText:
     """A TOML text. Raises ConfigError, with the line where it is known, for one that is invalid."""
 
-    comments: Sequence[tuple[int, int]] = ()  # edits replace whole lines
+    # Edits replace whole lines.
+    comments: Sequence[tuple[int, int]] = ()
 
     def __init__(self, text: str) -> None:
         self.text = text
-        statements = [*_split_statements(text)]  # first: tomllib takes hours for a key of a million parts
+        # This is first, because tomllib takes hours for a key of a million parts.
+        statements = [*_split_statements(text)]
         self.data: Any = _load_toml(text)
         self.root: Node | None = _build_tree(statements, self.data)
 
@@ -70,22 +72,23 @@ class TomlText:
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the new table at the place of the first old one."""
-        (start, end), *others = self._get_tables(entry, target.where)
+        (start, end), *further_tables = self._get_tables(entry, target.where)
         block = _format_table(target, value, detect_newline(self.text))
-        return splice(self.text, [(start, end, block), *map(self._remove_lines, others)])
+        return splice(self.text, [(start, end, block), *map(self._remove_lines, further_tables)])
 
     def remove(self, path: EntryPath) -> str:
         """Remove the entry's tables, and the empty line before them."""
         if path.entry is None:
             return self.text
-        (start, end), *others = self._get_tables(path.entry, str(path.entry.key))
-        text = splice(self.text, map(self._remove_lines, others))
+        (start, end), *further_tables = self._get_tables(path.entry, str(path.entry.key))
+        text = splice(self.text, map(self._remove_lines, further_tables))
         if empty_line := _EMPTY_LINE.search(text[:start]):
             start = empty_line.start()
         after = _LINE_END.match(text, end)
         head, tail = text[:start], text[after.end() if after else end :]
         if head and tail and not head.endswith("\n") and (line_end := _LINE_END.match(text, start)):
-            head = text[: line_end.end()]  # what follows still begins a line
+            # The text that follows still begins a line.
+            head = text[: line_end.end()]
         return head + tail
 
     def _get_tables(self, entry: Member, where: str) -> Sequence[tuple[int, int]]:
@@ -166,7 +169,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
         return (*inner, len(node.members) - 1) if node.kind == "list" else inner
 
     table: KeyPath = ()
-    way: list[Node] = []
+    ancestors: list[Node] = []
     for statement in statements:
         tokens = statement.tokens
         if tokens[0] == "[":
@@ -182,8 +185,8 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
             else:
                 for key in keys:
                     table = enter(table, key, statement)
-            way = [nodes[table[:end]] for end in range(1, len(table) + 1)]
-            for node in way:
+            ancestors = [nodes[table[:end]] for end in range(1, len(table) + 1)]
+            for node in ancestors:
                 node.tables = node.tables or []
                 node.tables.append((statement.start, statement.end))
         else:
@@ -194,7 +197,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
             place = (*place, keys[-1])
             value = functools.reduce(operator.getitem, place, data)  # type: ignore[arg-type]
             add(place, _to_node(value, statement), statement)
-            for node in way:
+            for node in ancestors:
                 if node.tables:
                     node.tables[-1] = (node.tables[-1][0], statement.end)
     return root
@@ -238,4 +241,5 @@ def _format_value(value: Any) -> str:
         return f"[{', '.join(map(_format_value, value))}]"
     if value is None:
         raise TypeError
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML has JSON's escapes
+    # TOML has JSON's escapes.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

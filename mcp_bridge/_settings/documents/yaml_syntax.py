@@ -30,7 +30,8 @@ class YamlText:
     The settings are `strict`: a key is text and occurs once, and a value has no tag of its own.
     """
 
-    comments: Sequence[tuple[int, int]] = ()  # edits replace whole lines
+    # Edits replace whole lines.
+    comments: Sequence[tuple[int, int]] = ()
 
     def __init__(self, text: str, *, strict: bool = False) -> None:
         self.text = text
@@ -87,13 +88,13 @@ class YamlText:
         if path.entry is None:
             return self.text
         start, end = self._find_lines(path.entry)
-        removed = _remove_lines(self.text, start, end)
+        remaining_text = _remove_lines(self.text, start, end)
         container = path.containers[-1]
         if len(container.members) > 1 or not path.members:
-            return removed
+            return remaining_text
         colon = self.text.index(":", path.members[-1].key_end) + 1
         brackets = " []" if container.kind == "list" else " {}"
-        return f"{removed[:colon]}{brackets}{removed[colon:]}"
+        return f"{remaining_text[:colon]}{brackets}{remaining_text[colon:]}"
 
     def _open_container(self, member: Member) -> tuple[str, int, int]:
         """Return the text without an empty container's brackets, and the position and column of its entries."""
@@ -104,9 +105,9 @@ class YamlText:
             raise make_unsafe_error(problem, line=get_line_number(text, member.start))
         if text[find_line_start(text, member.start) : member.start].strip(" "):
             raise make_unsafe_error("a key that does not begin its line", line=get_line_number(text, member.start))
-        opened = text[: brackets.start(1)] + text[brackets.end(1) :]
+        opened_text = text[: brackets.start(1)] + text[brackets.end(1) :]
         column = member.start - find_line_start(text, member.start) + self._detect_step()
-        return opened, _find_end_of_entries(opened, brackets.start(1), column), column
+        return opened_text, _find_end_of_entries(opened_text, brackets.start(1), column), column
 
     def _find_lines(self, member: Member) -> tuple[int, int]:
         """Return start and end of a member's lines, without the last line end."""
@@ -146,9 +147,9 @@ class YamlText:
 
 def check_editable(text: str) -> None:
     """Raise UnsafeEdit where readers of YAML disagree about lines, or a directive changes what follows."""
-    if found := _ODD_BREAK.search(text):
+    if match := _ODD_BREAK.search(text):
         raise make_unsafe_error(
-            "a character that some readers of YAML take for a line end", line=get_line_number(text, found.start())
+            "a character that some readers of YAML take for a line end", line=get_line_number(text, match.start())
         )
     if _DIRECTIVE.match(text):
         raise make_unsafe_error("a directive (a line that begins with %)")
@@ -183,16 +184,16 @@ def _has_members(value: Any) -> bool:
 def _format_scalar(value: Any) -> str:
     """A value in one line; text is always in double quotes, so that no reader takes it for something else."""
     text = json.dumps(value, ensure_ascii=False)
-    return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return _NOT_PRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def _add_lines(text: str, at: int, written: str, newline: str) -> str:
+def _add_lines(text: str, at: int, block: str, newline: str) -> str:
     """The text with lines after the one that ends at this position."""
     if at < len(text):
-        return f"{text[:at]}{written}{newline}{text[at:]}"
+        return f"{text[:at]}{block}{newline}{text[at:]}"
     if not text or text.endswith("\n"):
-        return f"{text}{written}{newline}"
-    return f"{text}{newline}{written}"
+        return f"{text}{block}{newline}"
+    return f"{text}{newline}{block}"
 
 
 def _remove_lines(text: str, start: int, end: int) -> str:
@@ -204,8 +205,8 @@ def _remove_lines(text: str, start: int, end: int) -> str:
 
 def _find_end_of_entries(text: str, at: int, column: int) -> int:
     """Find the start of the next line, after the comments below that are indented like entries."""
-    found = _LINE.match(text, at)
-    end = len(text) if found is None else found.end()
+    line = _LINE.match(text, at)
+    end = len(text) if line is None else line.end()
     comment = re.compile(rf" {{{column},}}#[^\n]*(?:\n|\Z)")
     while end < len(text) and text[end - 1] == "\n" and (more := comment.match(text, end)):
         end = more.end()

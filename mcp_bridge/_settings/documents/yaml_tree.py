@@ -54,7 +54,8 @@ _AFTER_DASH = re.compile(_SPACE + "-")
 def build_tree(text: str) -> Node | None:
     """Build the tree of the only document; None if there is none."""
     stack: list[Node] = []
-    keys: list[Node | None] = []  # for each open mapping, the key whose value comes next
+    # For each open mapping, this is the key of the next value.
+    keys: list[Node | None] = []
     root: Node | None = None
     for event in _parse_events(text):
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -88,7 +89,8 @@ def _parse_events(text: str) -> Iterator[Event]:
     hint = "Check the indentation, quotes and brackets there and in the line before."
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an anchor that is defined twice is valid
+            # An anchor that is defined twice is valid.
+            warnings.simplefilter("ignore")
             yield from YAML(typ="safe", pure=True).parse(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -174,7 +176,7 @@ class YamlReader:
 
     def _read_mapping(self, node: Node) -> tuple[dict[str, Any], int]:
         data: dict[str, Any] = {}
-        merged: list[dict[str, Any]] = []
+        bases: list[dict[str, Any]] = []
         total = 0
         for member in node.members:
             is_merge = member.key == "<<" and member.key_node is not None and member.key_node.is_plain
@@ -183,16 +185,16 @@ class YamlReader:
                 total += weight
             value, weight = self.read_node(member.value)
             total += weight
-            several = value if isinstance(value, list) else [value]
-            if is_merge and all(isinstance(one, dict) for one in several):
-                merged += several
+            mappings = value if isinstance(value, list) else [value]
+            if is_merge and all(isinstance(mapping, dict) for mapping in mappings):
+                bases += mappings
             elif is_merge and self._strict:
                 problem = f"'<<' merges mappings, found {kind_of(value)}"
                 self._fail(member.value, problem, "Give it an alias of a mapping.")
             else:
                 data[str(member.key)] = value
-        for other in merged:
-            data.update({key: value for key, value in other.items() if key not in data})
+        for base in bases:
+            data.update({key: value for key, value in base.items() if key not in data})
         return data, total
 
     def _read_key(self, node: Node) -> tuple[str, int]:
@@ -220,18 +222,18 @@ class YamlReader:
         text = node.text
         if text in _WORDS:
             return _WORDS[text]
-        if whole := _WHOLE.fullmatch(text):
+        if match := _WHOLE.fullmatch(text):
             if len(text) > _MAX_DIGITS:
                 self._fail(node, "a number of too many digits", "Write it in quotes.")
-            base = {"ten": 10, "eight": 8, "sixteen": 16}[str(whole.lastgroup)]
-            return int(whole[str(whole.lastgroup)], base)
+            base = {"ten": 10, "eight": 8, "sixteen": 16}[str(match.lastgroup)]
+            return int(match[str(match.lastgroup)], base)
         if _NUMBER.fullmatch(text):
             return float(text)
         return float(text.lower().replace(".", "", 1)) if _SPECIAL.fullmatch(text) else text
 
     def _check_tag(self, node: Node) -> None:
-        allowed = {"mapping": "map", "list": "seq", "scalar": "str"}[node.kind]
-        if self._strict and node.tag not in (None, "!", _CORE + allowed):
+        standard_tag = {"mapping": "map", "list": "seq", "scalar": "str"}[node.kind]
+        if self._strict and node.tag not in (None, "!", _CORE + standard_tag):
             name = str(node.tag).replace(_CORE, "!!")
             self._fail(node, f"the tag {quote_text(name)} is not allowed here", "Remove the tag.")
 

@@ -45,8 +45,10 @@ class MemoryTasks:
     def __init__(self, options: TaskOptions) -> None:
         self._most, self._most_bytes = options.most, options.size
         self._share = -(-options.most * 3 // 4)
-        self._tasks: dict[str, MemoryTask] = {}  # in the order in which they expire: all have the same ttl
-        self._counts: Counter[str | None] = Counter()  # by client
+        # Tasks are in the order in which they expire, because all have the same ttl.
+        self._tasks: dict[str, MemoryTask] = {}
+        # Tasks are counted by client.
+        self._counts: Counter[str | None] = Counter()
         self._bytes = 0
         self._group: TaskGroup | None = None
         self._make_task: MakeTask | None = None
@@ -69,7 +71,8 @@ class MemoryTasks:
 
     async def submit_task(self, order: TaskOrder) -> None:
         """Start a task. Raises Overloaded if too many tasks, or too large results, are kept."""
-        await self._running.wait()  # a request may arrive before `run` does
+        # A request may arrive before `run_tasks` has started.
+        await self._running.wait()
         self._remove_expired()
         has_share = order.client is None or self._counts[order.client] < self._share
         if not has_share or len(self._tasks) >= self._most or self._bytes >= self._most_bytes:
@@ -86,14 +89,16 @@ class MemoryTasks:
         """Run a task, and again after each failure that has to be repeated."""
         while (delay := await entry.task.run_to_end()) is not None:
             with anyio.move_on_after(delay):
-                while not entry.task.state.is_final:  # until it is cancelled
+                # A task that was cancelled ends here, too.
+                while not entry.task.state.is_final:
                     await entry.changed.wait()
             if (state := entry.task.state).is_final:
                 return
             order = entry.order = replace(entry.order, run=entry.order.run + 1, failures=entry.order.failures + 1)
             assert self._make_task is not None
             entry.task = self._make_task(order, entry.notify_waiting)
-            entry.task.state = replace(state, message="")  # the next attempt has started
+            # The next attempt has started.
+            entry.task.state = replace(state, message="")
         state = entry.task.state
         if state.result is not None and entry.order.id in self._tasks:
             entry.size = len(dump_json(state.result))

@@ -75,7 +75,8 @@ class RedisTasks:
         except RuntimeError:
             hint = "Keep them in memory on trio"
             raise ConfigError("tasks in Redis need asyncio", where="tasks", hint=hint) from None
-        logging.getLogger("docket").setLevel(logging.CRITICAL)  # it repeats what this module says once
+        # docket repeats what this module logs once.
+        logging.getLogger("docket").setLevel(logging.CRITICAL)
         self._make_task = make_task
         self._docket.register(self._run_task, names=["run_task"])
         task_status.started()
@@ -135,13 +136,13 @@ class RedisTasks:
         """Return a task once its state is not `seen` any more, at the latest after `seconds`."""
         end = anyio.current_time() + seconds
         while True:
-            changed = self._changes.setdefault(task_id, anyio.Event())
+            change = self._changes.setdefault(task_id, anyio.Event())
             record = await self.find_task(task_id)
-            left = end - anyio.current_time()
-            if record is None or record.state != seen or left <= 0:
+            remaining_time = end - anyio.current_time()
+            if record is None or record.state != seen or remaining_time <= 0:
                 return record
-            with anyio.move_on_after(min(left, RECHECK)):
-                await changed.wait()
+            with anyio.move_on_after(min(remaining_time, RECHECK)):
+                await change.wait()
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass the client's answers to the process that runs the task."""
@@ -152,8 +153,8 @@ class RedisTasks:
         """Cancel a task, unless it has ended."""
         async with self._reaching_redis():
             if (record := await self._records.find_record(task_id)) is not None:
-                cancelled = replace(record.state, status="cancelled", requests={}, updated=time.time())
-                await self._records.change_state(record.order, cancelled, by_run=False)
+                final_state = replace(record.state, status="cancelled", requests={}, updated=time.time())
+                await self._records.change_state(record.order, final_state, by_run=False)
 
     async def remove_task(self, task_id: str) -> None:
         """Cancel a task and remove it."""
@@ -179,7 +180,8 @@ class RedisTasks:
         worker: Worker = CurrentWorker(),  # noqa: B008
     ) -> None:
         """Run a task here (called by a worker). Its end is stored before this returns."""
-        run = self._runs[task_id] = LocalRun(worker, execution.message_id)  # before it begins: no change is missed
+        # The run is registered before it begins, so that no change is missed.
+        run = self._runs[task_id] = LocalRun(worker, execution.message_id)
         try:
             await self._begin_run(task_id, run)
         finally:
@@ -189,19 +191,21 @@ class RedisTasks:
             retry.after(timedelta(seconds=run.delay))
 
     async def _begin_run(self, task_id: str, run: LocalRun) -> None:
-        begun = await self._retry(partial(self._records.begin_run, task_id, run.message))
-        if begun is None or self._group is None:
+        start = await self._retry(partial(self._records.begin_run, task_id, run.message))
+        if start is None or self._group is None:
             return
-        attempts, (order, _) = begun
+        attempts, (order, _) = start
         if attempts > self._options.attempts:
             await self._store_state(order, _make_lost(attempts - 1))
             return
         if attempts > 1:
             logger.warning("a task of '%s' runs again: the process that ran it has ended", order.params["name"])
-        self._group.start_soon(self._run_here, run, order)  # docket's cancellation is unknown to the scopes of the call
+        # The call runs in a task of this group, because the scopes of the call do not know docket's cancellation.
+        self._group.start_soon(self._run_here, run, order)
         try:
             await run.ended.wait()
-        except asyncio.CancelledError:  # this process ends, and another one runs the task again
+        except asyncio.CancelledError:
+            # This process ends, and another one runs the task again.
             run.scope.cancel()
             with anyio.CancelScope(shield=True), suppress(RedisError):
                 await run.ended.wait()
@@ -291,7 +295,8 @@ class RedisTasks:
             return
         record = await self._records.find_record(task_id)
         if record is None or record.state.is_final:
-            task.cancel_run()  # no effect if it has ended by itself
+            # This has no effect on a task that has ended.
+            task.cancel_run()
         elif task.state.requests:
             for responses in await self._records.take_answers(task_id):
                 task.deliver(responses)

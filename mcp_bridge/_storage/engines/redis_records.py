@@ -137,11 +137,11 @@ class TaskRecords:
 
         Returns how many runs were begun and not released, and the record; None if it has ended or is abandoned.
         """
-        queued = (message or b"0").partition(b"-")[0]
-        found = await self._begin((self._key(task_id), self._answers(task_id)), (queued,))
-        if found is None:
+        queue_time = (message or b"0").partition(b"-")[0]
+        fields = await self._begin((self._key(task_id), self._answers(task_id)), (queue_time,))
+        if fields is None:
             return None
-        run, attempts, failures, order, state = found
+        run, attempts, failures, order, state = fields
         counts = {"run": run, "failures": int(failures)}
         return attempts, TaskRecord(TaskOrder(**{**load_json(order), **counts}), _decode_state(state))
 
@@ -151,9 +151,9 @@ class TaskRecords:
 
     async def change_state(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
         """Store a state, unless the stored one is final, or with `by_run` a later run has begun."""
-        encoded = self._encode(state)
-        size = len(encoded) if state.is_final else ""
-        values = (order.id, order.run if by_run else "", encoded, size, self._channel)
+        state_text = self._encode(state)
+        size = len(state_text) if state.is_final else ""
+        values = (order.id, order.run if by_run else "", state_text, size, self._channel)
         return bool(await self._change(self._get_keys(order.id, order.client), values))
 
     async def remove_record(self, order: TaskOrder) -> None:
@@ -172,13 +172,13 @@ class TaskRecords:
     async def add_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass answers to the run of a task. The questions that they answer are not open any more."""
         while True:
-            order, stored = await self._redis.hmget(self._key(task_id), ["order", "state"])
-            if order is None or stored is None or not (state := _decode_state(stored)).requests:
+            order, state_text = await self._redis.hmget(self._key(task_id), ["order", "state"])
+            if order is None or state_text is None or not (state := _decode_state(state_text)).requests:
                 return
             requests = {key: request for key, request in state.requests.items() if key not in responses}
-            answered = replace(state, requests=requests, status="input_required" if requests else "working")
+            new_state = replace(state, requests=requests, status="input_required" if requests else "working")
             until = TaskOrder(**load_json(order)).expires
-            values = (task_id, stored, self._encode(answered), dump_json(responses), until, self._channel)
+            values = (task_id, state_text, self._encode(new_state), dump_json(responses), until, self._channel)
             if await self._answer((self._key(task_id), self._answers(task_id)), values):
                 return
 
@@ -187,8 +187,8 @@ class TaskRecords:
         async with self._redis.pipeline() as pipeline:
             pipeline.lrange(self._answers(task_id), 0, -1)
             pipeline.delete(self._answers(task_id))
-            found: Sequence[bytes] = (await pipeline.execute())[0]
-        return [load_json(each) for each in found]
+            answers: Sequence[bytes] = (await pipeline.execute())[0]
+        return [load_json(answer) for answer in answers]
 
     async def follow_changes(self) -> AsyncGenerator[str | None, None]:
         """Yield the ids of tasks that change; None once this begins, since changes before that were missed."""
@@ -204,8 +204,8 @@ class TaskRecords:
 
     def _encode(self, state: TaskState) -> bytes:
         fields = asdict(state)
-        shown = ("message", "progress", "requests", "result", "error")
-        return dump_json({**fields, **{name: self._redact(fields[name]) for name in shown}})
+        names = ("message", "progress", "requests", "result", "error")
+        return dump_json({**fields, **{name: self._redact(fields[name]) for name in names}})
 
     def _get_keys(self, task_id: str, client: str | None) -> tuple[str, ...]:
         shared = tuple(f"{self._prefix}:{name}" for name in ("all", "sizes", "bytes"))

@@ -101,9 +101,11 @@ class TaskWorkers:
                 await asyncio.shield(running)
             finally:
                 with anyio.CancelScope(shield=True):
-                    running.cancel()  # no new tasks
+                    # The worker takes no new tasks.
+                    running.cancel()
                     await asyncio.wait({running}, timeout=self._options.drain)
-                    while not running.done():  # a cancellation before it waits for its tasks does not reach them
+                    # A cancellation before the worker waits for its tasks does not reach them, so it is repeated.
+                    while not running.done():
                         running.cancel()
                         await asyncio.wait({running}, timeout=RETRY)
                     renewing.cancel()
@@ -119,10 +121,11 @@ class TaskWorkers:
             messages = {run.message for run in self._runs.values() if run.worker is worker}
             if not messages:
                 continue
-            with suppress(RedisError):  # what runs tasks reports it
+            # The loop that runs tasks reports the error.
+            with suppress(RedisError):
                 async with self._docket.redis() as redis:
-                    held = await redis.xpending_range(stream, group, "-", "+", 2 * len(messages), worker.name)
-                    if ids := [each["message_id"] for each in held if each["message_id"] in messages]:
+                    pending = await redis.xpending_range(stream, group, "-", "+", 2 * len(messages), worker.name)
+                    if ids := [message["message_id"] for message in pending if message["message_id"] in messages]:
                         await redis.xclaim(stream, group, worker.name, 0, ids, idle=0, justid=True)
 
 

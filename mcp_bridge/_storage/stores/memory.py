@@ -28,22 +28,24 @@ class MemoryStore:
         )
 
     async def get(self, key: str) -> bytes | None:
-        kept = self._kept.get(key)
-        return kept.value if kept is not None else None
+        entry = self._kept.get(key)
+        return entry.value if entry is not None else None
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Store a value for `ttl` seconds. A value that is larger than the whole store is dropped."""
-        kept = _MemoryEntry(value, len(key) + len(value) + ENTRY, ttl)
-        if kept.size <= self._kept.maxsize:
-            self._kept[key] = kept
+        entry = _MemoryEntry(value, len(key) + len(value) + ENTRY, ttl)
+        if entry.size <= self._kept.maxsize:
+            self._kept[key] = entry
             return
-        self._kept.pop(key, None)  # no value is better than an outdated one
+        # No value is better than an outdated one.
+        self._kept.pop(key, None)
         logger.warning("a value of %d bytes is larger than the store and was dropped", len(value))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         if key in self._kept:
             return False
-        await self.set(key, value, ttl)  # atomic, because `set` never awaits
+        # This is atomic, because `set` never awaits.
+        await self.set(key, value, ttl)
         return key in self._kept
 
     async def delete(self, key: str) -> None:
@@ -62,9 +64,9 @@ class _MemoryEntry(NamedTuple):
     ttl: float
 
 
-def _measure_entry(kept: _MemoryEntry) -> int:
-    return kept.size
+def _measure_entry(entry: _MemoryEntry) -> int:
+    return entry.size
 
 
-def _compute_expiry(_: str, kept: _MemoryEntry, now: float) -> float:
-    return now + kept.ttl
+def _compute_expiry(_: str, entry: _MemoryEntry, now: float) -> float:
+    return now + entry.ttl

@@ -40,7 +40,8 @@ class RedisStore:
         self._prefix = prefix
         self._redis: Redis | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        connect_redis(url)  # raises ValueError for a wrong URL
+        # This raises ValueError for a wrong URL.
+        connect_redis(url)
 
     async def get(self, key: str) -> bytes | None:
         async with self._connecting() as redis:
@@ -62,8 +63,8 @@ class RedisStore:
         pattern = self._encode(prefix, _SPECIAL) + b"*"
         start = len(self._prefix.encode())
         async with self._connecting() as redis:
-            found = {key async for key in redis.scan_iter(match=pattern, count=PAGE)}
-        return [key[start:].decode(errors="surrogatepass") for key in found]
+            names = {key async for key in redis.scan_iter(match=pattern, count=PAGE)}
+        return [key[start:].decode(errors="surrogatepass") for key in names]
 
     async def aclose(self) -> None:
         """Close the connections. The next request opens new ones."""
@@ -74,7 +75,8 @@ class RedisStore:
     @asynccontextmanager
     async def _connecting(self) -> AsyncIterator[Redis]:
         loop = asyncio.get_running_loop()
-        if self._redis is None or self._loop is not loop:  # connections belong to one event loop
+        # Connections belong to one event loop.
+        if self._redis is None or self._loop is not loop:
             self._redis, self._loop = connect_redis(self._url), loop
         try:
             yield self._redis

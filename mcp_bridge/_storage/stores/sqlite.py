@@ -99,8 +99,8 @@ class SqliteStore:
         return await _run_in_thread(partial(self._list_keys, prefix))
 
     def _get(self, key: str) -> bytes | None:
-        found = self._read("SELECT value FROM kept WHERE key = ? AND until > ?", key, self._clock())
-        return bytes(found[0][0]) if found else None
+        rows = self._read("SELECT value FROM kept WHERE key = ? AND until > ?", key, self._clock())
+        return bytes(rows[0][0]) if rows else None
 
     def _list_keys(self, prefix: str) -> list[str]:
         statement = "SELECT key FROM kept WHERE substr(key, 1, ?) = ? AND until > ?"
@@ -109,7 +109,8 @@ class SqliteStore:
     def _write(self, statement: str, key: str, value: bytes, ttl: float) -> bool:
         if len(value) + len(key) > self._max_bytes // 2:
             logger.warning("a value of %d bytes is too large for the store and was dropped", len(value))
-            if statement is _SET:  # no value is better than an outdated one
+            # No value is better than an outdated one.
+            if statement is _SET:
                 self._delete(key)
             return False
         return self._enqueue(QueuedWrite(statement, (key, value, self._clock() + ttl)))
@@ -127,7 +128,8 @@ class SqliteStore:
         except sqlite3.DatabaseError as error:
             if not _is_disk_error(error) or self._has_log():
                 raise self._to_os_error(error) from error
-        try:  # the disk is full or read-only, so the file has everything and no process can write
+        # The disk is full or read-only, so the file has everything and no process can write.
+        try:
             with closing(self._open_database(mode="ro&immutable=1")) as database:
                 return database.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
@@ -187,7 +189,8 @@ class SqliteStore:
                 return [*self._commit(database, batch)]
             except sqlite3.DatabaseError as error:
                 _roll_back(database)
-                if _get_code(error) == sqlite3.SQLITE_BUSY:  # each would wait as long
+                # Each further write would wait as long.
+                if _get_code(error) == sqlite3.SQLITE_BUSY:
                     raise
         return [self._write_alone(database, write) for write in batch]
 
@@ -204,11 +207,11 @@ class SqliteStore:
     def _commit(self, database: sqlite3.Connection, batch: Sequence[QueuedWrite]) -> list[bool]:
         database.execute("BEGIN IMMEDIATE")
         database.execute("DELETE FROM kept WHERE until <= ?", (self._clock(),))
-        changed = [database.execute(write.statement, write.values).rowcount > 0 for write in batch]
+        results = [database.execute(write.statement, write.values).rowcount > 0 for write in batch]
         database.execute("COMMIT")
         if _read_pragma(database, "page_count") != self._pages:
             self._grow_file(database)
-        return changed
+        return results
 
     def _grow_file(self, database: sqlite3.Connection) -> None:
         """Copy the log to the file when the file has to grow: on a disk that is full by then, neither could change."""
@@ -219,8 +222,8 @@ class SqliteStore:
             finally:
                 _roll_back(database)
         with suppress(sqlite3.OperationalError):
-            is_busy, logged, copied = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            if not is_busy and logged == copied:
+            is_busy, log_pages, copied_pages = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if not is_busy and log_pages == copied_pages:
                 self._pages = _read_pragma(database, "page_count")
 
     def _settle(self, write: QueuedWrite, outcome: bool | Exception) -> None:
@@ -244,9 +247,11 @@ class SqliteStore:
         """Open the file, and create it if there is none. Raises StoreFileError, OSError, sqlite3.DatabaseError."""
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
+            # SQLite would make the file readable for others.
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         database = self._open_database()
-        with suppress(sqlite3.OperationalError):  # after a deletion in place it has another mode
+        # After a deletion in place the file has another mode.
+        with suppress(sqlite3.OperationalError):
             database.execute("PRAGMA journal_mode = WAL")
         self._pages = _read_pragma(database, "page_count")
         return database
@@ -312,10 +317,10 @@ def _is_at_limit(database: sqlite3.Connection, values: Sequence[Any]) -> bool:
     size, count, free, most = (
         _read_pragma(database, pragma) for pragma in ("page_size", "page_count", "freelist_count", "max_page_count")
     )
-    needed = (
+    needed_pages = (
         sum(len(value) for value in values if isinstance(value, bytes | str)) // size + 8
     )  # with pages of the index
-    return count - free + needed > most
+    return count - free + needed_pages > most
 
 
 def _make_room(database: sqlite3.Connection) -> bool:
