@@ -1,7 +1,17 @@
 """Reads, inserts, replaces and removes one entry of a text; every other byte stays as it is.
 
-An edit parses the text, splices it, and parses the result to compare: nothing but the entry may differ. A `Change`
-describes an edit, so that it can be reverted later: byte for byte, unless the entry has changed since.
+The texts are files of users and of other programs. Writing them anew would lose comments, order and layout, so each
+edit changes the fewest bytes, and proves that it is right before anyone sees the new text:
+
+1. `_parse_text` rejects texts whose lines or values readers disagree about, and parses the others to a tree with the
+   position of each value (`syntax.Node`).
+2. `_find_entry` follows the keys of the target to the container and the entry, as far as they exist.
+3. The syntax (`json_syntax`, `yaml_syntax`, `toml_syntax`) inserts, replaces or removes the text of the entry, in the
+   layout of its neighbours.
+4. The new text is parsed again. The entry must have the wanted value, and all other data and comments must be those of
+   the old text (`_check_rest`). An added entry must also be removable.
+
+A `Change` describes an edit, so that it can be reverted later: byte for byte, unless the entry has changed since.
 """
 
 from __future__ import annotations
@@ -15,7 +25,7 @@ from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings.documents.edit import BY_HAND, EditTarget, Format, UnsafeEdit, make_unsafe_error
-from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, SourceText, get_line_number, splice
+from mcp_bridge._settings.documents.syntax import EntryPath, Member, SourceText, get_line_number
 
 MAX_READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
 """Characters that a text may have. The parser of YAML is written in Python, and slow."""
@@ -50,32 +60,27 @@ def put_entry(
     Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
     """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
-    wanted = _check_value(value, target)
+    data = _check_value(value, target)
     with _convert_errors():
         source = _parse_text(format, text, MAX_EDITED, target)
         path = _find_entry(source, target)
         if path.entry is None:
-            edited_text = source.insert(path, target, wanted)
-        elif _is_same(path.data, wanted):
+            new_text = source.insert(path, target, data)
+        elif _is_same(path.data, data):
             return text
         else:
-            edited_text = source.replace(path.entry, target, wanted)
-        edited = _parse_again(format, edited_text, target)
-        added = _find_entry(edited, target)
-        if added.entry is None or not _is_same(added.data, wanted):
+            new_text = source.replace(path.entry, target, data)
+        new_source = _parse_again(format, new_text, target)
+        new_path = _find_entry(new_source, target)
+        if new_path.entry is None or not _is_same(new_path.data, data):
             raise make_unsafe_error("the edited text would not have the entry", where=target.where)
-        _check_rest(source, path.entry, edited, added.entry, target)
+        _check_rest(source, path.entry, new_source, new_path.entry, target)
     if path.entry is None:
-        _check_removable(format, edited_text, target)
-    return edited_text
-
-
-def _check_removable(format: Format, text: str, target: EditTarget) -> None:
-    """Raise UnsafeEdit if the entry cannot be removed again."""
-    try:
-        remove_entry(format, text, target.within, target.name, listed=target.listed)
-    except UnsafeEdit:
-        raise make_unsafe_error("the entry could be added, but not be removed again", where=target.where) from None
+        try:
+            remove_entry(format, new_text, within, name, listed=listed)
+        except UnsafeEdit:
+            raise make_unsafe_error("the entry could be added, but not be removed again", where=target.where) from None
+    return new_text
 
 
 def remove_entry(format: Format, text: str, within: Sequence[str], name: str, *, listed: bool = False) -> str:
@@ -89,11 +94,11 @@ def remove_entry(format: Format, text: str, within: Sequence[str], name: str, *,
         path = _find_entry(source, target)
         if path.entry is None:
             return text
-        edited = _parse_again(format, source.remove(path), target)
-        if _find_entry(edited, target).entry is not None:
+        new_source = _parse_again(format, source.remove(path), target)
+        if _find_entry(new_source, target).entry is not None:
             raise make_unsafe_error("the edited text would still have the entry", where=target.where)
-        _check_rest(source, path.entry, edited, None, target)
-    return edited.text
+        _check_rest(source, path.entry, new_source, None, target)
+    return new_source.text
 
 
 def describe_change(
@@ -105,23 +110,25 @@ def describe_change(
     """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     with _convert_errors():
-        before, after = (_find_entry(_parse_text(format, text, MAX_EDITED, target), target) for text in (old, new))
-    if after.entry is None:
+        old_path = _find_entry(_parse_text(format, old, MAX_EDITED, target), target)
+        path = _find_entry(_parse_text(format, new, MAX_EDITED, target), target)
+    if path.entry is None:
         raise make_unsafe_error("there is no such entry", where=target.where)
-    start, rest = after.entry.start, len(new) - after.entry.end
-    if before.entry is not None:
-        start, rest = min(start, before.entry.start), min(rest, len(old) - before.entry.end)
-    start = min(_count_equal_characters(old, new), start)
-    rest = min(_count_equal_characters(old[start:][::-1], new[start:][::-1]), rest)
+    # The change covers the entry in both texts, and all characters around it that differ.
+    start, tail = path.entry.start, len(new) - path.entry.end
+    if old_path.entry is not None:
+        start, tail = min(start, old_path.entry.start), min(tail, len(old) - old_path.entry.end)
+    start = min(start, _count_equal_characters(old, new))
+    tail = min(tail, _count_equal_characters(old[start:][::-1], new[start:][::-1]))
     change: dict[str, Any] = {
-        "old": old[start : len(old) - rest],
-        "before": after.entry.start - start,
-        "after": len(new) - rest - after.entry.end,
-        "digest": _compute_digest(new[start : len(new) - rest]),
-        "alone": len(after.containers[-1].members) == 1,
+        "old": old[start : len(old) - tail],
+        "before": path.entry.start - start,
+        "after": len(new) - tail - path.entry.end,
+        "digest": _compute_digest(new[start : len(new) - tail]),
+        "alone": len(path.containers[-1].members) == 1,
     }
-    if before.entry is not None:
-        change["value"] = before.data
+    if old_path.entry is not None:
+        change["value"] = old_path.data
     return change
 
 
@@ -139,12 +146,14 @@ def revert_change(
     with contextlib.suppress(UnsafeEdit), _convert_errors():
         source = _parse_text(format, text, MAX_EDITED, target)
         path = _find_entry(source, target)
-        if (piece := _find_changed_piece(text, path, change)) is not None:
-            edited = _parse_text(format, splice(text, [(piece.start, piece.stop, change["old"])]), MAX_EDITED, target)
-            restored = _find_entry(edited, target)
-            _check_rest(source, path.entry, edited, restored.entry, target)
-            if _is_same(restored.data, value) and (restored.entry is None) == (value is None):
-                return edited.text
+        piece = _find_changed_piece(text, path, change)
+        if piece is not None:
+            old_text: str = text[: piece.start] + change["old"] + text[piece.stop :]
+            old_source = _parse_text(format, old_text, MAX_EDITED, target)
+            old_path = _find_entry(old_source, target)
+            _check_rest(source, path.entry, old_source, old_path.entry, target)
+            if _is_same(old_path.data, value) and (old_path.entry is None) == (value is None):
+                return old_text
     if isinstance(value, Mapping):
         return put_entry(format, text, within, name, value, listed=listed)
     return remove_entry(format, text, within, name, listed=listed)
@@ -156,23 +165,27 @@ def has_other_content(format: Format, text: str, opening: str) -> bool:
     Raises UnsafeEdit for an invalid text. The error has no path: set it.
     """
     with _convert_errors():
-        source, new_file = (_parse_text(format, one, MAX_READ) for one in (text, opening))
+        source = _parse_text(format, text, MAX_READ)
+        opening_data = _parse_text(format, opening, MAX_READ).data or {}
     if source.comments or (format in {"yaml", "toml"} and "#" in text):
         return True
-    first_data = new_file.data or {}
-    return any(_has_scalar(value) for key, value in (source.data or {}).items() if first_data.get(key) != value)
+    data = source.data or {}
+    return any(_has_scalar(value) for key, value in data.items() if opening_data.get(key) != value)
 
 
 def _has_scalar(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_scalar, value.values()))
-    return any(map(_has_scalar, value)) if isinstance(value, list) else value is not None
+    if isinstance(value, list):
+        return any(map(_has_scalar, value))
+    return value is not None
 
 
 def _find_changed_piece(text: str, path: EntryPath, change: Change) -> range | None:
-    """Return where the text of a change is, or None if it is no longer there as it was written."""
-    lengths = change.get("before"), change.get("after")
-    if path.entry is None or not isinstance(change.get("old"), str) or not all(isinstance(n, int) for n in lengths):
+    """Return the position of the text of a change, or None if the text has changed since."""
+    # The change is from a file, so its types are checked.
+    types = {"old": str, "before": int, "after": int}
+    if path.entry is None or not all(isinstance(change.get(key), type_) for key, type_ in types.items()):
         return None
     # Without its other entries, a container in block style would become null.
     if len(path.containers[-1].members) == 1 and not change.get("alone"):
@@ -187,10 +200,10 @@ def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _count_equal_characters(one: str, other: str) -> int:
+def _count_equal_characters(first: str, second: str) -> int:
     """Count how many characters both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
+    shorter = min(len(first), len(second))
+    return next((index for index in range(shorter) if first[index] != second[index]), shorter)
 
 
 def _parse_text(
@@ -204,14 +217,17 @@ def _parse_text(
         text.encode()
     except UnicodeEncodeError as error:
         raise make_unsafe_error("half of a surrogate pair", line=get_line_number(text, error.start)) from None
-    lone = re.search(r"\r(?!\n)", text)
-    if lone and format in {"yaml", "toml"}:  # these disagree whether it ends a line
-        raise make_unsafe_error("a carriage return without a line feed", line=get_line_number(text, lone.start()))
+    carriage_return = re.search(r"\r(?!\n)", text)
+    if carriage_return is not None and format in {"yaml", "toml"}:
+        # Readers of these formats disagree whether it ends a line.
+        line = get_line_number(text, carriage_return.start())
+        raise make_unsafe_error("a carriage return without a line feed", line=line)
     if format == "yaml":
         from mcp_bridge._settings.documents.yaml_syntax import check_editable
 
         check_editable(text)
-    return parse_source(format, text, depth=len(target.within) + 2 if target else None)  # down to the entry's members
+    # The tree goes down to the members of the entry.
+    return parse_source(format, text, depth=len(target.within) + 2 if target is not None else None)
 
 
 def parse_source(format: Format, text: str, *, depth: int | None = None, strict: bool = False) -> SourceText:
@@ -235,7 +251,8 @@ def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
         return _parse_text(format, text, {**MAX_READ, format: len(text)}, target)
     except ConfigError:
         problem = "the edit would break the file"
-        if format == "toml":  # an inline table, for example, cannot get another entry
+        if format == "toml":
+            # An inline table, for example, cannot get another entry.
             problem = "the servers are written in a form that a table cannot be added to"
         raise make_unsafe_error(problem, where=target.where) from None
 
@@ -267,16 +284,16 @@ def _find_entry(source: SourceText, target: EditTarget) -> EntryPath:
         node, data = member.value, data[key]
         containers.append(node)
         members.append(member)
-    kind: Kind = "list" if target.listed else "mapping"
-    source.check_container(node, kind, ".".join(target.within) or "the whole file")
+    where = ".".join(target.within) or "the whole file"
     if target.listed:
-        named = [index for index, item in enumerate(data or []) if _is_named(item, target)]
-        entry = _get_only_member(source, [node.members[index] for index in named], target.name)
-        value = data[named[0]] if named else None
+        source.check_container(node, "list", where)
+        items = zip(node.members, data or [], strict=True)
+        matches = [(member, item) for member, item in items if _is_named(item, target)]
     else:
-        entry = _get_only_member(source, [member for member in node.members if member.key == target.name], target.name)
-        value = data[target.name] if entry else None
-    return EntryPath(containers=containers, members=members, entry=entry, data=value)
+        source.check_container(node, "mapping", where)
+        matches = [(member, data[target.name]) for member in node.members if member.key == target.name]
+    entry = _get_only_member(source, [member for member, _ in matches], target.name)
+    return EntryPath(containers=containers, members=members, entry=entry, data=matches[0][1] if matches else None)
 
 
 def _get_only_member(source: SourceText, members: Sequence[Member], name: str) -> Member | None:
@@ -290,22 +307,24 @@ def _get_only_member(source: SourceText, members: Sequence[Member], name: str) -
 
 def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]:
     """Return the entry as JSON data, with its name in it if it is an item of a list."""
-    named = {"name": target.name, **value} if target.listed else value
+    if target.listed:
+        value = {"name": target.name, **value}
     try:
-        text = json.dumps(named, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         f"{text}{target.where}".encode()
     except (TypeError, ValueError, RecursionError):
         raise make_unsafe_error("the entry is not JSON data", where=target.where) from None
-    plain: dict[str, Any] = json.loads(text)
-    return plain
+    data: dict[str, Any] = json.loads(text)
+    return data
 
 
 def _check_rest(
     before: SourceText, old: Member | None, after: SourceText, new: Member | None, target: EditTarget
 ) -> None:
     """Raise UnsafeEdit unless both texts have the same data and comments, except the entry and its empty containers."""
-    texts = [json.dumps(_prune(source.data, target), default=repr) for source in (before, after)]
-    if texts[0] != texts[1] or _list_other_comments(before, old) != _list_other_comments(after, new):
+    old_data = json.dumps(_prune(before.data, target), default=repr)
+    new_data = json.dumps(_prune(after.data, target), default=repr)
+    if old_data != new_data or _list_other_comments(before, old) != _list_other_comments(after, new):
         raise make_unsafe_error("the edit would change something else", where=target.where)
 
 
@@ -317,23 +336,26 @@ def _list_other_comments(source: SourceText, entry: Member | None) -> Sequence[s
 def _prune(data: Any, target: EditTarget, depth: int = 0) -> Any:
     """Return the data without the entry, and without the containers on the path to it that are then empty."""
     if depth == len(target.within):
-        if target.listed:
-            return [item for item in data if not _is_named(item, target)] or None if isinstance(data, list) else data
-        if isinstance(data, dict):
+        if target.listed and isinstance(data, list):
+            return [item for item in data if not _is_named(item, target)] or None
+        if not target.listed and isinstance(data, dict):
             return {key: value for key, value in data.items() if key != target.name} or None
         return data
     if not isinstance(data, dict):
         return data or None
     key = target.within[depth]
-    rest = {other: value for other, value in data.items() if other != key}
+    pruned = {name: value for name, value in data.items() if name != key}
     inner = _prune(data.get(key), target, depth + 1)
-    return {**rest, key: inner} if inner else rest or None  # last: TOML orders tables by their first mention
+    if inner:
+        # The key is the last one, because TOML orders tables by their first mention.
+        pruned[key] = inner
+    return pruned or None
 
 
 def _is_named(item: Any, target: EditTarget) -> bool:
     return isinstance(item, dict) and item.get("name") == target.name
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     """Whether values are equal as JSON: `1`, `1.0` and `true` differ, the order of keys does not matter."""
-    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True)
+    return json.dumps(first, sort_keys=True, default=str) == json.dumps(second, sort_keys=True)

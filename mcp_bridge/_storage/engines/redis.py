@@ -1,4 +1,20 @@
-"""Tasks in Redis: any process of the same server can create, run and return them. The library docket hands them out."""
+"""Tasks in Redis: any process of the same server can create, run and return them.
+
+A task is a record (`redis_records.py`: its order, its state, the answers of its client) and an item in docket's queue.
+
+1. `submit_task` stores the record, then queues the id. If one of both fails, the client gets an error, and the task is
+   abandoned: it is removed as soon as Redis is available, because a request that failed here may still arrive there.
+2. docket gives the id to a worker of any process, which calls `_run_task`. `TaskRecords.begin_run` counts the run, and
+   from then on only this run can change the state.
+3. `_run_here` runs the call, and `_store_changes` stores each of its states. docket gets the result of `_run_task` only
+   when the last state is stored, so it removes the item from the queue no earlier.
+4. If the process ends, its lease expires (`redis_workers.py`), docket gives the id to another worker, and the task runs
+   again from the beginning. Each task runs at least once; it fails after `options.attempts` starts.
+
+Answers and cancellations arrive at any process, which stores them and publishes the id. `_follow_changes` of each
+process hears of all changes, and passes those of its own runs on. While Redis is unavailable, requests fail, and runs
+continue and store their states later.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +58,6 @@ logger = logging.getLogger("mcp_bridge.tasks")
 
 class RedisTasks:
     """Keeps tasks in Redis and runs up to `options.concurrency` of them here (see `TaskEngine`). Needs asyncio.
-
-    A task that is created survives the end of any process. If the process that runs it ends, another one runs it again
-    from its beginning: each task runs at least once. Only the latest run can change its state.
 
     Args:
         name: The name of the server. Servers of other names have other tasks.
@@ -152,14 +165,16 @@ class RedisTasks:
     async def cancel_task(self, task_id: str) -> None:
         """Cancel a task, unless it has ended."""
         async with self._reaching_redis():
-            if (record := await self._records.find_record(task_id)) is not None:
+            record = await self._records.find_record(task_id)
+            if record is not None:
                 final_state = replace(record.state, status="cancelled", requests={}, updated=time.time())
                 await self._records.change_state(record.order, final_state, by_run=False)
 
     async def remove_task(self, task_id: str) -> None:
         """Cancel a task and remove it."""
         async with self._reaching_redis():
-            if (record := await self._records.find_record(task_id)) is not None:
+            record = await self._records.find_record(task_id)
+            if record is not None:
                 await self._records.remove_record(record.order)
 
     @asynccontextmanager
@@ -196,7 +211,13 @@ class RedisTasks:
             return
         attempts, (order, _) = start
         if attempts > self._options.attempts:
-            await self._store_state(order, _make_lost(attempts - 1))
+            message = (
+                f"The task was started {attempts - 1} times, and each process that ran it has ended before it did."
+            )
+            error = RpcError(INTERNAL_ERROR, message).to_json()
+            await self._store_state(
+                order, TaskState(status="failed", message=message, error=error, updated=time.time())
+            )
             return
         if attempts > 1:
             logger.warning("a task of '%s' runs again: the process that ran it has ended", order.params["name"])
@@ -283,14 +304,19 @@ class RedisTasks:
                 await anyio.sleep(RETRY)
 
     async def _pass_change(self, task_id: str | None) -> None:
-        for each in [task_id] if task_id is not None else {*self._changes, *self._runs}:
-            if (changed := self._changes.pop(each, None)) is not None:
-                changed.set()
-            if (run := self._runs.get(each)) is not None:
-                await self._update_run(each, run)
+        """Pass the change of a task on, or with None that of all tasks."""
+        task_ids = {*self._changes, *self._runs} if task_id is None else {task_id}
+        for changed_id in task_ids:
+            change = self._changes.pop(changed_id, None)
+            if change is not None:
+                change.set()
+            run = self._runs.get(changed_id)
+            if run is not None:
+                await self._update_run(changed_id, run)
 
     async def _update_run(self, task_id: str, run: LocalRun) -> None:
-        if (task := run.task) is None:
+        task = run.task
+        if task is None:
             run.missed = True
             return
         record = await self._records.find_record(task_id)
@@ -300,10 +326,3 @@ class RedisTasks:
         elif task.state.requests:
             for responses in await self._records.take_answers(task_id):
                 task.deliver(responses)
-
-
-def _make_lost(attempts: int) -> TaskState:
-    message = f"The task was started {attempts} times, and each process that ran it has ended before the task did."
-    return TaskState(
-        status="failed", message=message, error=RpcError(INTERNAL_ERROR, message).to_json(), updated=time.time()
-    )
