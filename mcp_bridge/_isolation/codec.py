@@ -55,23 +55,23 @@ def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
     }
 
 
-def decode_result(given: Json) -> ToolResult:
+def decode_result(data: Json) -> ToolResult:
     """Return the result in JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
-    content = _check_type(given["content"], list)
+    content = _check_type(data["content"], list)
     return ToolResult(
-        success=bool(given["success"]),
-        output=given["output"],
-        error=_check_type(given["error"], str, dict),
+        success=bool(data["success"]),
+        output=data["output"],
+        error=_check_type(data["error"], str, dict),
         content=None if content is None else tuple(_decode_content(item) for item in content),
-        code=_check_type(given["code"], str),
-        meta=_check_type(given["meta"], dict),
+        code=_check_type(data["code"], str),
+        meta=_check_type(data["meta"], dict),
     )
 
 
-def _check_type(given: Any, *kinds: type) -> Any:
-    if given is not None and not isinstance(given, kinds):
-        raise TypeError(f"found {type(given).__name__}")
-    return given
+def _check_type(value: Any, *kinds: type) -> Any:
+    if value is not None and not isinstance(value, kinds):
+        raise TypeError(f"found {type(value).__name__}")
+    return value
 
 
 def _encode_content(item: Any, *, of_prompt: bool) -> Any:
@@ -100,11 +100,11 @@ def encode_error(error: BaseException) -> Json:
     return {"exception": type(error).__name__, "text": _get_error_text(error)}
 
 
-def decode_error(given: Json, notes: str = "") -> Exception:
+def decode_error(data: Json, notes: str = "") -> Exception:
     """Return the error in JSON: a CallError of the same class and code, a ValueError or TypeError, or a WorkerError."""
-    if "code" in given:
-        return _decode_call_error(given)
-    name, text = str(given["exception"]), str(given["text"])
+    if "code" in data:
+        return _decode_call_error(data)
+    name, text = str(data["exception"]), str(data["text"])
     if name in _PLAIN_ERRORS and not notes:
         return _PLAIN_ERRORS[name](text)
     # The real class is only known in the worker.
@@ -114,15 +114,15 @@ def decode_error(given: Json, notes: str = "") -> Exception:
     return error
 
 
-def _decode_call_error(given: Json) -> CallError:
-    if "required" in given:
-        return errors.MissingCapability(given["required"])
-    kind = _ERRORS_BY_CODE.get(given["code"], errors.ToolError)
-    error = kind.__new__(kind)
-    CallError.__init__(error, str(given["message"]), details=[str(line) for line in given["details"]])
-    error.code = str(given["code"])
+def _decode_call_error(data: Json) -> CallError:
+    if "required" in data:
+        return errors.MissingCapability(data["required"])
+    error_class = _ERRORS_BY_CODE.get(data["code"], errors.ToolError)
+    error = error_class.__new__(error_class)
+    CallError.__init__(error, str(data["message"]), details=[str(line) for line in data["details"]])
+    error.code = str(data["code"])
     if isinstance(error, errors.InvalidOutput):
-        error.output = given.get("output")
+        error.output = data.get("output")
     return error
 
 
@@ -142,20 +142,22 @@ def encode_question(question: Question) -> Json:
         case Link(message, url):
             return {"link": {"message": str(to_plain(message)), "url": str(to_plain(url))}}
         case Sampling():
-            given: Any = question.messages
-            is_list = isinstance(given, Sequence) and not isinstance(given, str)
+            messages: Any = question.messages
+            is_list = isinstance(messages, Sequence) and not isinstance(messages, str)
             options = {item.name: getattr(question, item.name) for item in fields(question)}
-            return {"sampling": to_plain({**options, "messages": render_messages(given if is_list else [given], "")})}
+            return {
+                "sampling": to_plain({**options, "messages": render_messages(messages if is_list else [messages], "")})
+            }
         case Roots():
             return {"roots": {}}
     raise TypeError(f"expected a Form, a Link, Sampling or Roots, found {type(question).__name__}")
 
 
-def decode_question(given: Json) -> Question:
+def decode_question(data: Json) -> Question:
     """Return the question in JSON; the type of a form is its schema. Raises KeyError, TypeError or ValueError."""
-    kinds = {"form": Form, "link": Link, "sampling": Sampling, "roots": Roots}
-    ((kind, values),) = given.items()
-    question: Question = kinds[kind](**values)
+    question_classes = {"form": Form, "link": Link, "sampling": Sampling, "roots": Roots}
+    ((name, values),) = data.items()
+    question: Question = question_classes[name](**values)
     return question
 
 
@@ -168,21 +170,21 @@ def encode_answer(answer: Any) -> Json:
     return {"roots": [asdict(root) for root in answer]}
 
 
-def decode_answer(given: Json, asked: Question | None = None) -> Any:
+def decode_answer(message: Json, question: Question | None = None) -> Any:
     """Return the answer in JSON. With the question, `data` has the type that it asks for.
 
     Raises InvalidFormData if it does not fit that type.
     """
-    if "roots" in given:
-        return tuple(Root(**root) for root in given["roots"])
-    if "sampled" in given:
-        sampled = given["sampled"]
-        content = tuple(from_block(item) for item in sampled["content"])
-        return Sampled(role=sampled["role"], content=content, model=sampled["model"], stop_reason=sampled["stop"])
-    action, content = given["answer"]["action"], given["answer"]["content"]
-    data = content if asked is None else content or None
-    if action == "accept" and isinstance(asked, Form):
-        form = create_form(asked.schema)
+    if "roots" in message:
+        return tuple(Root(**root) for root in message["roots"])
+    if "sampled" in message:
+        sampling = message["sampled"]
+        content = tuple(from_block(item) for item in sampling["content"])
+        return Sampled(role=sampling["role"], content=content, model=sampling["model"], stop_reason=sampling["stop"])
+    action, content = message["answer"]["action"], message["answer"]["content"]
+    data = content if question is None else content or None
+    if action == "accept" and isinstance(question, Form):
+        form = create_form(question.schema)
         if problems := form.list_problems(content):
             raise InvalidFormData(problems)
         data = form.read_answer(content)
@@ -195,8 +197,8 @@ def encode_needs(needs: NeedsInput) -> Json:
     return {"questions": questions, "state": to_plain(needs.state)}
 
 
-def decode_needs(given: Json) -> NeedsInput:
-    return NeedsInput({key: decode_question(one) for key, one in given["questions"].items()}, given["state"])
+def decode_needs(data: Json) -> NeedsInput:
+    return NeedsInput({key: decode_question(question) for key, question in data["questions"].items()}, data["state"])
 
 
 def encode_context(ctx: RunningCall) -> Json:

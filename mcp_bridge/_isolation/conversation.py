@@ -102,17 +102,17 @@ async def _serve_until_result(
     """
     runs = NestedRuns(ctx, request.publish_tool)
     requests = _WorkerRequests(worker, runs, isolation, request.source)
-    received: Json | None = message
+    current: Json | None = message
     async with runs, anyio.create_task_group() as tasks:
         runs.tasks = tasks
-        while received is not None and (event := received["say"]) not in _RESULTS:
+        while current is not None and (event := current["say"]) not in _RESULTS:
             if event == "ask":
-                await requests.start_request(received, tasks)
+                await requests.start_request(current, tasks)
             else:
-                await _forward_notification(event, received, ctx)
-            received = await anext(messages, None)
+                await _forward_notification(event, current, ctx)
+            current = await anext(messages, None)
         tasks.cancel_scope.cancel()
-    return received
+    return current
 
 
 def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -> ToolResult | NeedsInput | Exception:
@@ -177,13 +177,13 @@ class _WorkerRequests:
         self._open -= count  # not before: a worker that does not read has as many replies in memory as requests
 
     async def _send_reply(self, message: Json, reply: Json) -> None:
-        left = get_time_left(self._runs.get_context(message.get("within")))
-        await self._worker.reply(message.get("ask"), {**reply, "left": left})
+        time_left = get_time_left(self._runs.get_context(message.get("within")))
+        await self._worker.reply(message.get("ask"), {**reply, "left": time_left})
 
     async def _run_request(self, what: Any, message: Json) -> Any:
         ctx = self._runs.get_context(message.get("within"))
         if what == "put":
-            questions = {key: decode_question(one) for key, one in message["questions"].items()}
+            questions = {key: decode_question(question) for key, question in message["questions"].items()}
             answers: Mapping[str, Any] = await ctx.put(questions)
             return {key: encode_answer(answer) for key, answer in answers.items()}
         if what == "invoke":
@@ -198,8 +198,8 @@ class _WorkerRequests:
             return await self._runs.proceed(message)
         if what == "tools":
             names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
-            allowed = [entry for entry in ctx.tools() if self._isolation.can_invoke(entry.name)]
-            return [{name: to_plain(getattr(entry, name)) for name in names} for entry in allowed]
+            entries = [entry for entry in ctx.tools() if self._isolation.can_invoke(entry.name)]
+            return [{name: to_plain(getattr(entry, name)) for name in names} for entry in entries]
         raise ValueError(f"a call cannot ask for '{what}'")
 
     async def _read_resource(self, uri: str, ctx: RunningCall) -> Json:

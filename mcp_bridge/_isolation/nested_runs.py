@@ -48,8 +48,8 @@ class NestedRuns:
         if len(self._runs) >= MAX_RUNS:
             raise Overloaded(f"A call can run at most {MAX_RUNS} tools at once.")
         number, schema = next(self._numbers), message["schema"]
-        described = ToolEntry(str(message["name"]), "", run_in_worker, schema if isinstance(schema, dict) else {})
-        entry = self._publish_tool(self._ctx, described)
+        tool = ToolEntry(str(message["name"]), "", run_in_worker, schema if isinstance(schema, dict) else {})
+        entry = self._publish_tool(self._ctx, tool)
         run = self._runs[number] = _NestedRun(number)
         self.tasks.start_soon(run.run_entry, self.get_context(message["within"]), entry, message["arguments"])
         return await self._wait_for_reply(number)

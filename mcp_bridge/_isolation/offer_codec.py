@@ -31,23 +31,23 @@ def encode_offer(offer: Offer) -> Json:
     }
 
 
-def decode_offer(given: Json, remote: HandlerFactory) -> Offer:
+def decode_offer(offer: Json, remote: HandlerFactory) -> Offer:
     """Return the offer in JSON, with handlers made by `remote`.
 
     Raises KeyError, TypeError or ValueError for an invalid one.
     """
 
     def decode(kind: EntryKind, build: Callable[..., T]) -> list[T]:
-        return [build(**_decode_entry(kind, one, remote)) for one in given[kind]]
+        return [build(**_decode_entry(kind, entry, remote)) for entry in offer[kind]]
 
     return Offer(
         tools=decode("tools", ToolEntry),
         resources=decode("resources", ResourceEntry),
         templates=decode("templates", ResourceTemplate),
         prompts=decode("prompts", PromptEntry),
-        problems=given["problems"],
-        notes=given["notes"],
-        partial=given["partial"],
+        problems=offer["problems"],
+        notes=offer["notes"],
+        partial=offer["partial"],
     )
 
 
@@ -77,34 +77,36 @@ def _encode_entry(kind: EntryKind, entry: Any) -> Json:
     return values | _encode_completions(entry) if hasattr(entry, "completions") else values
 
 
-def _decode_entry(kind: EntryKind, given: Json, remote: HandlerFactory) -> Json:
-    values = {name: given[name] for name in _FIELDS[kind]}
-    name = str(given[_NAMES[kind]])
-    values["handler"] = remote(kind, name, "", bool(given["context"]))
+def _decode_entry(kind: EntryKind, data: Json, remote: HandlerFactory) -> Json:
+    values = {name: data[name] for name in _FIELDS[kind]}
+    name = str(data[_NAMES[kind]])
+    values["handler"] = remote(kind, name, "", bool(data["context"]))
     if kind == "tools":
-        values["affinity"] = str(given.get("affinity", ""))
-        values["tasks"] = _decode_tasks(given.get("tasks"))
+        values["affinity"] = str(data.get("affinity", ""))
+        values["tasks"] = _decode_tasks(data.get("tasks"))
     if kind == "prompts":
-        values["arguments"] = [PromptArgument(**argument) for argument in given["arguments"]]
+        values["arguments"] = [PromptArgument(**argument) for argument in data["arguments"]]
     if kind in ("prompts", "templates"):
-        completed = {part: remote(kind, name, str(part), False) for part in given[_COMPLETED]}
-        values["completions"] = {**given["completions"], **completed}
+        completions = {
+            argument_name: remote(kind, name, str(argument_name), False) for argument_name in data[_COMPLETED]
+        }
+        values["completions"] = {**data["completions"], **completions}
     return values
 
 
-def _decode_tasks(given: Any) -> Any:
-    if given is None:
+def _decode_tasks(data: Any) -> Any:
+    if data is None:
         return None
     from mcp_bridge._contracts.tasks import ToolTasks, read_tool_tasks  # most tools declare nothing
 
-    return read_tool_tasks(ToolTasks(**given))
+    return read_tool_tasks(ToolTasks(**data))
 
 
 def _encode_completions(entry: Any) -> Json:
     """Return the values of arguments that have a list of them, and the names of those that a function completes."""
     completions: Mapping[str, Any] = entry.completions
-    known = {name: list(values) for name, values in completions.items() if not callable(values)}
+    value_lists = {name: list(values) for name, values in completions.items() if not callable(values)}
     return {
-        "completions": to_plain_mapping(known),
+        "completions": to_plain_mapping(value_lists),
         _COMPLETED: [name for name in completions if callable(completions[name])],
     }

@@ -159,22 +159,22 @@ class IsolatedSource(Source):
         handler = call if context else call_without_context
         return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler
 
-    def _publish_tool(self, ctx: RunningCall, described: ToolEntry) -> ToolEntry:
+    def _publish_tool(self, ctx: RunningCall, tool: ToolEntry) -> ToolEntry:
         """Return a tool that an agent in a worker calls as it is published, with the handler of `described`.
 
         What the source has offered counts, not what the worker describes, except for the tools of a subagent's own
         modules, which are in no offer. Raises Denied for a tool that is not selected, and for the name of another
         source's tool: users could be asked to approve something else.
         """
-        offered = self._tools.get(described.name)
-        known, selected = self._nested.get(described.name, (None, None))
+        offered = self._tools.get(tool.name)
+        known, selected = self._nested.get(tool.name, (None, None))
         if offered is None or known is not offered:
-            entry = described if offered is None else replace(offered, handler=described.handler)
+            entry = tool if offered is None else replace(offered, handler=tool.handler)
             selected = next(iter(self._selection.select_tools([entry], self.name)), None)
             if offered is not None:  # the cache of results compares entries by identity
-                self._nested[described.name] = offered, selected
+                self._nested[tool.name] = offered, selected
         if selected is None:
-            raise Denied(f"Tool '{described.name}' cannot be called here, because the settings leave it out.")
+            raise Denied(f"Tool '{tool.name}' cannot be called here, because the settings leave it out.")
         if any(one.name == selected.name and one.owner != self.name for one in ctx.tools()):
             raise Denied(f"Tool '{selected.name}' cannot be called here: another source has a tool of this name.")
         return selected

@@ -127,36 +127,38 @@ class SourceRunner:
             await watch.reset()
 
     async def _invoke_handler(self, message: Json) -> Json:
-        kind, name, part = message["kind"], message["name"], message["part"]
-        prepared = self._prepare_entry(kind, name, part)
+        kind, name, argument_name = message["kind"], message["name"], message["part"]
+        prepared = self._prepare_entry(kind, name, argument_name)
         ctx = IsolatedCall(self._link, message["id"], message["context"], self._threads)
-        returned = await prepared.run(message["arguments"], ctx, self._threads)
-        if isinstance(returned, NeedsInput):
-            return {"needs": encode_needs(returned)}
+        value = await prepared.run(message["arguments"], ctx, self._threads)
+        if isinstance(value, NeedsInput):
+            return {"needs": encode_needs(value)}
         try:
-            result = self._convert_result(kind, name, part, returned)
+            result = self._convert_result(kind, name, argument_name, value)
             if _estimate_length(result) > MAX_WORKER_LINE:  # as JSON it would take many times as much memory
                 raise make_size_error()
-            return {"result": encode_result(result, of_prompt=kind == "prompts" and not part)}
+            return {"result": encode_result(result, of_prompt=kind == "prompts" and not argument_name)}
         except Unreadable as error:
             return {"unreadable": str(error)}
 
-    def _convert_result(self, kind: EntryKind, name: str, part: str, returned: Any) -> Any:
-        if part or kind == "tools":
-            return to_result(returned)
+    def _convert_result(self, kind: EntryKind, name: str, argument_name: str, value: Any) -> Any:
+        if argument_name or kind == "tools":
+            return to_result(value)
         if kind == "prompts":
-            return to_result(to_messages(returned))
-        return to_result(to_contents(returned, "", self._entries[kind, name].mime_type))
+            return to_result(to_messages(value))
+        return to_result(to_contents(value, "", self._entries[kind, name].mime_type))
 
-    def _prepare_entry(self, kind: EntryKind, name: str, part: str) -> PreparedEntry:
+    def _prepare_entry(self, kind: EntryKind, name: str, argument_name: str) -> PreparedEntry:
         entry = self._entries.get((kind, name))
         if entry is None:
             raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
-        prepared = self._prepared.get((kind, name, part))
+        prepared = self._prepared.get((kind, name, argument_name))
         if prepared is None:
-            handled = SimpleNamespace(handler=adapt_completion(entry.completions[part])) if part else entry
+            handled = (
+                SimpleNamespace(handler=adapt_completion(entry.completions[argument_name])) if argument_name else entry
+            )
             prepared = PreparedEntry(handled)
-            self._prepared[kind, name, part] = prepared
+            self._prepared[kind, name, argument_name] = prepared
         return prepared
 
 
@@ -202,8 +204,8 @@ def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
 def _estimate_length(result: Any) -> int:
     """Return a lower bound of the length of a result, without encoding it."""
     items = result.content if isinstance(result.content, list | tuple) else [result.content]
-    parts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
-    return sum(len(part) for part in parts if isinstance(part, str | bytes))
+    texts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
+    return sum(len(text) for text in texts if isinstance(text, str | bytes))
 
 
 def _encode_line(head: Json, body: Json) -> bytes:

@@ -44,20 +44,20 @@ class IsolatedCall(RunningCall):
         *("_attempt", "_call", "_end", "_idempotency_key", "_link", "_run", "_scope", "_state_key", "_threads"),
     )
 
-    def __init__(self, link: WorkerLink, call: int, given: Json, threads: ThreadPool, run: int | None = None) -> None:
-        super().__init__(**{name: given[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
-        self._state_key: str = given["state_key"]
-        self._attempt: int = given["attempt"]
-        self._idempotency_key: str | None = given["idempotency_key"]
+    def __init__(self, link: WorkerLink, call: int, context: Json, threads: ThreadPool, run: int | None = None) -> None:
+        super().__init__(**{name: context[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
+        self._state_key: str = context["state_key"]
+        self._attempt: int = context["attempt"]
+        self._idempotency_key: str | None = context["idempotency_key"]
         self._link = link
         self._call = call
         self._run = run
         self._threads = threads
-        self.answers = {key: decode_answer(answer) for key, answer in given["answers"].items()}
-        self.state = given["state"]
+        self.answers = {key: decode_answer(answer) for key, answer in context["answers"].items()}
+        self.state = context["state"]
         self._end: float | None = None
         self._scope: anyio.CancelScope | None = None
-        self._set_time_left(given["left"])
+        self._set_time_left(context["left"])
 
     @property
     def state_key(self) -> str:
@@ -88,13 +88,16 @@ class IsolatedCall(RunningCall):
         answers: dict[str, Any] = {}
         problems: dict[str, list[str]] = {}
         for _ in range(MAX_TRIES):
-            left = {key: one for key, one in questions.items() if key not in answers}
-            sent = {key: encode_question(_add_problems(one, problems.get(key, []))) for key, one in left.items()}
+            open_questions = {key: question for key, question in questions.items() if key not in answers}
+            sent = {
+                key: encode_question(_add_problems(question, problems.get(key, [])))
+                for key, question in open_questions.items()
+            }
             reply = await self._ask_bridge("put", questions=sent)
             problems = {}
-            for key, given in reply["answer"].items():
+            for key, answer in reply["answer"].items():
                 try:
-                    answers[key] = decode_answer(given, left[key])
+                    answers[key] = decode_answer(answer, open_questions[key])
                 except InvalidFormData as error:  # it fits the schema, but not the type
                     problems[key] = error.problems
             if not problems:
@@ -125,8 +128,8 @@ class IsolatedCall(RunningCall):
     async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
         """Call a tool of this process under the pipeline of the bridge, which may run it any number of times."""
         given = to_plain({} if arguments is None else arguments)
-        described = {"name": entry.name_in_source, "schema": to_plain(entry.input_schema)}
-        reply = await self._ask_bridge("begin", **described, arguments=given)
+        tool = {"name": entry.name_in_source, "schema": to_plain(entry.input_schema)}
+        reply = await self._ask_bridge("begin", **tool, arguments=given)
         while "run" in (answer := reply["answer"]):
             outcome = await self._run_entry(PreparedEntry(entry), answer)
             reply = await self._ask_bridge("continue", run=answer["run"], **outcome)
@@ -168,8 +171,8 @@ class IsolatedCall(RunningCall):
         self._scope = anyio.CancelScope(deadline=math.inf if self._end is None else self._end)
         return self._scope
 
-    def _set_time_left(self, left: float | None) -> None:
-        self._end = None if left is None else anyio.current_time() + left
+    def _set_time_left(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else anyio.current_time() + seconds
         if self._scope is not None:
             self._scope.deadline = math.inf if self._end is None else self._end
 

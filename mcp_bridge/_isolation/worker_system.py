@@ -49,11 +49,11 @@ def list_processes(pid: int) -> frozenset[psutil.Process]:
     return frozenset()
 
 
-def kill_started_since(pid: int, began: float, kept: Set[psutil.Process]) -> None:
+def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> None:
     """Kill the processes below a supervisor, except `kept`, that were started since `began`, a Unix time."""
     import psutil
 
-    for process in list_processes(pid) - kept:
+    for process in list_processes(pid) - spared:
         with contextlib.suppress(psutil.Error):
             if process.create_time() >= began - _CLOCK_ERROR:
                 process.kill()

@@ -75,7 +75,7 @@ async def request_result(
             return result
         try:
             needs = read_needs(result.get("inputRequests") or {}, result.get("requestState"))
-            questions = {key: screen_question(each, session.name) for key, each in needs.questions.items()}
+            questions = {key: screen_question(question, session.name) for key, question in needs.questions.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RpcError(INVALID_RESPONSE, f"the server asked an invalid question: {error}") from error
         answers = await ctx.put(questions) if questions else {}

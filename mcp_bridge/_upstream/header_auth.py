@@ -18,13 +18,13 @@ class HeaderAuth(httpx2.Auth):
     If these differ, the request is sent again.
     """
 
-    def __init__(self, headers: Mapping[str, str], read: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
+    def __init__(self, headers: Mapping[str, str], read_headers: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
         self._headers = headers
-        self._read = read
+        self._read = read_headers
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        sent = self._headers
-        request.headers.update(sent)
+        old_headers = self._headers
+        request.headers.update(old_headers)
         response = yield request
         if response.status_code != 401:
             return
@@ -32,6 +32,6 @@ class HeaderAuth(httpx2.Auth):
             self._headers = await self._read()
         except SourceError as error:
             logger.warning("the credentials for %s cannot be read again: %s", request.url.host, error)
-        if self._headers != sent:
+        if self._headers != old_headers:
             request.headers.update(self._headers)
             yield request

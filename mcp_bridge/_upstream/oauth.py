@@ -59,7 +59,7 @@ class TokenStorage:
         assert self.provider is not None
         context = self.provider.context
         parts = {"metadata": context.oauth_metadata, "resource": context.protected_resource_metadata}
-        self._data |= {name: one.model_dump(mode="json") for name, one in parts.items() if one is not None}
+        self._data |= {name: part.model_dump(mode="json") for name, part in parts.items() if part is not None}
         self._data |= {"tokens": tokens.model_dump(mode="json"), "expires": context.token_expiry_time}
         write = partial(self._store.write_tokens, dict(self._data), use_keyring=self._use_keyring)
         self.place = await to_thread.run_sync(write, abandon_on_cancel=True)
@@ -98,8 +98,8 @@ class BearerAuth(httpx2.Auth):
             token = await self._renew_token(token) or token
         request.headers["authorization"] = f"Bearer {token}"
         response = yield request
-        if response.status_code == 401 and (renewed := await self._renew_token(token)):
-            request.headers["authorization"] = f"Bearer {renewed}"
+        if response.status_code == 401 and (new_token := await self._renew_token(token)):
+            request.headers["authorization"] = f"Bearer {new_token}"
             yield request
 
     @property
@@ -111,14 +111,14 @@ class BearerAuth(httpx2.Auth):
         tokens = data.get("tokens") or {}
         self.add_secrets([str(tokens[key]) for key in ("access_token", "refresh_token") if tokens.get(key)])
 
-    async def _renew_token(self, used: str) -> str:
+    async def _renew_token(self, old_token: str) -> str:
         """Return a token that is newer than the one that was used, or ''."""
         async with self._lock:
-            if self._token == used:  # another process may have refreshed it
+            if self._token == old_token:  # another process may have refreshed it
                 self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
-            if self._token == used and (self._data.get("tokens") or {}).get("refresh_token"):
+            if self._token == old_token and (self._data.get("tokens") or {}).get("refresh_token"):
                 await self._refresh_tokens()
-            return self._token if self._token != used else ""
+            return self._token if self._token != old_token else ""
 
     async def _refresh_tokens(self) -> None:
         data = dict(self._data)  # the storage changes it
@@ -255,9 +255,9 @@ async def _send_request(
     provider: OAuthClientProvider, url: str, transport: str, hosts: frozenset[str] | None = None
 ) -> None:
     """Send a request, which makes the SDK's client refresh or request tokens. The response is not read."""
-    checked = _SignInTransport(url, hosts)
+    sender = _SignInTransport(url, hosts)
     timeout = httpx2.Timeout(TIMEOUT)
-    async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=checked) as client:
+    async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=sender) as client:
         method, body = ("GET", None) if transport == "sse" else ("POST", _PING)
         async with client.stream(method, url, json=body):
             pass

@@ -112,9 +112,9 @@ class RelayedCall:
                 except (KeyError, TypeError, ValueError) as error:
                     logger.debug("an invalid notification was dropped: %s", error)
         finally:
-            delivered, self._delivered = self._delivered, None
-            if delivered is not None:
-                delivered.set()
+            event, self._delivered = self._delivered, None
+            if event is not None:
+                event.set()
 
     async def _send_progress(self, params: Mapping[str, Any]) -> None:
         progress, total, message = (params.get(key) for key in ("progress", "total", "message"))

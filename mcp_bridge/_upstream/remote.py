@@ -185,9 +185,9 @@ class HttpChannel(HttpStream):
         if version and version not in STATELESS_VERSIONS:
             self._tasks.spawn(self._receive_notifications)
 
-    def declare_headers(self, declared: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
+    def declare_headers(self, headers: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
         """Send these arguments of tools as headers too (2026-07-28, `x-mcp-header`)."""
-        self._declared = declared
+        self._declared = headers
 
     def send(self, message: Message) -> None:
         """Send a message. A cancellation also closes the response; for a stateless request, that is all."""
@@ -236,10 +236,10 @@ class HttpChannel(HttpStream):
         async with self._open_response("POST", self._url, content=dump_message(message), headers=headers) as response:
             if message.get("method") == "initialize" and (session := response.headers.get("mcp-session-id")):
                 self._session = session
-            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.status_code == 404 and self._session:
                 return self._end_lost_session(number)
-            if kind == "text/event-stream" and response.is_success:
+            if content_type == "text/event-stream" and response.is_success:
                 last, has_response = await self._read_events(response, number)
                 if has_response or number is None:
                     return ""
@@ -249,7 +249,7 @@ class HttpChannel(HttpStream):
                 return "" if response.is_success else f"HTTP status {response.status_code}"
             if response.status_code in (401, 403) and self._on_fault is not None:
                 return self._reject_response(response)
-            has_message = bool(body) and (response.is_success or not kind or kind.endswith("json"))
+            has_message = bool(body) and (response.is_success or not content_type or content_type.endswith("json"))
             answer = self._reader.read_message(body) if has_message else None
             if answer is not None and _is_response(answer, number):
                 self._receive(answer, number)
@@ -305,13 +305,13 @@ class HttpChannel(HttpStream):
                 async with self._open_response("GET", self._url, headers=headers) as response:
                     if not response.is_success:
                         return describe_status(response)
-                    found, has_response = await self._read_events(response, number)
+                    event_id, has_response = await self._read_events(response, number)
             except httpx2.TransportError:
                 continue
             if has_response:
                 return ""
-            if found and found != last:  # the server lets clients poll (2025-11-25, basic/transports)
-                last, attempts = found, 0
+            if event_id and event_id != last:  # the server lets clients poll (2025-11-25, basic/transports)
+                last, attempts = event_id, 0
         return "the response has ended early"
 
     async def _receive_notifications(self) -> None:
@@ -329,9 +329,9 @@ class HttpChannel(HttpStream):
                         self._on_end("its session has ended")
                     if not response.is_success:
                         return
-                    found, has_worked = await self._read_events(response, None)
-                    has_worked = has_worked or bool(found and found != last)
-                    last = found or last
+                    event_id, has_worked = await self._read_events(response, None)
+                    has_worked = has_worked or bool(event_id and event_id != last)
+                    last = event_id or last
             except httpx2.TransportError as error:
                 # An SSEError is the body of a server that responds with something else than a stream.
                 is_reachable = isinstance(error, httpx2.SSEError)
@@ -385,8 +385,8 @@ def describe_failure_to_reach(error: Exception) -> str:
 
 async def _read_body(response: httpx2.Response) -> bytes:
     body = bytearray()
-    async for part in response.aiter_bytes():
-        body += part
+    async for chunk in response.aiter_bytes():
+        body += chunk
         if len(body) > MAX_MESSAGE:
             return b""
     return bytes(body)

@@ -80,7 +80,7 @@ class UpstreamChannel(Protocol):
 class HeaderSender(Protocol):
     """A channel that sends arguments of calls as headers too."""
 
-    def declare_headers(self, declared: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
+    def declare_headers(self, headers: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
         """Send these arguments of tools as headers."""
 
 
@@ -174,10 +174,10 @@ class UpstreamSession:
         try:
             result = await self._send_initialize(version)
         except RpcError as error:
-            named = [name for name in _list_supported(error, HANDSHAKE_VERSIONS) if name != version]
-            if not named:
+            other_versions = [name for name in _list_supported(error, HANDSHAKE_VERSIONS) if name != version]
+            if not other_versions:
                 raise
-            result = await self._send_initialize(max(named))
+            result = await self._send_initialize(max(other_versions))
         version = result.get("protocolVersion")
         if version not in HANDSHAKE_VERSIONS:
             raise RpcError(INTERNAL_ERROR, f"the server speaks version {version!r} of the protocol, which is unknown")
@@ -271,8 +271,8 @@ class UpstreamSession:
         """
         self._on_open = on_open or self._on_open
         lists = dict.fromkeys(("toolsListChanged", "promptsListChanged", "resourcesListChanged"), True)
-        wanted = {RESOURCES: list(uris)} if uris else lists
-        await self.send_request("subscriptions/listen", {"notifications": wanted})
+        notifications = {RESOURCES: list(uris)} if uris else lists
+        await self.send_request("subscriptions/listen", {"notifications": notifications})
 
     def handle_request(self, request: IncomingRequest) -> Any:
         """Serve a request of the server: a ping, or a question for the client of the call in flight."""
@@ -305,7 +305,11 @@ class UpstreamSession:
 
         A message on the stream of a call belongs to that call. Returns False for a response that is not expected.
         """
-        call = next((one for one in self._calls if one.number == origin), None) if origin is not None else None
+        call = (
+            next((candidate for candidate in self._calls if candidate.number == origin), None)
+            if origin is not None
+            else None
+        )
         if call is not None and message.get("method") == LOG_MESSAGE:
             call.report_log(message.get("params") or {})
             return True
@@ -316,8 +320,10 @@ class UpstreamSession:
 
         Such a request can be sent again in the session that follows.
         """
-        known = (*HANDSHAKE_VERSIONS, *STATELESS_VERSIONS)
-        if error.code == UNSUPPORTED_VERSION and any(name != self.version for name in _list_supported(error, known)):
+        all_versions = (*HANDSHAKE_VERSIONS, *STATELESS_VERSIONS)
+        if error.code == UNSUPPORTED_VERSION and any(
+            name != self.version for name in _list_supported(error, all_versions)
+        ):
             reason = f"the server no longer speaks version {self.version} of the protocol"
             self._on_rejection(reason)
             return RpcError(NOT_RECEIVED, reason)
@@ -348,10 +354,10 @@ class UpstreamSession:
         try:
             return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
         except RpcError as error:
-            named = _list_supported(error, STATELESS_VERSIONS)
-            if error.code != UNSUPPORTED_VERSION or not named:
+            other_versions = _list_supported(error, STATELESS_VERSIONS)
+            if error.code != UNSUPPORTED_VERSION or not other_versions:
                 raise
-            self._set_version(named[-1])
+            self._set_version(other_versions[-1])
         return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
 
     def _adopt_probe(self) -> bool:
@@ -377,8 +383,8 @@ class UpstreamSession:
         self.instructions = instructions if isinstance(instructions, str) else ""
 
     def _build_envelope(self, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-        relayed = {name: capabilities[name] for name in _RELAYED_CAPABILITIES if name in capabilities}
-        return {PROTOCOL_VERSION: self.version, CLIENT_INFO: _CLIENT, CLIENT_CAPABILITIES: relayed}
+        client_capabilities = {name: capabilities[name] for name in _RELAYED_CAPABILITIES if name in capabilities}
+        return {PROTOCOL_VERSION: self.version, CLIENT_INFO: _CLIENT, CLIENT_CAPABILITIES: client_capabilities}
 
     def _find_call(self) -> RelayedCall | None:
         """Return the call that the server's question or log message belongs to; None where that is not certain.
@@ -392,13 +398,13 @@ class UpstreamSession:
         return last if len(owners) == 1 and (last.ctx.session or last.ctx.client is None) else None
 
 
-def _list_supported(response: Any, known: Sequence[str]) -> list[str]:
+def _list_supported(response: Any, versions: Sequence[str]) -> list[str]:
     """Return the known versions that a server names in server/discover, or in an error for an unsupported version."""
     if isinstance(response, RpcError):
-        supported = response.data.get("supported") if isinstance(response.data, Mapping) else None
+        names = response.data.get("supported") if isinstance(response.data, Mapping) else None
     else:
-        supported = response.get("supportedVersions") if isinstance(response, Mapping) else None
-    return [version for version in known if isinstance(supported, list) and version in supported]
+        names = response.get("supportedVersions") if isinstance(response, Mapping) else None
+    return [version for version in versions if isinstance(names, list) and version in names]
 
 
 def _measure_entry(entry: Any) -> int | None:

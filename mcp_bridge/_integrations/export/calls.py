@@ -56,12 +56,12 @@ def list_items(response: Any, *path: str) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def parse_arguments(given: Any, tool: str) -> dict[str, Any]:
+def parse_arguments(arguments: Any, tool: str) -> dict[str, Any]:
     """The arguments of a call as an object; missing ones are an empty object.
 
     Raises InvalidArguments for text that is not JSON, and for JSON that is not an object.
     """
-    value = _parse_json(given, tool) if isinstance(given, str | bytes) else given
+    value = _parse_json(arguments, tool) if isinstance(arguments, str | bytes) else arguments
     if value is None:
         return {}
     if isinstance(value, Mapping):

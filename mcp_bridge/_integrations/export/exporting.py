@@ -126,7 +126,7 @@ def _get_format(name: str, strict: bool) -> Format:
     if name not in FORMATS:
         raise ConfigError(f"unknown format '{name}'", hint=f"Name one of: {', '.join(FORMATS)}")
     if strict and not FORMATS[name].strict:
-        names = ", ".join(known for known, item in FORMATS.items() if item.strict)
+        names = ", ".join(format_name for format_name, item in FORMATS.items() if item.strict)
         raise ConfigError(f"format '{name}' has no strict mode", hint=f"These have: {names}")
     return FORMATS[name]
 

@@ -50,7 +50,9 @@ class OpenAIChat(Format):
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
         strict = [{} if tool.strict is None else {"strict": tool.strict} for tool in tools]
         functions = [{**tool.labels, "parameters": tool.schema} for tool in tools]
-        return [{"type": "function", "function": one | more} for one, more in zip(functions, strict, strict=True)]
+        return [
+            {"type": "function", "function": function | more} for function, more in zip(functions, strict, strict=True)
+        ]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
         """The calls of the first choice, custom tools included: they are never exported, but need a result."""

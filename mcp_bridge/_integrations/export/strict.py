@@ -62,7 +62,7 @@ def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
     for keyword in DEFINITIONS:
         if parts := get_mapping(schema, keyword):
             strict[keyword] = {
-                name: converter.convert(part, extend_path("$", keyword, name)) for name, part in parts.items()
+                name: converter.convert(subschema, extend_path("$", keyword, name)) for name, subschema in parts.items()
             }
     if not converter.problems:
         converter.problems += [("$", text) for text in _check_limits(strict)]
@@ -120,24 +120,24 @@ class _Converter:
             )
         elif more is None and properties is None:
             self._report(path, "it accepts any properties, and strict mode requires named properties")
-        parts = get_mapping(schema, "properties")
+        subschemas = get_mapping(schema, "properties")
         required = select_texts(schema.get("required"))
         for name in required:
-            if name not in parts:
+            if name not in subschemas:
                 text = f"'{name}' is required, but no property of that name is described"
                 self._report(extend_path(path, "required"), text)
         place = extend_path(path, "properties")
         strict = {
-            name: self._convert_property(part, extend_path(place, name), name in required)
-            for name, part in parts.items()
+            name: self._convert_property(subschema, extend_path(place, name), name in required)
+            for name, subschema in subschemas.items()
         }
-        return {"properties": strict, "required": list(parts), "additionalProperties": False}
+        return {"properties": strict, "required": list(subschemas), "additionalProperties": False}
 
-    def _convert_property(self, part: Any, path: str, required: bool) -> dict[str, Any]:
-        strict = self.convert(part, path)
-        if required or not isinstance(part, Mapping) or "null" in list_types(part, self.root):
+    def _convert_property(self, subschema: Any, path: str, required: bool) -> dict[str, Any]:
+        strict = self.convert(subschema, path)
+        if required or not isinstance(subschema, Mapping) or "null" in list_types(subschema, self.root):
             return strict
-        note = "null: as if it were left out" if "default" not in part else "null: the default"
+        note = "null: as if it were left out" if "default" not in subschema else "null: the default"
         return _extend_description(_allow_null(strict), note)
 
     def _convert_items(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -150,19 +150,21 @@ class _Converter:
         """A reference or alternatives, which strict mode only allows beside labels."""
         labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
         keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
-        keyword, *others = dict.fromkeys(keywords)
-        for other in others:
-            self._report(extend_path(path, other), f"strict mode allows nothing beside `{keyword}`")
+        keyword, *other_keywords = dict.fromkeys(keywords)
+        for other_keyword in other_keywords:
+            self._report(extend_path(path, other_keyword), f"strict mode allows nothing beside `{keyword}`")
         if keyword == "$ref":
             reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
             return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
-        parts = get_list(schema, keyword)
-        if keyword == "allOf" and len(parts) > 1:
+        subschemas = get_list(schema, keyword)
+        if keyword == "allOf" and len(subschemas) > 1:
             self._report(extend_path(path, "allOf"), "strict mode cannot combine schemas")
-        if keyword == "oneOf" and not _are_exclusive(parts, self.root):
+        if keyword == "oneOf" and not _are_exclusive(subschemas, self.root):
             self._report(extend_path(path, "oneOf"), "strict mode only has `anyOf`, and more than one of these may fit")
         return {
-            "anyOf": [self.convert(part, extend_path(path, keyword, index)) for index, part in enumerate(parts)],
+            "anyOf": [
+                self.convert(subschema, extend_path(path, keyword, index)) for index, subschema in enumerate(subschemas)
+            ],
             **labels,
         }
 
@@ -186,7 +188,7 @@ def _allow_null(strict: dict[str, Any]) -> dict[str, Any]:
         values = {"enum": [*strict["enum"], None]} if "enum" in strict and None not in strict["enum"] else {}
         return strict | {"type": list(dict.fromkeys([*types, "null"]))} | values
     labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
-    return {"anyOf": [{keyword: part for keyword, part in strict.items() if keyword not in labels}, _NULL], **labels}
+    return {"anyOf": [{keyword: value for keyword, value in strict.items() if keyword not in labels}, _NULL], **labels}
 
 
 def _add_notes(strict: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,37 +203,40 @@ def _add_notes(strict: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, A
 def _extend_description(strict: dict[str, Any], *notes: str) -> dict[str, Any]:
     if not notes:
         return strict
-    given = strict.get("description")
-    return strict | {"description": "\n".join([*([given] if isinstance(given, str) and given else []), *notes])}
+    description = strict.get("description")
+    return strict | {
+        "description": "\n".join([*([description] if isinstance(description, str) and description else []), *notes])
+    }
 
 
 # -- exclusive alternatives ----------------------------------------------------------------------------------
 
 
-def _are_exclusive(parts: Sequence[Any], root: Any) -> bool:
+def _are_exclusive(alternatives: Sequence[Any], root: Any) -> bool:
     """Whether no value can fit two of these schemas, so that `oneOf` means the same as `anyOf`.
 
     Different types exclude each other, and so does a required property with other values in each.
     """
-    schemas = [resolve_schema(part, root) for part in parts]
+    schemas = [resolve_schema(alternative, root) for alternative in alternatives]
     return len(schemas) <= _MAX_COMPARED and all(
-        _exclude_each_other(one, other, root) for one, other in combinations(schemas, 2)
+        _exclude_each_other(first, second, root) for first, second in combinations(schemas, 2)
     )
 
 
-def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
-    shared = list_types(one, root, is_exact=True) & list_types(other, root, is_exact=True)
-    if not shared:
+def _exclude_each_other(first: Mapping[str, Any], second: Mapping[str, Any], root: Any) -> bool:
+    common_types = list_types(first, root, is_exact=True) & list_types(second, root, is_exact=True)
+    if not common_types:
         return True
-    required = set(select_texts(one.get("required"))).intersection(select_texts(other.get("required")))
-    return shared == {"object"} and any(_has_distinct_values(name, one, other, root) for name in required)
+    required = set(select_texts(first.get("required"))).intersection(select_texts(second.get("required")))
+    return common_types == {"object"} and any(_has_distinct_values(name, first, second, root) for name in required)
 
 
-def _has_distinct_values(name: str, one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
-    values, others = (
-        list_values(resolve_schema(get_mapping(schema, "properties").get(name), root)) or () for schema in (one, other)
+def _has_distinct_values(name: str, first: Mapping[str, Any], second: Mapping[str, Any], root: Any) -> bool:
+    values, second_values = (
+        list_values(resolve_schema(get_mapping(schema, "properties").get(name), root)) or ()
+        for schema in (first, second)
     )
-    return bool(values) and bool(others) and not any(value in others for value in values)
+    return bool(values) and bool(second_values) and not any(value in second_values for value in values)
 
 
 # -- limits --------------------------------------------------------------------------------------------------
@@ -263,8 +268,8 @@ def _walk(schema: Any, level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
         return
     level += "properties" in schema
     yield schema, level
-    for part in (*(schema.get("properties") or {}).values(), schema.get("items"), *(schema.get("anyOf") or ())):
-        yield from _walk(part, level)
+    for subschema in (*(schema.get("properties") or {}).values(), schema.get("items"), *(schema.get("anyOf") or ())):
+        yield from _walk(subschema, level)
     for keyword in DEFINITIONS:
-        for part in (schema.get(keyword) or {}).values():
-            yield from _walk(part, 0)
+        for subschema in (schema.get(keyword) or {}).values():
+            yield from _walk(subschema, 0)

@@ -61,21 +61,21 @@ class ExportedTool:
         """`name`, and `description` unless it is empty."""
         return {"name": self.name, **({"description": self.description} if self.description else {})}
 
-    def read_arguments(self, given: Mapping[str, Any]) -> Any:
+    def read_arguments(self, arguments: Mapping[str, Any]) -> Any:
         """The handler's data from a model's arguments. Raises InvalidArguments for arguments of another shape."""
-        return self.wire.read_arguments(self.repair.repair(given) if self.strict else given)
+        return self.wire.read_arguments(self.repair.repair(arguments) if self.strict else arguments)
 
 
 def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedTool, list[Problem]]:
     """The tool under its name in a format, and what was changed."""
     problems = [Problem(tool=entry.name, path="$", text=f"the tool is called '{name}'")] if name != entry.name else []
     wire = to_wire(entry.to_tool_definition())
-    schema, composed = _resolve_root(wire.input_schema)
-    if composed:
-        untyped = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-        schema = wrap_schema(untyped if is_always_object(untyped) else schema, INPUT)
+    schema, root_keyword = _resolve_root(wire.input_schema)
+    if root_keyword:
+        schema_without_type = {keyword: value for keyword, value in schema.items() if keyword != "type"}
+        schema = wrap_schema(schema_without_type if is_always_object(schema_without_type) else schema, INPUT)
         text = f"models do not accept this at the root, so the whole input is the one argument '{INPUT}'"
-        problems.append(Problem(tool=entry.name, path=f"$.{composed}", text=text))
+        problems.append(Problem(tool=entry.name, path=f"$.{root_keyword}", text=text))
     elif wire.wraps_input:
         text = f"this is not an object, so it is the one argument '{INPUT}'"
         problems.append(Problem(tool=entry.name, path="$", text=text))
@@ -84,15 +84,15 @@ def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedT
         problems += [Problem(tool=entry.name, path=path, text=text) for path, text in strict_form.problems]
     is_strict = None if strict_form is None else not strict_form.problems
     schema = {"type": "object", "properties": {}, **schema}
-    exported = ExportedTool(
+    tool = ExportedTool(
         name=name,
         description=sanitize_text(entry.description),
         schema=strict_form.schema if strict_form is not None and is_strict else schema,
         strict=is_strict,
-        wire=replace(wire, input_schema=schema, wraps_input=wire.wraps_input or bool(composed)),
+        wire=replace(wire, input_schema=schema, wraps_input=wire.wraps_input or bool(root_keyword)),
         repair=ArgumentRepair(schema, parse_strings=False, omitted=(None,)),
     )
-    return exported, problems
+    return tool, problems
 
 
 def _resolve_root(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
@@ -111,27 +111,27 @@ def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) ->
 
     A name that fits is not changed. With `needs_initial_letter`, names begin with a letter or `_`.
     """
-    given = sorted(set(names))
-    chosen = {name: name for name in given if _is_valid_name(name, needs_initial_letter)}
-    taken = set(chosen)
-    for name in given:
-        if name not in chosen:
-            chosen[name] = _add_hash(name, taken, needs_initial_letter)
-            taken.add(chosen[name])
-    return chosen
+    sorted_names = sorted(set(names))
+    choices = {name: name for name in sorted_names if _is_valid_name(name, needs_initial_letter)}
+    used_names = set(choices)
+    for name in sorted_names:
+        if name not in choices:
+            choices[name] = _add_hash(name, used_names, needs_initial_letter)
+            used_names.add(choices[name])
+    return choices
 
 
 def _is_valid_name(name: str, needs_initial_letter: bool) -> bool:
     return to_client_name(name) == name and not (needs_initial_letter and name[0] in _NOT_LETTERS)
 
 
-def _add_hash(name: str, taken: set[str], needs_initial_letter: bool) -> str:
+def _add_hash(name: str, used_names: set[str], needs_initial_letter: bool) -> str:
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     plain = to_client_name(name)
     stem = plain if plain == name else plain.rpartition("_")[0]
     stem = f"_{stem}" if needs_initial_letter and stem[:1] in _NOT_LETTERS else stem
     for digits in range(_HASH_DIGITS, _MAX_NAME - 1):
         candidate = f"{stem[: _MAX_NAME - 1 - digits]}_{digest[:digits]}"
-        if candidate not in taken:
+        if candidate not in used_names:
             return candidate
     raise AssertionError("two names have the same SHA-256")  # pragma: no cover

@@ -13,31 +13,31 @@ from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN, show_arguments
 Json = dict[str, Any]
 
 
-def is_a(thing: object, package: str, *names: str) -> bool:
+def is_a(value: object, package: str, *names: str) -> bool:
     """Return whether the object's class, or a base class, is one of `names` of a package.
 
     It looks only at classes: no code of the object runs, and an object that has every attribute does not match.
     """
     try:
-        return any(kind.__name__ in names and get_package(kind) == package for kind in type(thing).__mro__)
+        return any(base.__name__ in names and get_package(base) == package for base in type(value).__mro__)
     except Exception:  # a third-party metaclass
         return False
 
 
-def get_package(kind: type) -> str:
-    return str(kind.__module__).partition(".")[0]
+def get_package(value_class: type) -> str:
+    return str(value_class.__module__).partition(".")[0]
 
 
-def get_tool_name(thing: Any, framework: str) -> str:
+def get_tool_name(tool: Any, framework: str) -> str:
     """Return the name of a tool. Raises SourceError if it has none."""
-    name = getattr(thing, "name", None)
+    name = getattr(tool, "name", None)
     if not isinstance(name, str) or not name:
-        raise SourceError(f"a tool of {framework} ({type(thing).__name__}) has no name. Give it one")
+        raise SourceError(f"a tool of {framework} ({type(tool).__name__}) has no name. Give it one")
     return name
 
 
-def get_description(thing: Any) -> str:
-    return str(getattr(thing, "description", None) or "")
+def get_description(tool: Any) -> str:
+    return str(getattr(tool, "description", None) or "")
 
 
 def to_json_schema(model: Any) -> Json:
@@ -62,7 +62,7 @@ def make_failure(text: str, code: str | None = None) -> ToolResult:
 
 def list_validation_errors(error: Any) -> list[str]:
     """Return a line for each error in a pydantic ValidationError, without the values."""
-    return [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
+    return [f"{'.'.join(str(key) for key in item['loc'])}: {item['msg']}" for item in error.errors()]
 
 
 def find_published_name(ctx: RunningCall, handler: Any, name: str) -> str:
@@ -71,8 +71,11 @@ def find_published_name(ctx: RunningCall, handler: Any, name: str) -> str:
     If the settings change arguments, another handler is around it, and only a tool that is alone with `name` is found.
     """
     tools = ctx.tools()
-    named = [entry.name for entry in tools if entry.name_in_source == name]
-    return next((entry.name for entry in tools if entry.handler == handler), named[0] if len(named) == 1 else name)
+    published_names = [entry.name for entry in tools if entry.name_in_source == name]
+    return next(
+        (entry.name for entry in tools if entry.handler == handler),
+        published_names[0] if len(published_names) == 1 else name,
+    )
 
 
 async def require_approval(ctx: RunningCall, name: str, arguments: Any) -> None:
@@ -80,14 +83,16 @@ async def require_approval(ctx: RunningCall, name: str, arguments: Any) -> None:
 
     Raises ApprovalDeclined if the user does not agree, Denied if the client cannot ask.
     """
-    shown = show_arguments(dict(arguments or {}))
-    if not shown.is_whole:
+    visible_arguments = show_arguments(dict(arguments or {}))
+    if not visible_arguments.is_whole:
         raise Denied(
             f"The tool '{name}' runs only if the user agrees, and a question shows at most {MAX_SHOWN:,} characters of "
             "its arguments. It was not run. Send less in one call."
         )
     try:
-        answer = await ctx.ask(f"The tool '{name}' runs only if you agree. Run it with these arguments?\n{shown.text}")
+        answer = await ctx.ask(
+            f"The tool '{name}' runs only if you agree. Run it with these arguments?\n{visible_arguments.text}"
+        )
     except MissingCapability as error:
         raise Denied(
             f"The tool '{name}' runs only if the user agrees, and this client cannot ask the user. It was not run. "

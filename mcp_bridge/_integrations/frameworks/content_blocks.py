@@ -26,10 +26,10 @@ def from_url(url: str, mime_type: str | None = None) -> Content:
     if not url.startswith("data:"):
         return ResourceLink(url, url.rstrip("/").rpartition("/")[2] or url, mime_type=mime_type)
     head, _, body = url[len("data:") :].partition(",")
-    kind, *options = head.split(";")
+    media_type, *options = head.split(";")
     if "base64" in options:
-        return from_base64(body, kind or mime_type)
-    return from_bytes(unquote_to_bytes(body), kind or mime_type or "text/plain")
+        return from_base64(body, media_type or mime_type)
+    return from_bytes(unquote_to_bytes(body), media_type or mime_type or "text/plain")
 
 
 def from_file(path: str | Path, mime_type: str | None = None) -> Content:
@@ -39,15 +39,17 @@ def from_file(path: str | Path, mime_type: str | None = None) -> Content:
 
 def from_mapping(block: Mapping[str, Any]) -> Content:
     """Return a block of a chat message in the form of LangChain, OpenAI or Anthropic; an unknown block as its JSON."""
-    kind, text = block.get("type"), block.get("text")
-    if kind == "text" and isinstance(text, str):
+    block_type, text = block.get("type"), block.get("text")
+    if block_type == "text" and isinstance(text, str):
         return Text(text)
     source = block.get("source")
     fields = source if isinstance(source, Mapping) else block
     url = fields.get("image_url", fields.get("url"))
     url = url.get("url") if isinstance(url, Mapping) else url
     mime_type = fields.get("mime_type", fields.get("media_type"))
-    mime_type = mime_type if isinstance(mime_type, str) else {"image": "image/png", "audio": "audio/wav"}.get(str(kind))
+    mime_type = (
+        mime_type if isinstance(mime_type, str) else {"image": "image/png", "audio": "audio/wav"}.get(str(block_type))
+    )
     data = fields.get("base64", fields.get("data"))
     if isinstance(data, bytes):
         return from_bytes(data, mime_type)

@@ -38,11 +38,11 @@ def _build_schema(tool: Any) -> Json:
 def _call(tool: Any, data: Json) -> Any:
     arguments = dict(data or {})
     try:
-        structured = is_a(tool, PACKAGE, "CrewStructuredTool")
-        returned = tool.invoke(arguments) if structured else tool.run(**arguments)
+        is_structured = is_a(tool, PACKAGE, "CrewStructuredTool")
+        value = tool.invoke(arguments) if is_structured else tool.run(**arguments)
     except Exception as error:
         return _convert_error(tool, error)
-    return _convert_returned(tool, returned)
+    return _convert_returned(tool, value)
 
 
 def _convert_error(tool: Any, error: Exception) -> ToolResult:
@@ -55,11 +55,11 @@ def _convert_error(tool: Any, error: Exception) -> ToolResult:
     raise error
 
 
-def _convert_returned(tool: Any, returned: Any) -> Any:
-    if is_a(returned, PACKAGE, "ToolFailure"):
-        return make_failure(str(returned.message), getattr(returned, "code", None))
-    limited = isinstance(returned, str) and getattr(tool, "max_usage_count", None) is not None
+def _convert_returned(tool: Any, value: Any) -> Any:
+    if is_a(value, PACKAGE, "ToolFailure"):
+        return make_failure(str(value.message), getattr(value, "code", None))
+    has_limit = isinstance(value, str) and getattr(tool, "max_usage_count", None) is not None
     # Versions without ToolUsageLimitExceededError return this text instead.
-    if limited and returned.startswith(f"Tool '{tool.name}' has reached its usage limit of "):
-        return make_failure(returned)
-    return returned
+    if has_limit and value.startswith(f"Tool '{tool.name}' has reached its usage limit of "):
+        return make_failure(value)
+    return value

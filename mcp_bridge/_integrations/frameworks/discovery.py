@@ -60,90 +60,94 @@ class DiscoveredTools:
         self.problems: list[str] = []
         self._seen: dict[int, object] = {}
 
-    def add(self, where: str, thing: object) -> bool:
+    def add(self, where: str, value: object) -> bool:
         """Add a tool, a toolbox, or a list, tuple, set or mapping of them. Return False for anything else.
 
         A tool that cannot be published, and any other object in a list, becomes a problem.
         """
-        if self.add_tool(where, thing) or self._add_once(where, thing, self._add_toolbox):
+        if self.add_tool(where, value) or self._add_once(where, value, self._add_toolbox):
             return True
-        items = list(_iter_items(where, thing))
+        items = list(_iter_items(where, value))
         for place, item in items:
             if not self.add(place, item):
                 self.problems.append(describe_unknown(place, item))
         return bool(items)
 
-    def add_tool(self, where: str, thing: object) -> bool:
-        return self._add_once(where, thing, self._add_entry)
+    def add_tool(self, where: str, value: object) -> bool:
+        return self._add_once(where, value, self._add_entry)
 
-    def _add_once(self, where: str, thing: object, add: Callable[[str, object], bool]) -> bool:
+    def _add_once(self, where: str, value: object, add: Callable[[str, object], bool]) -> bool:
         """Add an object, unless it was added before. An error of its framework is a problem of this object alone."""
-        if id(thing) in self._seen:
+        if id(value) in self._seen:
             return True
         try:
-            added = add(where, thing)
+            is_known = add(where, value)
         except BaseException as error:  # third-party code may raise any error
             if is_own_cancellation(error):
                 raise
             self.problems.append(f"'{where}': {error if isinstance(error, SourceError) else describe_error(error)}")
-            added = True
-        if added:
-            self._seen[id(thing)] = thing
-        return added
+            is_known = True
+        if is_known:
+            self._seen[id(value)] = value
+        return is_known
 
-    def _add_entry(self, where: str, thing: object) -> bool:
-        entry = cast("ToolEntry", thing) if issubclass(type(thing), ToolEntry) else convert_tool(thing)
+    def _add_entry(self, where: str, value: object) -> bool:
+        entry = cast("ToolEntry", value) if issubclass(type(value), ToolEntry) else convert_tool(value)
         if entry is not None:
             self.tools.append((where, entry))
         return entry is not None
 
-    def _add_toolbox(self, where: str, thing: object) -> bool:
-        toolbox = convert_toolbox(thing)
+    def _add_toolbox(self, where: str, value: object) -> bool:
+        toolbox = convert_toolbox(value)
         if toolbox is not None:
             self.toolboxes[where] = toolbox
         return toolbox is not None
 
 
-def is_foreign(thing: object) -> bool:
+def is_foreign(value: object) -> bool:
     """Return whether an object may belong to a framework: its class is neither Python's nor ours. Cheap."""
-    package = get_package(type(thing))
+    package = get_package(type(value))
     return package != _OWN_PACKAGE and package not in sys.stdlib_module_names
 
 
-def is_server(thing: object) -> bool:
+def is_server(value: object) -> bool:
     """Return whether an object is a server of FastMCP or of the MCP SDK. Cheap."""
-    return any(is_a(thing, package, *classes) for package, classes in SERVERS)
+    return any(is_a(value, package, *classes) for package, classes in SERVERS)
 
 
-def convert_tool(thing: object) -> ToolEntry | None:
+def convert_tool(value: object) -> ToolEntry | None:
     """Return the tool of a framework as an entry, None for anything else. Raises SourceError."""
-    adapter = _find_adapter(thing, TOOLS)
-    return cast("ToolEntry", adapter.build_entry(thing)) if adapter is not None else None
+    adapter = _find_adapter(value, TOOLS)
+    return cast("ToolEntry", adapter.build_entry(value)) if adapter is not None else None
 
 
-def convert_toolbox(thing: object) -> Toolbox | None:
+def convert_toolbox(value: object) -> Toolbox | None:
     """Return the set of tools of a framework as a toolbox, None for anything else. Raises SourceError."""
-    is_manual = type(thing) is dict and "utcp_version" in thing and "tools" in thing
-    adapter = _import_adapter("utcp.calls") if is_manual else _find_adapter(thing, TOOLBOXES)
-    return cast("Toolbox", adapter.build_toolbox(thing)) if adapter is not None else None
+    is_manual = type(value) is dict and "utcp_version" in value and "tools" in value
+    adapter = _import_adapter("utcp.calls") if is_manual else _find_adapter(value, TOOLBOXES)
+    return cast("Toolbox", adapter.build_toolbox(value)) if adapter is not None else None
 
 
-def describe_unknown(where: str, thing: Any) -> str:
+def describe_unknown(where: str, value: Any) -> str:
     """Return a line about an object that is neither a tool nor a set of tools: what it is, and what is supported."""
-    kind = type(thing)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    if issubclass(kind, type):
-        name = f"the class {thing.__module__}.{thing.__qualname__}, which cannot be called without arguments"
-    elif issubclass(kind, Sequence | AbstractSet | Mapping) and not thing:
+    value_class = type(value)
+    name = (
+        value_class.__qualname__
+        if value_class.__module__ == "builtins"
+        else f"{value_class.__module__}.{value_class.__qualname__}"
+    )
+    if issubclass(value_class, type):
+        name = f"the class {value.__module__}.{value.__qualname__}, which cannot be called without arguments"
+    elif issubclass(value_class, Sequence | AbstractSet | Mapping) and not value:
         name = f"empty ({name})"
     return f"'{where}' is not a tool of a framework but {name}. Supported are {KNOWN}"
 
 
 def remove_duplicates(
-    tools: Iterable[PlacedTool], taken: Mapping[str, str] | None = None
+    tools: Iterable[PlacedTool], used_names: Mapping[str, str] | None = None
 ) -> tuple[list[ToolEntry], list[str]]:
     """Return the first tool of each name, and a line for each other one; `taken` maps names in use to their owners."""
-    owners, entries, problems = dict(taken or {}), [], []
+    owners, entries, problems = dict(used_names or {}), [], []
     for where, entry in tools:
         if entry.name not in owners:
             owners[entry.name] = where
@@ -156,8 +160,8 @@ def remove_duplicates(
     return entries, problems
 
 
-def _find_adapter(thing: object, table: Iterable[tuple[str, tuple[str, ...], str]]) -> ModuleType | None:
-    names = (adapter for package, classes, adapter in table if is_a(thing, package, *classes))
+def _find_adapter(value: object, table: Iterable[tuple[str, tuple[str, ...], str]]) -> ModuleType | None:
+    names = (adapter for package, classes, adapter in table if is_a(value, package, *classes))
     return next(map(_import_adapter, names), None)
 
 
@@ -165,9 +169,9 @@ def _import_adapter(name: str) -> ModuleType:
     return import_module(f"mcp_bridge._integrations.frameworks.{name}")
 
 
-def _iter_items(where: str, thing: Any) -> Iterator[tuple[str, object]]:
-    kind = type(thing)  # isinstance would run code of the object
-    if issubclass(kind, Mapping):
-        yield from ((f"{where}[{key!r}]", item) for key, item in thing.items())
-    elif issubclass(kind, list | tuple | set | frozenset):
-        yield from ((f"{where}[{index}]", item) for index, item in enumerate(thing))
+def _iter_items(where: str, value: Any) -> Iterator[tuple[str, object]]:
+    value_class = type(value)  # isinstance would run code of the object
+    if issubclass(value_class, Mapping):
+        yield from ((f"{where}[{key!r}]", item) for key, item in value.items())
+    elif issubclass(value_class, list | tuple | set | frozenset):
+        yield from ((f"{where}[{index}]", item) for index, item in enumerate(value))

@@ -95,7 +95,9 @@ class _FastMcpServer(SdkServer):
 
     async def build_handler(self, name: str) -> Handler:
         tool = await self.server.get_tool(name)
-        has_middleware = any(not is_a(each, PACKAGE, "DereferenceRefsMiddleware") for each in self.server.middleware)
+        has_middleware = any(
+            not is_a(middleware, PACKAGE, "DereferenceRefsMiddleware") for middleware in self.server.middleware
+        )
         is_plain = type(tool).__name__ == "FunctionTool" and tool.auth is None and not _has_app(tool)
         if has_middleware or self._has_extensions or not is_plain:
             tool = None
@@ -125,8 +127,8 @@ class _FastMcpServer(SdkServer):
         return result.input_required if hasattr(result, "input_required") else result.to_mcp_prompt_result()
 
     async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
-        kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
-        ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
+        class_name = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
+        ref = getattr(import_module("mcp_types"), class_name).model_validate(reference)
         return await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)
 
     def is_opaque(self, template: str) -> bool:
@@ -196,10 +198,10 @@ def _build_converting_handler(tool: Any, handler: Handler) -> Handler:
 
 def _convert_value(tool: Any, value: Any) -> Any:
     """Convert the return value of a function as FastMCP does, with shortcuts for the plainest types."""
-    kind, schema = type(value), tool.output_schema
-    if kind not in _PLAIN or kind is not tool.return_type:
+    value_class, schema = type(value), tool.output_schema
+    if value_class not in _PLAIN or value_class is not tool.return_type:
         return _convert_result(tool.convert_result(list(value) if inspect.isgenerator(value) else value))
-    content = [Text(value if kind is str else as_text(value))]
+    content = [Text(value if value_class is str else as_text(value))]
     if schema is None:
         return ToolResult(success=True, content=content)
     if schema.get("x-fastmcp-wrap-result"):
@@ -216,17 +218,17 @@ def _may_find_context(function: Any) -> bool:
 
     These are its own module, those that are used there, and theirs, but not those that installed packages use.
     """
-    unwrapped = inspect.unwrap(getattr(function, "__func__", function))
-    names = getattr(unwrapped, "__globals__", None)
+    inner_function = inspect.unwrap(getattr(function, "__func__", function))
+    names = getattr(inner_function, "__globals__", None)
     if names is None:
         return True
     # A function that another one defines is in no module, nor is what it takes from there.
     try:
-        outer_names = inspect.getclosurevars(unwrapped).nonlocals
+        outer_names = inspect.getclosurevars(inner_function).nonlocals
     except ValueError:  # a variable has no value yet
         return True
-    pending: list[Mapping[str, Any]] = [{"": unwrapped}, outer_names, names]
-    seen = {id(names)}
+    pending: list[Mapping[str, Any]] = [{"": inner_function}, outer_names, names]
+    visited = {id(names)}
     while pending:
         scope = pending.pop()
         is_installed = "site-packages" in str(scope.get("__file__"))
@@ -234,18 +236,18 @@ def _may_find_context(function: Any) -> bool:
             if _uses_context(value):
                 return True
             module = _get_module(value)
-            used = getattr(sys.modules.get(module), "__dict__", {})
-            if not is_installed and id(used) not in seen and _is_of_user(module):
-                seen.add(id(used))
-                pending.append(used)
+            module_values = getattr(sys.modules.get(module), "__dict__", {})
+            if not is_installed and id(module_values) not in visited and _is_of_user(module):
+                visited.add(id(module_values))
+                pending.append(module_values)
     return False
 
 
 def _get_module(value: Any) -> str:
     if isinstance(value, ModuleType):
         return value.__name__
-    named = value if inspect.isfunction(value) or isinstance(value, type) else type(value)
-    return str(named.__module__)
+    owner = value if inspect.isfunction(value) or isinstance(value, type) else type(value)
+    return str(owner.__module__)
 
 
 def _is_of_user(module: str) -> bool:
@@ -266,5 +268,5 @@ def _uses_context(value: Any) -> bool:
     if not _is_of_user(_get_module(value)):
         return False
     members = vars(value).values() if isinstance(value, type) else [value]
-    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in members if inspect.isfunction(each)]
+    codes = [getattr(inspect.unwrap(member), "__code__", None) for member in members if inspect.isfunction(member)]
     return any(not _FINDERS.isdisjoint(code.co_names) for code in codes if code is not None)

@@ -80,8 +80,8 @@ def _build_handler(tool: Any) -> Any:
 
 def _is_async(tool: Any) -> bool:
     # `_run` and `_arun` are the documented methods for subclasses of BaseTool.
-    inherited = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
-    return getattr(tool, "coroutine", None) is not None if inherited else True
+    is_inherited = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
+    return getattr(tool, "coroutine", None) is not None if is_inherited else True
 
 
 def _build_call(tool: Any, data: Json) -> Json:
@@ -92,35 +92,39 @@ def _convert_error(tool: Any, error: Exception) -> ToolResult:
     """Return a failure for errors that the model may read. Raises all others again."""
     if is_a(error, PACKAGE, "ToolException"):
         return make_failure(str(error) or "Tool execution error")
-    own = getattr(tool.args_schema, "__name__", None)
-    if is_a(error, "pydantic_core", "ValidationError") and own is not None and getattr(error, "title", None) == own:
+    schema_name = getattr(tool.args_schema, "__name__", None)
+    if (
+        is_a(error, "pydantic_core", "ValidationError")
+        and schema_name is not None
+        and getattr(error, "title", None) == schema_name
+    ):
         raise InvalidArguments(list_validation_errors(error)) from error
     raise error
 
 
-def _convert_returned(returned: Any) -> Any:
-    message = _find_message(returned)
+def _convert_returned(value: Any) -> Any:
+    message = _find_message(value)
     if message is None:
-        return returned
-    failed = message.status == "error"
+        return value
+    has_failed = message.status == "error"
     if isinstance(message.content, str):
-        fields: Json = {"error" if failed else "output": message.content}
+        fields: Json = {"error" if has_failed else "output": message.content}
     else:
         blocks = [from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)) for item in message.content]
         fields = {"content": blocks}
     meta = {ARTIFACT: message.artifact} if isinstance(message.artifact, _JSON) else None
-    return ToolResult(success=not failed, code="tool_error" if failed else None, meta=meta, **fields)
+    return ToolResult(success=not has_failed, code="tool_error" if has_failed else None, meta=meta, **fields)
 
 
-def _find_message(returned: Any) -> Any:
+def _find_message(value: Any) -> Any:
     """Return the ToolMessage in a value: the value itself, the last one of a list, or that of a `Command`."""
-    if is_a(returned, PACKAGE, "ToolMessage"):
-        return returned
-    update = getattr(returned, "update", None)
-    if not isinstance(returned, list) and isinstance(update, Mapping):
-        returned = update.get("messages")
-    if isinstance(returned, list):
-        return next((item for item in reversed(returned) if is_a(item, PACKAGE, "ToolMessage")), None)
+    if is_a(value, PACKAGE, "ToolMessage"):
+        return value
+    update = getattr(value, "update", None)
+    if not isinstance(value, list) and isinstance(update, Mapping):
+        value = update.get("messages")
+    if isinstance(value, list):
+        return next((item for item in reversed(value) if is_a(item, PACKAGE, "ToolMessage")), None)
     return None
 
 
@@ -129,13 +133,13 @@ def _list_injected_parameters(tool: Any) -> list[str]:
     if isinstance(tool.args_schema, dict) or (tool.args_schema is None and is_a(tool, PACKAGE, "Tool")):
         return []
     fields = dict(getattr(tool.get_input_schema(), "model_fields", {}))
-    hidden = fields.keys() - getattr(tool.tool_call_schema, "model_fields", {}).keys()
-    needed = {name for name in hidden if fields[name].is_required() and not _is_call_id(fields[name].metadata)}
+    hidden_names = fields.keys() - getattr(tool.tool_call_schema, "model_fields", {}).keys()
+    names = {name for name in hidden_names if fields[name].is_required() and not _is_call_id(fields[name].metadata)}
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in fields and _is_missing(parameter):
-            needed.add(name)
-    return sorted(f"'{name}'" for name in needed)
+            names.add(name)
+    return sorted(f"'{name}'" for name in names)
 
 
 def _is_call_id(metadata: Any) -> bool:

@@ -63,16 +63,16 @@ def _build_handler(tool: Any) -> Any:
     return run_in_thread if plain else run_on_loop
 
 
-def _convert_returned(returned: Any) -> Any:
+def _convert_returned(value: Any) -> Any:
     """Return a ToolOutput as a result: its blocks, and its raw value as structured output if that is an object."""
-    if not is_a(returned, PACKAGE, "ToolOutput"):
-        return returned
-    blocks = getattr(returned, "blocks", None)
-    content = [_convert_block(block) for block in blocks] if isinstance(blocks, list) else [Text(str(returned.content))]
-    if returned.is_error:
-        failure = make_failure(str(returned.content))
+    if not is_a(value, PACKAGE, "ToolOutput"):
+        return value
+    blocks = getattr(value, "blocks", None)
+    content = [_convert_block(block) for block in blocks] if isinstance(blocks, list) else [Text(str(value.content))]
+    if value.is_error:
+        failure = make_failure(str(value.content))
         return failure if all(isinstance(block, Text) for block in content) else replace(failure, content=content)
-    raw = returned.raw_output
+    raw = value.raw_output
     return ToolResult(success=True, content=content, output=raw if isinstance(raw, dict) else None)
 
 

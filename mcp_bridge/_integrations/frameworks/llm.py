@@ -75,14 +75,14 @@ def _prepare_arguments(tool: Any, data: Json) -> Json:
     return arguments
 
 
-def _convert_returned(returned: Any) -> Any:
-    if not is_a(returned, PACKAGE, "ToolOutput"):
-        return returned
-    if not returned.attachments:
-        return returned.output
-    text = [] if returned.output is None else [Text(as_text(returned.output))]
-    content: list[Content] = [*text, *(_convert_attachment(item) for item in returned.attachments)]
-    return ToolResult(success=True, output=returned.output, content=content)
+def _convert_returned(value: Any) -> Any:
+    if not is_a(value, PACKAGE, "ToolOutput"):
+        return value
+    if not value.attachments:
+        return value.output
+    text = [] if value.output is None else [Text(as_text(value.output))]
+    content: list[Content] = [*text, *(_convert_attachment(item) for item in value.attachments)]
+    return ToolResult(success=True, output=value.output, content=content)
 
 
 def _convert_attachment(item: Any) -> Content:

@@ -120,8 +120,8 @@ class _McpServer(SdkServer):
         return await self._run(_GET, {"name": name, "arguments": arguments}, ctx)
 
     async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
-        kind = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
-        ref = getattr(import_module("mcp_types"), kind).model_validate(reference)
+        class_name = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
+        ref = getattr(import_module("mcp_types"), class_name).model_validate(reference)
         return (await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)).completion
 
     async def _keep_lifespan(self, request: Any, call_next: Any) -> Any:
@@ -131,11 +131,11 @@ class _McpServer(SdkServer):
 
     async def _run(self, method: str, params: Json, ctx: RunningCall) -> Any:
         request = self.requests.build_request(ctx, method, params, self._lifespan)
-        own = [each for each in self.server.middleware if _get_home(each) != "mcp"]
-        if not own:
+        user_middleware = [item for item in self.server.middleware if _get_home(item) != "mcp"]
+        if not user_middleware:
             return await self._call_method(request)
         call_next = self._call_as_handler
-        for middleware in reversed(own):
+        for middleware in reversed(user_middleware):
             call_next = partial(_call_middleware, middleware, call_next)
         return await call_next(request)
 

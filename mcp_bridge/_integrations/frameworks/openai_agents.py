@@ -86,15 +86,15 @@ class _ToolCaller:
         try:
             invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool  # applies the timeout of the tool
             tool = _copy_with_failures(self._tool, failures)
-            returned = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
+            value = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
         except Exception as error:
             return await self._convert_error(error, context)
         if failures:
-            return make_failure(as_text(returned))
+            return make_failure(as_text(value))
         rejection = await self._run_guardrails(
-            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=returned
+            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=value
         )
-        return _convert_returned(self._tool, returned) if rejection is None else make_failure(rejection, "denied")
+        return _convert_returned(self._tool, value) if rejection is None else make_failure(rejection, "denied")
 
     async def _convert_error(self, error: Exception, context: Any) -> ToolResult:
         """Return a failure for errors that the model may read. Raises all others."""
@@ -130,8 +130,8 @@ def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
     Nothing else distinguishes a failure from a result. The SDK's default function hides the error; without it, the
     error is raised, and logged.
     """
-    copied: Any = copy(tool)
-    copied.timeout_behavior = "raise_exception"
+    new_tool: Any = copy(tool)
+    new_tool.timeout_behavior = "raise_exception"
     module = import_module(f"{PACKAGE}.tool")
     format_error = module.resolve_function_tool_failure_error_function(tool)
     if format_error is module.default_tool_error_function:
@@ -141,20 +141,20 @@ def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
         failures.append(error)
         return await resolve_awaitable(format_error(context, error))
 
-    return module.set_function_tool_failure_error_function(copied, record_failure if format_error else None)
+    return module.set_function_tool_failure_error_function(new_tool, record_failure if format_error else None)
 
 
-def _convert_returned(tool: Any, returned: Any) -> ToolResult:
+def _convert_returned(tool: Any, value: Any) -> ToolResult:
     """Return a value as the SDK would send it: its output classes as content, structured output as JSON."""
     if getattr(tool, "output_json_schema", None):
-        output = load_json(returned) if isinstance(returned, str) else to_jsonable_python(returned, by_alias=True)
+        output = load_json(value) if isinstance(value, str) else to_jsonable_python(value, by_alias=True)
         return ToolResult(success=True, output=output)
-    items = returned if isinstance(returned, list | tuple) else [returned]
+    items = value if isinstance(value, list | tuple) else [value]
     blocks = [_convert_block(item) for item in items]
     if any(block is not None for block in blocks):
         pairs = zip(blocks, items, strict=True)
         return ToolResult(success=True, content=[block or Text(as_text(item)) for block, item in pairs])
-    return to_result(returned)
+    return to_result(value)
 
 
 def _convert_block(item: Any) -> Content | None:

@@ -76,9 +76,11 @@ class _ToolsetToolbox(Toolbox):
     async def list_entries(self) -> Sequence[ToolEntry]:
         tools = await self._toolset.get_tools(_build_context())
         definitions = [tool.tool_def for tool in tools.values()]
-        problems = {one.name: _find_problem(one) for one in definitions}
+        problems = {definition.name: _find_problem(definition) for definition in definitions}
         self.problems = [problem for problem in problems.values() if problem is not None]
-        return [_build_entry(one, self._toolset) for one in definitions if problems[one.name] is None]
+        return [
+            _build_entry(definition, self._toolset) for definition in definitions if problems[definition.name] is None
+        ]
 
 
 def _build_context() -> Any:
@@ -108,8 +110,8 @@ def _build_entry(definition: Any, toolset: Any) -> ToolEntry:
 
 def _is_media(schema: Json) -> bool:
     """Return whether this is the schema of a file class of pydantic-ai, which becomes content and not structure."""
-    kind = (schema.get("properties") or {}).get("kind")
-    return isinstance(kind, dict) and kind.get("const") in _KINDS
+    kind_schema = (schema.get("properties") or {}).get("kind")
+    return isinstance(kind_schema, dict) and kind_schema.get("const") in _KINDS
 
 
 class _ToolsetCaller:
@@ -151,8 +153,8 @@ class _ToolsetCaller:
         if check is not None:
             await resolve_awaitable(check(context, **arguments))
         with _run_in_own_threads():
-            returned = await self._toolset.call_tool(self._name, arguments, context, tool)
-        return _wrap_output(_convert_returned(returned), getattr(tool.tool_def, "return_schema", None) or {})
+            value = await self._toolset.call_tool(self._name, arguments, context, tool)
+        return _wrap_output(_convert_returned(value), getattr(tool.tool_def, "return_schema", None) or {})
 
     def _convert_error(self, error: Exception) -> ToolResult:
         """Return a failure for errors that the model may read. Raises all others again."""
@@ -189,23 +191,23 @@ def _wrap_output(result: ToolResult, schema: Json) -> ToolResult:
     return replace(result, output={"result": output}, content=content)
 
 
-def _convert_returned(returned: Any) -> ToolResult:
+def _convert_returned(value: Any) -> ToolResult:
     """Return a value as a result: files as content, followed by the content that a `ToolReturn` adds."""
-    added: list[Content] = []
+    extra_content: list[Content] = []
     meta = None
-    if is_a(returned, PACKAGE, "ToolReturn"):
-        extra = returned.content
-        added = [_convert_block(item) for item in ([extra] if isinstance(extra, str) else extra or ())]
-        meta = {METADATA: returned.metadata} if isinstance(returned.metadata, _JSON) else None
-        returned = returned.return_value
-    items = list(returned) if isinstance(returned, list | tuple) else [returned]
+    if is_a(value, PACKAGE, "ToolReturn"):
+        extra = value.content
+        extra_content = [_convert_block(item) for item in ([extra] if isinstance(extra, str) else extra or ())]
+        meta = {METADATA: value.metadata} if isinstance(value.metadata, _JSON) else None
+        value = value.return_value
+    items = list(value) if isinstance(value, list | tuple) else [value]
     if any(is_a(item, PACKAGE, *_MEDIA) for item in items):
-        return ToolResult(success=True, content=[*map(_convert_block, items), *added], meta=meta)
-    result = to_result(returned)
-    if not added:
+        return ToolResult(success=True, content=[*map(_convert_block, items), *extra_content], meta=meta)
+    result = to_result(value)
+    if not extra_content:
         return replace(result, meta=meta)
-    own = [] if returned is None else result.content or [Text(as_text(result.output))]
-    return replace(result, content=[*own, *added], meta=meta)
+    value_content = [] if value is None else result.content or [Text(as_text(result.output))]
+    return replace(result, content=[*value_content, *extra_content], meta=meta)
 
 
 def _convert_block(item: Any) -> Content:

@@ -11,12 +11,12 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._runtime.third_party import call_method, describe_error, is_own_cancellation
 
 
-def is_factory(thing: object) -> bool:
+def is_factory(value: object) -> bool:
     """Whether this is a function, or a class, that can be called without arguments."""
-    if not callable(thing):
+    if not callable(value):
         return False
     try:
-        parameters = inspect.signature(thing).parameters.values()
+        parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return False
     free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

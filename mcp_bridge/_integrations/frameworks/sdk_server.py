@@ -125,9 +125,9 @@ class SdkServer(Toolbox):
         templates = await self._list_items("resource_templates")
         return Offer(
             tools=await self.list_entries(),
-            resources=[self._build_resource(dump_json(one)) for one in await self._list_items("resources")],
-            templates=[self._build_template(dump_json(one), completes) for one in templates],
-            prompts=[self._build_prompt(dump_json(one), completes) for one in await self._list_items("prompts")],
+            resources=[self._build_resource(dump_json(item)) for item in await self._list_items("resources")],
+            templates=[self._build_template(dump_json(item), completes) for item in templates],
+            prompts=[self._build_prompt(dump_json(item), completes) for item in await self._list_items("prompts")],
             server=self._find_server_info(),
         )
 
@@ -154,8 +154,8 @@ class SdkServer(Toolbox):
 
     async def _build_tool(self, tool: Json) -> ToolEntry:
         meta = tool.get("_meta") or {}
-        own = meta.get(self.package)
-        tags = own.get("tags") if isinstance(own, dict) else None
+        package_meta = meta.get(self.package)
+        tags = package_meta.get("tags") if isinstance(package_meta, dict) else None
         return ToolEntry(
             tool["name"],
             tool.get("description") or "",
@@ -257,8 +257,8 @@ def convert_block(block: Any) -> Content:
     """Convert a content block of the SDK (a model)."""
     if block.type == "text" and block.annotations is None and block.meta is None:
         return Text(block.text)
-    read = from_block(dump_json(block))
-    return read if isinstance(read, Content) else Text(as_text(read))
+    content = from_block(dump_json(block))
+    return content if isinstance(content, Content) else Text(as_text(content))
 
 
 async def return_failure(call: Awaitable[Any], package: str, *, missing: str | None = None) -> Any:
@@ -304,8 +304,8 @@ def _unwrap_crash(error: Exception) -> Exception:
 
 
 def _to_embedded(uri: str, item: Any) -> EmbeddedResource:
-    kind = item.mime_type or ("application/octet-stream" if isinstance(item.content, bytes) else "text/plain")
-    return EmbeddedResource(uri, item.content, kind, meta=item.meta)
+    mime_type = item.mime_type or ("application/octet-stream" if isinstance(item.content, bytes) else "text/plain")
+    return EmbeddedResource(uri, item.content, mime_type, meta=item.meta)
 
 
 def _read_presentation(item: Json) -> dict[str, Any]:

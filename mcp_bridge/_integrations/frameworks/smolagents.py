@@ -37,17 +37,17 @@ def _build_schema(name: str, inputs: Mapping[str, Any]) -> Json:
     required: list[str] = []
     for key, item in inputs.items():
         optional = bool(item.get("nullable"))
-        kinds = item.get("type")
-        kinds = [kinds] if isinstance(kinds, str) else list(kinds or ())
-        known = [kind for kind in kinds if kind not in _OBJECTS]
-        if kinds and not known:
+        type_names = item.get("type")
+        type_names = [type_names] if isinstance(type_names, str) else list(type_names or ())
+        json_types = [type_name for type_name in type_names if type_name not in _OBJECTS]
+        if type_names and not json_types:
             if optional:
                 continue
             raise SourceError(
-                f"the smolagents tool '{name}' needs {kinds[0]} as '{key}', which no client can send. "
+                f"the smolagents tool '{name}' needs {type_names[0]} as '{key}', which no client can send. "
                 "Change it to take a URL or a path"
             )
-        properties[key] = _convert_input({**item, "type": known if len(known) != 1 else known[0]})
+        properties[key] = _convert_input({**item, "type": json_types if len(json_types) != 1 else json_types[0]})
         if not optional:
             required.append(key)
     schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -79,29 +79,29 @@ def _call(tool: Any, data: Json) -> Any:
     return _convert_returned(tool(**(data or {})), str(tool.output_type))
 
 
-def _convert_returned(returned: Any, kind: str) -> Any:
-    if is_a(returned, PACKAGE, "AgentImage"):
-        return _encode_image(returned.to_raw())
-    if is_a(returned, PACKAGE, "AgentAudio"):
-        return _convert_file(returned.to_string())
-    if is_a(returned, PACKAGE, "AgentType"):
-        return returned.to_raw()
-    if is_a(returned, "PIL", "Image"):
-        return _encode_image(returned)
-    if kind in _OBJECTS and isinstance(returned, bytes):
-        return from_bytes(returned)
-    if kind in _OBJECTS and isinstance(returned, str | Path):
-        return _convert_file(returned)
-    if kind in _OBJECTS and returned is not None:  # arrays, which smolagents can encode
-        wrapped = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(returned, kind)
-        return wrapped if wrapped is returned else _convert_returned(wrapped, kind)
-    return returned
+def _convert_returned(value: Any, output_type: str) -> Any:
+    if is_a(value, PACKAGE, "AgentImage"):
+        return _encode_image(value.to_raw())
+    if is_a(value, PACKAGE, "AgentAudio"):
+        return _convert_file(value.to_string())
+    if is_a(value, PACKAGE, "AgentType"):
+        return value.to_raw()
+    if is_a(value, "PIL", "Image"):
+        return _encode_image(value)
+    if output_type in _OBJECTS and isinstance(value, bytes):
+        return from_bytes(value)
+    if output_type in _OBJECTS and isinstance(value, str | Path):
+        return _convert_file(value)
+    if output_type in _OBJECTS and value is not None:  # arrays, which smolagents can encode
+        agent_value = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(value, output_type)
+        return agent_value if agent_value is value else _convert_returned(agent_value, output_type)
+    return value
 
 
 def _encode_image(image: Any) -> Content:
-    written = io.BytesIO()
-    image.save(written, format="png")
-    return from_bytes(written.getvalue(), "image/png")
+    buffer = io.BytesIO()
+    image.save(buffer, format="png")
+    return from_bytes(buffer.getvalue(), "image/png")
 
 
 def _convert_file(place: str | Path) -> Content:

@@ -61,14 +61,14 @@ class FrameworkSource(Source):
 
     async def run(self, publish: Publish) -> None:
         """Publish the tools, and again after every change. Raises SourceError if there are none."""
-        discovered = await self._discover()
+        discovery = await self._discover()
 
-        def make_offer(opened: OpenToolboxes) -> Offer:
-            tools, duplicates = remove_duplicates([*discovered.tools, *opened.tools])
-            problems = [*discovered.problems, *opened.problems, *duplicates]
-            return opened.add_to(Offer(tools=tools, problems=problems))
+        def make_offer(open_toolboxes: OpenToolboxes) -> Offer:
+            tools, duplicates = remove_duplicates([*discovery.tools, *open_toolboxes.tools])
+            problems = [*discovery.problems, *open_toolboxes.problems, *duplicates]
+            return open_toolboxes.add_to(Offer(tools=tools, problems=problems))
 
-        await publish_toolboxes(discovered.toolboxes, self.options.start_timeout, make_offer, publish)
+        await publish_toolboxes(discovery.toolboxes, self.options.start_timeout, make_offer, publish)
 
     def list_files(self) -> Sequence[Path]:
         """Return the manuals, and the files of the objects' modules in the folder of the settings."""
@@ -76,34 +76,34 @@ class FrameworkSource(Source):
         return [*find_source_files(self._directory, modules=modules), *(path for path in self._utcp if path.exists())]
 
     async def _discover(self) -> DiscoveredTools:
-        discovered = DiscoveredTools()
+        discovery = DiscoveredTools()
         for reference in self.options.objects:
             try:
-                await self._add_object(discovered, reference)
+                await self._add_object(discovery, reference)
             except SourceError as error:
                 text = str(error)
-                discovered.problems.append(text if reference in text else f"'{reference}': {text}")
+                discovery.problems.append(text if reference in text else f"'{reference}': {text}")
         for path in self._utcp:
-            _add_manual(discovered, path)
-        return discovered
+            _add_manual(discovery, path)
+        return discovery
 
-    async def _add_object(self, discovered: DiscoveredTools, reference: str) -> None:
-        thing = import_attribute(reference, self._directory)
-        if discovered.add(reference, thing):
+    async def _add_object(self, discovery: DiscoveredTools, reference: str) -> None:
+        value = import_attribute(reference, self._directory)
+        if discovery.add(reference, value):
             return
-        if is_factory(thing):
-            thing = await made_by(thing, reference, self.options.start_timeout)
-            if discovered.add(reference, thing):
+        if is_factory(value):
+            value = await made_by(value, reference, self.options.start_timeout)
+            if discovery.add(reference, value):
                 return
             reference = f"{reference}()"
-        discovered.problems.append(describe_unknown(reference, thing))
+        discovery.problems.append(describe_unknown(reference, value))
 
 
-def _add_manual(discovered: DiscoveredTools, path: Path) -> None:
+def _add_manual(discovery: DiscoveredTools, path: Path) -> None:
     from mcp_bridge._integrations.frameworks.utcp.manual import read_manual
 
     try:
-        discovered.add(str(path), read_manual(path))
+        discovery.add(str(path), read_manual(path))
     except Exception as error:
         text = str(error) if isinstance(error, SourceError) else describe_error(error)
-        discovered.problems.append(text if str(path) in text else f"{path}: {text}")
+        discovery.problems.append(text if str(path) in text else f"{path}: {text}")

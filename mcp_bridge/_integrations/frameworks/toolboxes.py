@@ -84,12 +84,12 @@ async def open_toolboxes(
 
     A toolbox that takes longer than `timeout` seconds to open or list is closed; the others are not affected.
     """
-    opened = OpenToolboxes(toolboxes, timeout)
+    group = OpenToolboxes(toolboxes, timeout)
     async with anyio.create_task_group() as tasks:
         for where, toolbox in toolboxes.items():
-            tasks.start_soon(opened.keep_open, where, toolbox)
-        await opened.wait_until_listed()
-        yield opened
+            tasks.start_soon(group.keep_open, where, toolbox)
+        await group.wait_until_listed()
+        yield group
         tasks.cancel_scope.cancel()
 
 
@@ -103,12 +103,12 @@ async def publish_toolboxes(
 
     Raises SourceError with all problems if nothing is left to publish.
     """
-    async with open_toolboxes(toolboxes, timeout) as opened:
-        offer = make_offer(opened)
-        while opened.is_open:
+    async with open_toolboxes(toolboxes, timeout) as group:
+        offer = make_offer(group)
+        while group.is_open:
             publish(offer)
-            await opened.wait_for_change()
-            offer = make_offer(opened)
+            await group.wait_for_change()
+            offer = make_offer(group)
     if offer.problems and not offer.entries:
         raise SourceError("\n".join(offer.problems))
     publish(offer)
@@ -140,12 +140,12 @@ class OpenToolboxes:
     def add_to(self, offer: Offer) -> Offer:
         """Return the offer with everything of the toolboxes but their tools."""
         offers = self._offers.values()
-        servers = (each.server for each in (offer, *offers) if each.server is not None)
+        servers = (item.server for item in (offer, *offers) if item.server is not None)
         return replace(
             offer,
-            resources=[*offer.resources, *(entry for each in offers for entry in each.resources)],
-            templates=[*offer.templates, *(entry for each in offers for entry in each.templates)],
-            prompts=[*offer.prompts, *(entry for each in offers for entry in each.prompts)],
+            resources=[*offer.resources, *(entry for item in offers for entry in item.resources)],
+            templates=[*offer.templates, *(entry for item in offers for entry in item.templates)],
+            prompts=[*offer.prompts, *(entry for item in offers for entry in item.prompts)],
             server=next(servers, None),
         )
 
@@ -210,5 +210,5 @@ def _format_error(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_format_error(one) for one in error.exceptions)
+        return "; ".join(_format_error(inner_error) for inner_error in error.exceptions)
     return str(error) if isinstance(error, SourceError) else describe_error(error)

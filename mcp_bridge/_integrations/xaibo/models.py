@@ -17,10 +17,10 @@ class _Fields(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _convert_model(cls, given: Any) -> Any:
-        if isinstance(given, BaseModel) and not isinstance(given, cls):
-            return {name: getattr(given, name) for name in cls.model_fields if name in given.model_fields_set}
-        return given
+    def _convert_model(cls, data: Any) -> Any:
+        if isinstance(data, BaseModel) and not isinstance(data, cls):
+            return {name: getattr(data, name) for name in cls.model_fields if name in data.model_fields_set}
+        return data
 
 
 class ToolParameter(_Fields):
@@ -113,11 +113,11 @@ class LLMMessage(BaseModel):
     @classmethod
     def user_image(cls, image_path: str, name: str | None = None) -> Self:
         """Build a message with an image. Raises OSError if the file cannot be read."""
-        kind = mimetypes.guess_type(image_path)[0] or ""
-        kind = kind if kind.startswith("image/") else "image/jpeg"
+        mime_type = mimetypes.guess_type(image_path)[0] or ""
+        mime_type = mime_type if mime_type.startswith("image/") else "image/jpeg"
         data = base64.b64encode(Path(image_path).read_bytes()).decode()
-        part = LLMMessageContent(type=LLMMessageContentType.IMAGE, image=f"data:{kind};base64,{data}")
-        return cls(role=LLMRole.USER, content=[part], name=name)
+        image = LLMMessageContent(type=LLMMessageContentType.IMAGE, image=f"data:{mime_type};base64,{data}")
+        return cls(role=LLMRole.USER, content=[image], name=name)
 
     @classmethod
     def assistant(cls, content: str, name: str | None = None) -> Self:

@@ -26,17 +26,17 @@ _ERRORS = {
 """For each class of errors its code, and the text if the error has none. It names no tool, which may be renamed."""
 
 
-def to_result(returned: Any, *, call_id: str = "") -> ToolResult:
+def to_result(value: Any, *, call_id: str = "") -> ToolResult:
     """Convert what a provider returned. A value that does not have the fields of a result is the output of a success.
 
     The model gets the error of a failure unchanged, followed by its result. None is a failure: a provider that has no
     branch for a tool returns it.
     """
-    if isinstance(returned, ToolResult):
-        return returned if returned.tool_call_id else replace(returned, tool_call_id=call_id)
-    if returned is None:
+    if isinstance(value, ToolResult):
+        return value if value.tool_call_id else replace(value, tool_call_id=call_id)
+    if value is None:
         return ToolResult(success=False, error=NOTHING, tool_call_id=call_id)
-    fields = _read_fields(returned)
+    fields = _read_fields(value)
     success, output, error = bool(fields["success"]), fields["result"], fields["error"]
     content = _find_content(output)
     return ToolResult(
@@ -53,21 +53,21 @@ def convert_known_error(error: BaseException) -> ToolResult | None:
     """Convert an error of Xaibo, of this or another package, to a failure with its text. None for any other error."""
     if isinstance(error, errors.CallError):  # the pipeline handles it
         return None
-    kind = next((each.__name__ for each in type(error).__mro__ if each.__name__ in _ERRORS), None)
-    if kind is None:
+    name = next((error_class.__name__ for error_class in type(error).__mro__ if error_class.__name__ in _ERRORS), None)
+    if name is None:
         return None
-    code, text = _ERRORS[kind]
+    code, text = _ERRORS[name]
     return ToolResult(success=False, error=_format_error(error) or text, code=code)
 
 
-def _read_fields(returned: Any) -> Mapping[str, Any]:
+def _read_fields(value: Any) -> Mapping[str, Any]:
     """Return the fields of a result, or those of a success with the value as its result."""
-    if isinstance(returned, Mapping):
-        if isinstance(returned.get("success"), bool) and returned.keys() <= _FIELDS:
-            return {name: returned.get(name) for name in _FIELDS}
-    elif isinstance(getattr(returned, "success", None), bool) and hasattr(returned, "result"):
-        return {name: getattr(returned, name, None) for name in _FIELDS}
-    return {"success": True, "result": returned, "error": None}
+    if isinstance(value, Mapping):
+        if isinstance(value.get("success"), bool) and value.keys() <= _FIELDS:
+            return {name: value.get(name) for name in _FIELDS}
+    elif isinstance(getattr(value, "success", None), bool) and hasattr(value, "result"):
+        return {name: getattr(value, name, None) for name in _FIELDS}
+    return {"success": True, "result": value, "error": None}
 
 
 def _format_error(error: Any) -> str:
@@ -94,12 +94,12 @@ def to_provider_fields(result: ToolResult) -> dict[str, Any]:
     """The fields of a provider's result, with the texts that policies have injected for the model."""
     content: Any = result.content
     blocks = [content] if isinstance(content, str | bytes | Content) else list(content or ())
-    injected = [block.text for block in blocks if isinstance(block, InjectedText)]
+    texts = [block.text for block in blocks if isinstance(block, InjectedText)]
     if result.is_error:
-        return {"success": False, "result": None, "error": "\n\n".join([result.error_text, *injected])}
+        return {"success": False, "result": None, "error": "\n\n".join([result.error_text, *texts])}
     value = result.output
     if value is None:
         value = [block for block in blocks if not isinstance(block, InjectedText)] or None
-    if injected:
-        value = "\n\n".join([*([] if value is None else [as_text(value)]), *injected])
+    if texts:
+        value = "\n\n".join([*([] if value is None else [as_text(value)]), *texts])
     return {"success": True, "result": value, "error": None}

@@ -40,14 +40,16 @@ def build_schema(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
 
     Raises TypeError if `parameters` is not a mapping.
     """
-    given = parameters or {}
-    if not isinstance(given, Mapping):
-        raise TypeError(f"parameters: expected a mapping of names to ToolParameters, found {type(given).__name__}")
+    definitions = parameters or {}
+    if not isinstance(definitions, Mapping):
+        raise TypeError(
+            f"parameters: expected a mapping of names to ToolParameters, found {type(definitions).__name__}"
+        )
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {str(name): _build_property(parameter) for name, parameter in given.items()},
+        "properties": {str(name): _build_property(parameter) for name, parameter in definitions.items()},
     }
-    if required := [str(name) for name, parameter in given.items() if _is_required(parameter)]:
+    if required := [str(name) for name, parameter in definitions.items() if _is_required(parameter)]:
         schema["required"] = required
     return schema
 
@@ -57,13 +59,13 @@ def convert_arguments(parameters: Mapping[str, Any] | None, arguments: Mapping[s
     return {name: _convert_argument((parameters or {}).get(name), value) for name, value in arguments.items()}
 
 
-def get_field(thing: Any, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+def get_field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def _convert_argument(parameter: Any, value: Any) -> Any:
     if isinstance(value, bool | int | float) and parameter is not None and get_field(parameter, "enum"):
-        return next((written for member, written in _read_choices(parameter).members if _is_same(member, value)), value)
+        return next((choice for member, choice in _read_choices(parameter).members if _is_same(member, value)), value)
     return value
 
 
@@ -95,14 +97,14 @@ def _read_choices(parameter: Any) -> ParameterChoices:
     members of an array's enum apply to its items; objects and null have none.
     """
     name = get_field(parameter, "type")
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    written = _read_enum(parameter)
-    if kind in ("object", "null") or not written:
-        return ParameterChoices(kind=kind)
-    members = written if kind in (None, "array") else [_parse_member(kind, member) for member in written]
+    type_name = _KINDS.get(name) if isinstance(name, str) else None
+    choices = _read_enum(parameter)
+    if type_name in ("object", "null") or not choices:
+        return ParameterChoices(kind=type_name)
+    members = choices if type_name in (None, "array") else [_parse_member(type_name, member) for member in choices]
     if any(member is ABSENT for member in members):
-        kind, members = None, written
-    return ParameterChoices(kind=kind, members=tuple(_join_members(members, written)))
+        type_name, members = None, choices
+    return ParameterChoices(kind=type_name, members=tuple(_join_members(members, choices)))
 
 
 def _parse_member(kind: str | None, member: Any) -> Any:
@@ -146,13 +148,13 @@ def _read_enum(parameter: Any) -> list[Any]:
     return [] if any(member is ABSENT for member in members) else members
 
 
-def _join_members(members: Sequence[Any], written: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def _join_members(members: Sequence[Any], choices: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     """Pair each distinct member with its text. Of several texts for one number, the first is used."""
-    seen: set[Any] = set()
-    for member, text in zip(members, written, strict=True):
+    used_members: set[Any] = set()
+    for member, text in zip(members, choices, strict=True):
         key = (json.dumps(member, sort_keys=True),) if isinstance(member, bool | list | dict) else member
-        if key not in seen:
-            seen.add(key)
+        if key not in used_members:
+            used_members.add(key)
             yield member, text
 
 
@@ -170,11 +172,11 @@ def _is_set(parameter: Any, name: str) -> bool:
     return isinstance(fields, Mapping | Set) and name in fields
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(left: Any, right: Any) -> bool:
     """Return whether two values are the same JSON: true is not 1, and 1 is 1.0."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
     try:
-        return bool(one == other)
+        return bool(left == right)
     except RecursionError:
         return False

@@ -35,32 +35,38 @@ def build_xaibo_tool(wire: WireTool) -> Any:
     schema, models = wire.input_schema, get_models()
     required = schema.get("required", ())
     parameters = {
-        name: models.ToolParameter(**_build_fields(part, schema), required=name in required)
-        for name, part in schema.get("properties", {}).items()
+        name: models.ToolParameter(**_build_fields(subschema, schema), required=name in required)
+        for name, subschema in schema.get("properties", {}).items()
     }
     return models.Tool(name=wire.name, description=wire.description, parameters=parameters)
 
 
-def _build_fields(part: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    schema = resolve_schema(part, root)
-    kind, enum = _choose_type(schema, root), schema.get("enum")
+def _build_fields(subschema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    schema = resolve_schema(subschema, root)
+    type_name, enum = _choose_type(schema, root), schema.get("enum")
     has_texts = isinstance(enum, list) and all(isinstance(item, str) for item in enum)
-    lost = {*schema} - _CARRIED or ("enum" in schema and not has_texts)
+    is_lossy = {*schema} - _CARRIED or ("enum" in schema and not has_texts)
     text = json.dumps({name: schema[name] for name in schema if name not in ("description", "title", "default")})
-    notes = [f"JSON Schema: {text}"] if lost and "$ref" not in text else []
+    notes = [f"JSON Schema: {text}"] if is_lossy and "$ref" not in text else []
     description = " ".join([*filter(None, [schema.get("description")]), *notes])
     return {
-        "type": kind,
+        "type": type_name,
         "description": description or None,
         "default": schema.get("default"),
-        "enum": enum if has_texts and kind == "string" else None,
+        "enum": enum if has_texts and type_name == "string" else None,
     }
 
 
 def _choose_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     """The type that is not null, of the schema or of its first alternative that has one; text if there is none."""
-    declared = schema.get("type")
-    names = declared if isinstance(declared, list) else [declared]
-    alternatives = [resolve_schema(part, root) for part in (schema.get("anyOf") or schema.get("oneOf") or ())]
-    names = [*names, *(part.get("type") for part in alternatives), "object" if "properties" in schema else "string"]
+    type_names = schema.get("type")
+    names = type_names if isinstance(type_names, list) else [type_names]
+    alternatives = [
+        resolve_schema(alternative, root) for alternative in (schema.get("anyOf") or schema.get("oneOf") or ())
+    ]
+    names = [
+        *names,
+        *(alternative.get("type") for alternative in alternatives),
+        "object" if "properties" in schema else "string",
+    ]
     return next(name for name in names if isinstance(name, str) and name in TYPES and name != "null")

@@ -38,7 +38,7 @@ def find_variables(value: object) -> list[str]:
     """Return the environment variables that the references in a value, and in the lists and mappings in it, name."""
     if isinstance(value, Mapping | list):
         inner = value.values() if isinstance(value, Mapping) else value
-        return [name for one in inner for name in find_variables(one)]
+        return [name for item in inner for name in find_variables(item)]
     match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
     return [match["variable"]] if match is not None and match["variable"] is not None else []
 

@@ -49,15 +49,22 @@ def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
         definition["annotations"] = entry.annotations
     elif isinstance(entry, PromptEntry):
         arguments = [
-            {"name": one.name, "title": one.title, "description": one.description, "required": one.required}
-            for one in entry.arguments
+            {
+                "name": argument.name,
+                "title": argument.title,
+                "description": argument.description,
+                "required": argument.required,
+            }
+            for argument in entry.arguments
         ]
         definition |= {"name": entry.name, "arguments": arguments}
     else:
         definition |= {"uri": make_key(entry).name, "name": entry.name, "mimeType": entry.mime_type}
-        definition["annotations"] = {key: one for key, one in entry.annotations.items() if key != "lastModified"}
-    shown = {key: value for key, value in definition.items() if value}
-    return {**shown, "_meta": entry.meta}
+        definition["annotations"] = {
+            key: argument for key, argument in entry.annotations.items() if key != "lastModified"
+        }
+    parts = {key: value for key, value in definition.items() if value}
+    return {**parts, "_meta": entry.meta}
 
 
 def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:

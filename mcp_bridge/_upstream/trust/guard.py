@@ -63,18 +63,18 @@ class PendingDefinition:
 
     def list_changed_parts(self) -> list[str]:
         """List the parts of the definition that differ, such as `description`."""
-        accepted = self.accepted or {}
-        keys = [*self.current, *(key for key in accepted if key not in self.current)]
-        return [key for key in keys if (accepted.get(key) or None) != (self.current.get(key) or None)]
+        old_definition = self.accepted or {}
+        keys = [*self.current, *(key for key in old_definition if key not in self.current)]
+        return [key for key in keys if (old_definition.get(key) or None) != (self.current.get(key) or None)]
 
     def list_differences(self) -> list[tuple[str, list[str]]]:
         """List the parts that differ, each with its lines: old ones begin with `-`, new ones with `+`."""
-        accepted, parts = self.accepted or {}, []
-        for part in self.list_changed_parts():
-            old, new = _split_lines(accepted.get(part)), _split_lines(self.current.get(part))
+        old_definition, differences = self.accepted or {}, []
+        for keyword in self.list_changed_parts():
+            old, new = _split_lines(old_definition.get(keyword)), _split_lines(self.current.get(keyword))
             lines = list(difflib.unified_diff(old, new, n=_CONTEXT, lineterm=""))[3:]
-            parts.append((part, [OMITTED if line.startswith("@@") else line for line in lines]))
-        return parts
+            differences.append((keyword, [OMITTED if line.startswith("@@") else line for line in lines]))
+        return differences
 
 
 class DefinitionGuard:
@@ -123,10 +123,12 @@ class DefinitionGuard:
         offer = replace(
             offer,
             tools=[tool for tool in reduced if _has_valid_schemas(tool, problems)],
-            resources=[one for one in offer.resources if _has_valid_meta(one, problems)],
-            templates=[one for one in offer.templates if _has_valid_meta(one, problems)],
+            resources=[entry for entry in offer.resources if _has_valid_meta(entry, problems)],
+            templates=[entry for entry in offer.templates if _has_valid_meta(entry, problems)],
             prompts=[
-                one for one in offer.prompts if _has_readable_names(one, problems) and _has_valid_meta(one, problems)
+                entry
+                for entry in offer.prompts
+                if _has_readable_names(entry, problems) and _has_valid_meta(entry, problems)
             ],
         )
         if self._changed_tools != "ignore":
@@ -135,9 +137,9 @@ class DefinitionGuard:
         reviewed = replace(
             offer,
             tools=[screen.screen_tool(tool) for tool in offer.tools],
-            resources=[screen.screen_resource(one) for one in offer.resources],
-            templates=[screen.screen_resource(one) for one in offer.templates],
-            prompts=[screen.screen_prompt(one) for one in offer.prompts],
+            resources=[screen.screen_resource(entry) for entry in offer.resources],
+            templates=[screen.screen_resource(entry) for entry in offer.templates],
+            prompts=[screen.screen_prompt(entry) for entry in offer.prompts],
             problems=problems,
             server=screen.screen_server(offer.server) if offer.server is not None else None,
         )
@@ -149,7 +151,7 @@ class DefinitionGuard:
             return
         if not self._is_readable:
             raise DefinitionChanged(_describe_unknown(key))
-        pending = next((one for one in self.pending if one.key == key), None)
+        pending = next((definition for definition in self.pending if definition.key == key), None)
         if pending is not None:
             raise DefinitionChanged(self._advise(pending))
 
@@ -166,8 +168,10 @@ class DefinitionGuard:
 
         The source publishes it within a second. Raises DefinitionLockError.
         """
-        named = [one for one in self.pending if str(one.key) == name]
-        pending = next((one for one in named if compute_fingerprint(one.current) == fingerprint), None)
+        candidates = [definition for definition in self.pending if str(definition.key) == name]
+        pending = next(
+            (definition for definition in candidates if compute_fingerprint(definition.current) == fingerprint), None
+        )
         if pending is None:
             return False
         accepted = {pending.key: pending.current}
@@ -205,10 +209,10 @@ class DefinitionGuard:
         if new and not is_stored:
             self._accept(new, problems)
         self._set_pending(pending.values())
-        problems += [self._describe_pending(one) for one in pending.values()]
+        problems += [self._describe_pending(definition) for definition in pending.values()]
         if self._changed_tools == "warn":
             return offer
-        reasons = {key: self._advise(one) for key, one in pending.items()}
+        reasons = {key: self._advise(definition) for key, definition in pending.items()}
         return _remove_entries(offer, reasons, (accepted or {}).get(INSTRUCTIONS))
 
     def _compare(
@@ -218,15 +222,15 @@ class DefinitionGuard:
         new: dict[DefinitionKey, Definition] = {}
         pending: dict[DefinitionKey, PendingDefinition] = {}
         for key, current in definitions.items():
-            known = (accepted or {}).get(key)
-            if known is None and (accepted is None or self._new_tools == "publish"):
+            old_definition = (accepted or {}).get(key)
+            if old_definition is None and (accepted is None or self._new_tools == "publish"):
                 new[key] = current
-            elif known is not None and _is_same(known, current):
+            elif old_definition is not None and _is_same(old_definition, current):
                 continue
-            elif known is not None and _is_same(known, _drop_new_parts(known, current)):
+            elif old_definition is not None and _is_same(old_definition, _drop_new_parts(old_definition, current)):
                 new[key] = current
             else:
-                pending[key] = PendingDefinition(server=self._server, key=key, accepted=known, current=current)
+                pending[key] = PendingDefinition(server=self._server, key=key, accepted=old_definition, current=current)
         return new, pending
 
     def _read_accepted(self) -> Mapping[DefinitionKey, Definition] | None:
@@ -285,11 +289,11 @@ def _capitalize(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _drop_new_parts(known: Definition, current: Definition) -> Definition:
+def _drop_new_parts(old_definition: Definition, current: Definition) -> Definition:
     """Return a definition without the parts that earlier versions did not record, if `known` is one of theirs."""
-    if "_meta" in known:
+    if "_meta" in old_definition:
         return current
-    return {key: part for key, part in current.items() if key not in ("_meta", "icons")}
+    return {key: value for key, value in current.items() if key not in ("_meta", "icons")}
 
 
 def _remove_entries(offer: Offer, reasons: Mapping[DefinitionKey, str], accepted: Definition | None) -> Offer:
@@ -302,9 +306,9 @@ def _remove_entries(offer: Offer, reasons: Mapping[DefinitionKey, str], accepted
         tools=[
             _quarantine(tool, reasons[make_key(tool)]) if make_key(tool) in reasons else tool for tool in offer.tools
         ],
-        prompts=[one for one in offer.prompts if make_key(one) not in reasons],
-        resources=[one for one in offer.resources if make_key(one) not in reasons],
-        templates=[one for one in offer.templates if make_key(one) not in reasons],
+        prompts=[entry for entry in offer.prompts if make_key(entry) not in reasons],
+        resources=[entry for entry in offer.resources if make_key(entry) not in reasons],
+        templates=[entry for entry in offer.templates if make_key(entry) not in reasons],
         server=server,
     )
 
@@ -315,9 +319,11 @@ def _format_reason(pending: PendingDefinition) -> str:
     return f"its definition has changed ({', '.join(pending.list_changed_parts())})"
 
 
-def _is_same(known: Definition, current: Definition) -> bool:
-    one, other = (dump_json(definition, option=orjson.OPT_SORT_KEYS) for definition in (known, current))
-    return one == other or compute_fingerprint(known) == compute_fingerprint(current)  # which costs 40 times as much
+def _is_same(old_definition: Definition, current: Definition) -> bool:
+    one, other = (dump_json(definition, option=orjson.OPT_SORT_KEYS) for definition in (old_definition, current))
+    return one == other or compute_fingerprint(old_definition) == compute_fingerprint(
+        current
+    )  # which costs 40 times as much
 
 
 def _quarantine(tool: ToolEntry, message: str) -> ToolEntry:
@@ -331,7 +337,7 @@ def _quarantine(tool: ToolEntry, message: str) -> ToolEntry:
 
 def _has_readable_names(prompt: PromptEntry, problems: list[str]) -> bool:
     """Whether the names of a prompt and its arguments have no hidden texts; adds what is wrong to `problems`."""
-    text = find_hidden_text([prompt.name, *(one.name for one in prompt.arguments)])
+    text = find_hidden_text([prompt.name, *(argument.name for argument in prompt.arguments)])
     if text is not None:
         problems.append(f"prompt {prompt.name!a} is not published: it has invisible characters in {text!a}")
     return text is None
@@ -343,7 +349,7 @@ def _reduce_schemas(tool: ToolEntry, notes: list[str]) -> ToolEntry:
     for key in ("input_schema", "output_schema"):
         schema = getattr(tool, key)
         if excess := _describe_excess(schema):
-            schemas[key] = reduce_schema(schema, lambda reduced: _describe_excess(reduced) is None)
+            schemas[key] = reduce_schema(schema, lambda smaller_schema: _describe_excess(smaller_schema) is None)
             notes.append(f"tool '{tool.name}': {key.replace('_', ' ')} is reduced, because it is too large: {excess}")
     return replace(tool, **schemas) if schemas else tool
 
@@ -361,14 +367,14 @@ def _describe_excess(schema: Any) -> str | None:
 
 def _has_valid_schemas(tool: ToolEntry, problems: list[str]) -> bool:
     """Whether the schemas of a tool have no hidden texts; adds what is wrong to `problems`."""
-    found = []
+    tool_problems = []
     for side, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
         if text := find_hidden_text(schema):
-            found.append(f"its {side} schema has invisible characters in {text!a}")
+            tool_problems.append(f"its {side} schema has invisible characters in {text!a}")
     if excess := SCHEMA_LIMITS.describe_excess(tool.annotations):
-        found.append(f"its annotations are too large: {excess}")
-    problems += [f"tool '{tool.name}' is not published: {problem}" for problem in found]
-    return not found and _has_valid_meta(tool, problems)
+        tool_problems.append(f"its annotations are too large: {excess}")
+    problems += [f"tool '{tool.name}' is not published: {problem}" for problem in tool_problems]
+    return not tool_problems and _has_valid_meta(tool, problems)
 
 
 def _has_valid_meta(entry: PublishedEntry, problems: list[str]) -> bool:
@@ -384,6 +390,6 @@ def _has_valid_meta(entry: PublishedEntry, problems: list[str]) -> bool:
 
 def _count_patterns(schema: Any) -> int:
     count = 0
-    for _, part in walk_schemas(schema):
-        count += isinstance(part.get("pattern"), str) + len(get_mapping(part, "patternProperties"))
+    for _, subschema in walk_schemas(schema):
+        count += isinstance(subschema.get("pattern"), str) + len(get_mapping(subschema, "patternProperties"))
     return count

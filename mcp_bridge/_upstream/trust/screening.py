@@ -101,12 +101,12 @@ class TextScreen:
         place = f"prompt '{prompt.name}'"
         arguments = [
             PromptArgument(
-                one.name,
-                self.screen_text(one.description, f"{place}, argument '{one.name}'"),
-                one.required,
-                self._screen_optional(one.title, f"{place}, argument '{one.name}'"),
+                argument.name,
+                self.screen_text(argument.description, f"{place}, argument '{argument.name}'"),
+                argument.required,
+                self._screen_optional(argument.title, f"{place}, argument '{argument.name}'"),
             )
-            for one in prompt.arguments
+            for argument in prompt.arguments
         ]
         return replace(self._screen_entry(prompt, place), arguments=arguments)
 
@@ -123,9 +123,9 @@ class TextScreen:
         """Return a text without what users cannot see, and note at `place` what was changed."""
         if text.isascii() and text.isprintable() and len(text) <= self.limit and "<!--" not in text:
             return text  # nearly all texts
-        screened, kinds = _screen(text, self.limit)
+        visible_text, kinds = _screen(text, self.limit)
         self._add_changes(place, kinds)
-        return screened
+        return visible_text
 
     def list_changes(self) -> list[str]:
         """Return a line for each place with changed texts."""
@@ -146,15 +146,15 @@ class TextScreen:
     def _screen_data(self, value: Any, place: str) -> Any:
         """Return a JSON value of limited size in which all texts are screened, and none is truncated."""
         screen = TextScreen(limit=META_LIMITS.size)
-        screened = screen.screen_values(value)
+        visible_value = screen.screen_values(value)
         for kinds in screen.changes.values():
             self._add_changes(place, kinds)
-        return screened
+        return visible_value
 
-    def _add_changes(self, place: str, kinds: Sequence[str]) -> None:
-        if kinds:
-            known = self.changes.setdefault(place, [])
-            known += [kind for kind in kinds if kind not in known]
+    def _add_changes(self, place: str, new_changes: Sequence[str]) -> None:
+        if new_changes:
+            changes = self.changes.setdefault(place, [])
+            changes += [change for change in new_changes if change not in changes]
 
     def screen_schema(self, schema: Any, place: str) -> Any:
         """Return a schema with screened texts; its depth is bounded already."""
@@ -165,15 +165,15 @@ class TextScreen:
                 else self.screen_schema(value, place)
                 for key, value in schema.items()
             }
-        return [self.screen_schema(one, place) for one in schema] if isinstance(schema, list) else schema
+        return [self.screen_schema(item, place) for item in schema] if isinstance(schema, list) else schema
 
     def screen_values(self, value: Any) -> Any:
         """Return a JSON value of limited depth in which all texts are screened."""
         if isinstance(value, str):
             return self.screen_text(value, "")
         if isinstance(value, Mapping):
-            return {self.screen_text(key, ""): self.screen_values(one) for key, one in value.items()}
-        return [self.screen_values(one) for one in value] if isinstance(value, list) else value
+            return {self.screen_text(key, ""): self.screen_values(item) for key, item in value.items()}
+        return [self.screen_values(item) for item in value] if isinstance(value, list) else value
 
 
 def shorten_text(text: str, length: int = MAX_LINE) -> str:
@@ -252,23 +252,23 @@ def _has_hidden(text: str) -> bool:
 
 
 def _screen(text: str, limit: int) -> tuple[str, list[str]]:
-    kinds = []
+    changes = []
     is_long = len(text) > _MAX_SCREENED * limit
     text = _BREAKS.sub("\n", text[: _MAX_SCREENED * limit])
-    for pattern, kind in ((_ESCAPES, _NO_ESCAPES), (_CONTROLS, _NO_CONTROLS)):
+    for pattern, change in ((_ESCAPES, _NO_ESCAPES), (_CONTROLS, _NO_CONTROLS)):
         text, count = pattern.subn("", text)
         if count:
-            kinds.append(kind)
+            changes.append(change)
     if (visible := _remove_invisible(text)) != text:
         text = visible
-        kinds.append(_NO_INVISIBLE)
+        changes.append(_NO_INVISIBLE)
     text, count = _COMMENT.subn("&lt;!--", text)
     if count:
-        kinds.append(_VISIBLE_COMMENTS)
+        changes.append(_VISIBLE_COMMENTS)
     if is_long or len(text) > limit:
         text = text[: limit - len(_TRUNCATED)] + _TRUNCATED
-        kinds.append(f"{_TRUNCATED_TEXT} {limit} characters")
-    return text, kinds
+        changes.append(f"{_TRUNCATED_TEXT} {limit} characters")
+    return text, changes
 
 
 def _remove_invisible(text: str) -> str:

@@ -90,11 +90,11 @@ def _replace_variables(value: Any, manual: str) -> Any:
 
 
 def _get_variable(name: str, manual: str) -> str:
-    own = f"{manual.replace('_', '__')}_{name}"  # UTCP's name for the variable of one manual
-    found = os.environ.get(own) or os.environ.get(name)
-    if not found:
-        raise SourceError(f"the variable ${{{name}}} is not set. Set {name}, or {own} for this manual alone")
-    return found
+    manual_name = f"{manual.replace('_', '__')}_{name}"  # UTCP's name for the variable of one manual
+    value = os.environ.get(manual_name) or os.environ.get(name)
+    if not value:
+        raise SourceError(f"the variable ${{{name}}} is not set. Set {name}, or {manual_name} for this manual alone")
+    return value
 
 
 def _check_url(url: str) -> None:
@@ -126,8 +126,8 @@ class _UtcpCaller:
             lines = [f"{name}: required, because it is a part of the URL" for name in missing]
             raise InvalidArguments(lines)
         if self._url:
-            given = {name: value for name, value in arguments.items() if value is not None}
-            arguments = {name: value if name == self._body else _encode_value(value) for name, value in given.items()}
+            values = {name: value for name, value in arguments.items() if value is not None}
+            arguments = {name: value if name == self._body else _encode_value(value) for name, value in values.items()}
         call = partial(self._protocol.call_tool, None, self._name, arguments, self._template)
         try:
             return to_result(await run_on_asyncio(call))
@@ -152,29 +152,29 @@ def _convert_error(error: Exception, url: str) -> ToolResult:
     raise error
 
 
-def _load_protocol(kind: str, template: Json) -> tuple[Any, Any]:
+def _load_protocol(call_type: str, template: Json) -> tuple[Any, Any]:
     """Return UTCP's protocol and its model of the template. Raises SourceError if a package is missing."""
-    needed = "utcp-cli" if kind == "cli" else "utcp-http"
-    install = f"it needs the packages utcp and {needed}. Run: pip install '{DISTRIBUTION}[utcp]'"
+    package = "utcp-cli" if call_type == "cli" else "utcp-http"
+    install = f"it needs the packages utcp and {package}. Run: pip install '{DISTRIBUTION}[utcp]'"
     try:
         import_module("utcp.plugins.plugin_loader").ensure_plugins_initialized()
         protocols = import_module("utcp.interfaces.communication_protocol").CommunicationProtocol
         serializer = import_module("utcp.data.call_template").CallTemplateSerializer
     except ImportError as error:
         raise SourceError(install) from error
-    if kind not in serializer.call_template_serializers:
+    if call_type not in serializer.call_template_serializers:
         raise SourceError(install)
     try:
-        parsed = serializer().validate_dict({**template, "call_template_type": kind})
+        call_template = serializer().validate_dict({**template, "call_template_type": call_type})
     except Exception as error:
         raise SourceError(f"its call template is not valid: {_format_problem(error)}") from None
-    factory = getattr(protocols, "communication_protocol_factories", {}).get(kind)
-    return factory() if factory is not None else protocols.communication_protocols[kind], parsed
+    factory = getattr(protocols, "communication_protocol_factories", {}).get(call_type)
+    return factory() if factory is not None else protocols.communication_protocols[call_type], call_template
 
 
 def _format_problem(error: BaseException) -> str:
     """Return what pydantic found, without the values, which may be secrets."""
-    found: BaseException | None = error
-    while found is not None and not is_a(found, "pydantic_core", "ValidationError"):
-        found = found.__cause__ or found.__context__
-    return "; ".join(list_validation_errors(found)) if found is not None else type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None and not is_a(cause, "pydantic_core", "ValidationError"):
+        cause = cause.__cause__ or cause.__context__
+    return "; ".join(list_validation_errors(cause)) if cause is not None else type(error).__name__

@@ -64,9 +64,9 @@ def split_command(template: Json) -> list[str] | None:
 class ProgramCall:
     """Runs one program. Only `declared` arguments reach it, and no value can become an option."""
 
-    def __init__(self, words: list[str], template: Json, declared: Collection[str]) -> None:
+    def __init__(self, words: list[str], template: Json, parameters: Collection[str]) -> None:
         self._words = words
-        self._declared = declared
+        self._declared = parameters
         self._options = "command_name" in template
         self._template = template
         self._folder = template.get("working_dir")
@@ -83,18 +83,18 @@ class ProgramCall:
         if any("\0" in word for word in words):
             raise InvalidArguments(["$: arguments of a program cannot contain null characters"])
         try:
-            done = await anyio.run_process(
+            process = await anyio.run_process(
                 words, stdin=DEVNULL, check=False, cwd=self._folder, env=_build_environment(self._template)
             )
         except OSError as error:
             raise ToolUnavailable(f"The program '{words[0]}' cannot be started: {error.strerror}.") from error
         output, stderr = (
-            text.decode(errors="replace").strip().removeprefix("\ufeff") for text in (done.stdout, done.stderr)
+            text.decode(errors="replace").strip().removeprefix("\ufeff") for text in (process.stdout, process.stderr)
         )
-        if done.returncode:
-            failure = make_failure(stderr or output or f"The program ended with exit code {done.returncode}.")
-            return replace(failure, meta={EXIT_CODE: done.returncode})
-        if output.startswith(("{", "[")) and has_too_many_values(done.stdout):
+        if process.returncode:
+            failure = make_failure(stderr or output or f"The program ended with exit code {process.returncode}.")
+            return replace(failure, meta={EXIT_CODE: process.returncode})
+        if output.startswith(("{", "[")) and has_too_many_values(process.stdout):
             text = f"The program '{words[0]}' has succeeded, but its output has more than {MAX_VALUES} values."
             return ToolResult(success=False, error=text, code="result_too_large", meta={EXIT_CODE: 0})
         return ToolResult(success=True, output=_parse_output(output))
@@ -115,24 +115,25 @@ def add_working_dir(template: Json, folder: Path | None) -> Json:
     A manual that is not a file has no folder; then a program without `working_dir` runs in the folder of the process.
     """
     value = template.get("working_dir")
-    own = value if isinstance(value, str) else ""
-    return {**template, "working_dir": (str(folder / own) if folder is not None else own) or None}
+    directory = value if isinstance(value, str) else ""
+    return {**template, "working_dir": (str(folder / directory) if folder is not None else directory) or None}
 
 
 def _build_environment(template: Json) -> dict[str, str]:
     names = template.get("inherit_env_vars")
     names = _INHERITED if names is None else names
-    inherited = {name: os.environ[name] for name in names if name in os.environ}
-    return {**inherited, **{name: str(value) for name, value in (template.get("env_vars") or {}).items()}}
+    variables = {name: os.environ[name] for name in names if name in os.environ}
+    return {**variables, **{name: str(value) for name, value in (template.get("env_vars") or {}).items()}}
 
 
-def check_declared(arguments: Json, declared: Collection[str]) -> None:
+def check_declared(arguments: Json, parameters: Collection[str]) -> None:
     """Raise InvalidArguments for arguments that the tool does not declare: each could become an option."""
-    unknown = [name for name in arguments if name not in declared]
-    if unknown:
-        known = ", ".join(declared) or "no arguments"
+    extra_names = [name for name in arguments if name not in parameters]
+    if extra_names:
+        expected = ", ".join(parameters) or "no arguments"
         lines = [
-            f"$.{name[:_MAX_NAME]}: is not declared by the tool. It takes {known}" for name in unknown[:_MAX_NAMES]
+            f"$.{name[:_MAX_NAME]}: is not declared by the tool. It takes {expected}"
+            for name in extra_names[:_MAX_NAMES]
         ]
         raise InvalidArguments(lines)
 
@@ -143,16 +144,16 @@ def replace_placeholders(words: Sequence[str], arguments: Json) -> list[str]:
     Raises InvalidArguments for a value that would turn its word into an option: it begins with a dash, and the word in
     the template does not. After the word `--` programs expect no options, so any value is allowed.
     """
-    filled: list[str] = []
+    words_with_values: list[str] = []
     for word in words:
         names = _PLACEHOLDER.findall(word)
         if names and _PLACEHOLDER.fullmatch(word) and names[0] not in arguments:
             continue
         text = _PLACEHOLDER.sub(lambda match: as_text(arguments.get(match[1], "")), word)
-        if names and text.startswith("-") and not word.startswith("-") and "--" not in filled:
+        if names and text.startswith("-") and not word.startswith("-") and "--" not in words_with_values:
             raise InvalidArguments([f"$.{names[0]}: {_DASH}"])
-        filled.append(text)
-    return filled
+        words_with_values.append(text)
+    return words_with_values
 
 
 def split_shell_commands(template: Json) -> list[list[str]]:
@@ -161,7 +162,7 @@ def split_shell_commands(template: Json) -> list[list[str]]:
     The words of an arithmetic expression begin with `((`.
     """
     steps = template.get("commands") or []
-    return [part for step in steps for part in _split_simple_commands(str(step.get("command") or ""))]
+    return [command for step in steps for command in _split_simple_commands(str(step.get("command") or ""))]
 
 
 def check_shell_values(parts: Iterable[Sequence[str]], arguments: Json) -> None:
@@ -170,10 +171,12 @@ def check_shell_values(parts: Iterable[Sequence[str]], arguments: Json) -> None:
     utcp-cli gives values to the shell as quoted variables. They stay single words, except in a substitution inside
     double quotes, which splits them, and in an arithmetic expression, which evaluates them.
     """
-    for part in parts:
-        replace_placeholders(part, arguments)
-        interpreted = part if part[:1] == [_ARITHMETIC] else [word for word in part if _SUBSTITUTION.search(word)]
-        for name in _PLACEHOLDER.findall(" ".join(interpreted)):
+    for command in parts:
+        replace_placeholders(command, arguments)
+        unsafe_words = (
+            command if command[:1] == [_ARITHMETIC] else [word for word in command if _SUBSTITUTION.search(word)]
+        )
+        for name in _PLACEHOLDER.findall(" ".join(unsafe_words)):
             if name in arguments and not _PLAIN.fullmatch(as_text(arguments[name])):
                 line = f"$.{name}: the shell would interpret this value. Use only letters, digits and ./:@%+,=_-"
                 raise InvalidArguments([line])

@@ -50,9 +50,9 @@ def read_manual(path: str | Path) -> Manual:
         raise SourceError(str(error)) from error
 
 
-def convert_manual(thing: Any) -> Manual:
+def convert_manual(value: Any) -> Manual:
     """Convert a manual of the package utcp, or a mapping. Raises SourceError."""
-    data = thing if isinstance(thing, Mapping) else _remove_nulls(thing.model_dump(mode="json", by_alias=True))
+    data = value if isinstance(value, Mapping) else _remove_nulls(value.model_dump(mode="json", by_alias=True))
     try:
         return _parse_manual(Document(path="", data=dict(data)), "manual", None)
     except ConfigError as error:
@@ -87,7 +87,7 @@ def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> 
     if template_key is None:
         problem = f"the tool '{tool['name']}' has no tool_call_template, which defines how to call it"
         raise document.make_error(where, problem)
-    kind, template = _parse_template(document, (*where, template_key), tool[template_key])
+    call_type, template = _parse_template(document, (*where, template_key), tool[template_key])
     tags = tool.get("tags")
     return ManualTool(
         name=tool["name"],
@@ -95,7 +95,7 @@ def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> 
         inputs=dict(tool.get("inputs") or {}),
         outputs=dict(tool.get("outputs") or {}),
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
-        kind=kind,
+        kind=call_type,
         template=template,
     )
 
@@ -103,11 +103,11 @@ def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> 
 def _parse_template(document: Document, where: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
     if not isinstance(template, dict):
         raise document.make_error(where, "expected a call template, as a mapping")
-    kind = next((template[key] for key in _TYPES if isinstance(template.get(key), str)), None)
-    if kind is None:
+    call_type = next((template[key] for key in _TYPES if isinstance(template.get(key), str)), None)
+    if call_type is None:
         raise document.make_error((*where, _TYPES[0]), "a call template needs a type, such as 'http' or 'cli'")
-    rest = {key: value for key, value in template.items() if key not in _TYPES and value is not None}
-    return _RENAMED.get(kind, kind), rest
+    options = {key: value for key, value in template.items() if key not in _TYPES and value is not None}
+    return _RENAMED.get(call_type, call_type), options
 
 
 def _remove_nulls(value: Any) -> Any:

@@ -47,8 +47,8 @@ def read_agent(path: Path, directory: Path) -> Any:
         try:
             config = AgentConfig.from_yaml(text)
         except Exception as error:
-            if (found := _format_yaml_error(error)) is not None:
-                raise SourceError(f"{path}{found}") from None
+            if (message := _format_yaml_error(error)) is not None:
+                raise SourceError(f"{path}{message}") from None
             raise
     _check_circles(config, path)
     return config
@@ -60,12 +60,16 @@ def find_providers(config: Any) -> list[str]:
     A ToolCollector of xaibo is replaced by its providers in reverse order, because its last tool of a name counts.
     """
     ids = [module.id for module in config.modules if _is_provider(config, module)]
-    collected = {each: _list_providers(config, each) for each in ids}
-    inner = {one for each in ids for one in collected[each] if one in ids}
-    found: list[str] = []
-    for each in [one for one in ids if one not in inner] or ids:
-        found += [one for one in _expand_collector(config, each, collected, frozenset()) if one not in found]
-    return found
+    parts = {module_id: _list_providers(config, module_id) for module_id in ids}
+    inner = {provider_id for module_id in ids for provider_id in parts[module_id] if provider_id in ids}
+    providers: list[str] = []
+    for module_id in [provider_id for provider_id in ids if provider_id not in inner] or ids:
+        providers += [
+            provider_id
+            for provider_id in _expand_collector(config, module_id, parts, frozenset())
+            if provider_id not in providers
+        ]
+    return providers
 
 
 def build_module(
@@ -76,23 +80,29 @@ def build_module(
     `wrap` replaces each provider by what the modules that need it get. Imports nothing else. Raises what their classes
     raise.
     """
-    built = {} if wrap is None else _build_providers(config, _find_needed(config, module_id, modules), modules, wrap)
-    return built if module_id in built else built | _build_instances(config, module_id, {**modules, **built})
+    providers = (
+        {} if wrap is None else _build_providers(config, _find_needed(config, module_id, modules), modules, wrap)
+    )
+    return (
+        providers
+        if module_id in providers
+        else providers | _build_instances(config, module_id, {**modules, **providers})
+    )
 
 
 def _build_providers(config: Any, ids: set[str], modules: Mapping[str, Any], wrap: WrapProvider) -> dict[str, Any]:
     """Make the providers among these modules, each after those that it needs, and wrap them."""
     order: TopologicalSorter[str] = TopologicalSorter()
-    for one in config.exchange:
-        if one.module is not None:
-            order.add(one.module, *_to_list(one.provider))
+    for exchange in config.exchange:
+        if exchange.module is not None:
+            order.add(exchange.module, *_to_list(exchange.provider))
     providers = {module.id for module in config.modules if module.id in ids and _is_wrapped(config, module)}
-    built: dict[str, Any] = {}
-    for each in [*order.static_order(), *sorted(providers)]:
-        if each in providers and each not in built and each not in modules:
-            built |= _build_instances(config, each, {**modules, **built})
-            built[each] = wrap(each, built[each])
-    return built
+    instances: dict[str, Any] = {}
+    for provider_id in [*order.static_order(), *sorted(providers)]:
+        if provider_id in providers and provider_id not in instances and provider_id not in modules:
+            instances |= _build_instances(config, provider_id, {**modules, **instances})
+            instances[provider_id] = wrap(provider_id, instances[provider_id])
+    return instances
 
 
 def _is_wrapped(config: Any, module: Any) -> bool:
@@ -103,11 +113,13 @@ def _is_wrapped(config: Any, module: Any) -> bool:
 def _build_instances(config: Any, module_id: str, modules: Mapping[str, Any]) -> dict[str, Any]:
     from xaibo.core.exchange import Exchange
 
-    reduced = config.model_copy(deep=True)
-    needed = _find_needed(config, module_id, modules)
-    reduced.modules = [module for module in reduced.modules if module.id in needed]
-    reduced.exchange = [one for one in reduced.exchange if one.module is None or one.module in needed]
-    instances = Exchange(reduced, override_config=_build_overrides(modules)).module_instances
+    smaller_config = config.model_copy(deep=True)
+    module_ids = _find_needed(config, module_id, modules)
+    smaller_config.modules = [module for module in smaller_config.modules if module.id in module_ids]
+    smaller_config.exchange = [
+        exchange for exchange in smaller_config.exchange if exchange.module is None or exchange.module in module_ids
+    ]
+    instances = Exchange(smaller_config, override_config=_build_overrides(modules)).module_instances
     return {name: instance for name, instance in instances.items() if name != "__exchange__"}
 
 
@@ -139,8 +151,8 @@ def make_agent(config: Any, modules: Mapping[str, Any], wrap: WrapProvider) -> A
     from xaibo import Agent
     from xaibo.core.exchange import Exchange
 
-    known = {**modules, **_build_providers(config, {module.id for module in config.modules}, modules, wrap)}
-    return Agent(config.id, Exchange(config.model_copy(deep=True), override_config=_build_overrides(known)))
+    instances = {**modules, **_build_providers(config, {module.id for module in config.modules}, modules, wrap)}
+    return Agent(config.id, Exchange(config.model_copy(deep=True), override_config=_build_overrides(instances)))
 
 
 def make_tool_result(*, success: bool, result: Any, error: str | None) -> Any:
@@ -152,36 +164,40 @@ def make_tool_result(*, success: bool, result: Any, error: str | None) -> Any:
 
 def find_entry_points(config: Any) -> dict[str, str]:
     """Return the ids of the modules that take text, by entry point: `__entry__`, or the id if there are several."""
-    found: dict[str, str] = {}
+    entry_points: dict[str, str] = {}
     for exchange in config.exchange:
         if exchange.module != ENTRY or not (exchange.protocol == TEXT or _can_take_text(config, exchange.provider)):
             continue
         several = isinstance(exchange.provider, list)
         for provider in _to_list(exchange.provider):
-            if provider not in found.values():
-                found[provider if several else ENTRY] = provider
-    return found
+            if provider not in entry_points.values():
+                entry_points[provider if several else ENTRY] = provider
+    return entry_points
 
 
 def describe_failure(config: Any, module_id: str | None = None) -> str:
     """Explain in sentences why xaibo cannot make all modules, or those that one needs. Empty if no reason is known."""
     ids = [module.id for module in config.modules] if module_id is None else _find_needed(config, module_id, {})
-    found = [(each, _import_class(each)) for each in config.modules if each.id in ids]
-    missing = [f"{each.id} ({each.module})" for each, kind in found if kind is None]
+    classes = [(each, _import_class(each)) for each in config.modules if each.id in ids]
+    missing = [f"{each.id} ({each.module})" for each, module_class in classes if module_class is None]
     hint = f"Cannot import {', '.join(missing)}. Install the missing packages, or correct the names"
     lines = [hint] if missing else []
-    lines += [f"{each.module}: {flaw}" for each, kind in found if kind is not None and (flaw := _find_flaw(kind))]
+    lines += [
+        f"{each.module}: {flaw}"
+        for each, module_class in classes
+        if module_class is not None and (flaw := _find_flaw(module_class))
+    ]
     return "".join(f". {line}" for line in lines)
 
 
-def _find_flaw(kind: type) -> str:
+def _find_flaw(module_class: type) -> str:
     """Explain why xaibo, which reads the annotations of `__init__`, cannot make a class."""
-    annotations = getattr(kind.__init__, "__annotations__", None)  # type: ignore[misc]
+    annotations = getattr(module_class.__init__, "__annotations__", None)  # type: ignore[misc]
     if annotations is None:
         return "it has no __init__ of its own. Define one that takes config"
     if "return" in annotations:
         return "Xaibo reads the return annotation of its __init__ as a module that it needs. Remove that annotation"
-    if any(isinstance(each, str) for name, each in annotations.items() if name != "config"):
+    if any(isinstance(annotation, str) for name, annotation in annotations.items() if name != "config"):
         return "Xaibo cannot read annotations of its __init__ that are strings. Remove `from __future__`"
     return ""
 
@@ -189,8 +205,8 @@ def _find_flaw(kind: type) -> str:
 def _build_overrides(modules: Mapping[str, Any]) -> Any:
     from xaibo import ConfigOverrides, ExchangeConfig, Xaibo
 
-    known = [ExchangeConfig(protocol=Xaibo, provider=_XAIBO)]
-    return ConfigOverrides(instances=dict(modules), exchange=known if _XAIBO in modules else [])
+    exchanges = [ExchangeConfig(protocol=Xaibo, provider=_XAIBO)]
+    return ConfigOverrides(instances=dict(modules), exchange=exchanges if _XAIBO in modules else [])
 
 
 def _format_yaml_error(error: Exception) -> str | None:
@@ -202,8 +218,8 @@ def _format_yaml_error(error: Exception) -> str | None:
     if not callable(errors):
         return None
     lines = [
-        f"{'.'.join(map(str, each['loc'])) or 'the agent'}: {each['msg']}"
-        for each in errors(include_input=False, include_url=False, include_context=False)
+        f"{'.'.join(map(str, item['loc'])) or 'the agent'}: {item['msg']}"
+        for item in errors(include_input=False, include_url=False, include_context=False)
     ]
     return ": " + "; ".join(lines)
 
@@ -211,38 +227,45 @@ def _format_yaml_error(error: Exception) -> str | None:
 def _is_provider(config: Any, module: Any) -> bool:
     if PROVIDER in (module.provides or ()):
         return True
-    if any(one.protocol == PROVIDER and module.id in _to_list(one.provider) for one in config.exchange):
+    if any(exchange.protocol == PROVIDER and module.id in _to_list(exchange.provider) for exchange in config.exchange):
         return True
-    kind = _import_class(module)
-    return kind is not None and all(callable(getattr(kind, name, None)) for name in ("list_tools", "execute_tool"))
+    module_class = _import_class(module)
+    return module_class is not None and all(
+        callable(getattr(module_class, name, None)) for name in ("list_tools", "execute_tool")
+    )
 
 
 def _list_providers(config: Any, module_id: str) -> list[str]:
-    relevant = [one for one in config.exchange if one.module == module_id and one.protocol == PROVIDER]
-    return [provider for one in relevant for provider in _to_list(one.provider)]
+    exchanges = [
+        exchange for exchange in config.exchange if exchange.module == module_id and exchange.protocol == PROVIDER
+    ]
+    return [provider for exchange in exchanges for provider in _to_list(exchange.provider)]
 
 
 def _expand_collector(
-    config: Any, module_id: str, collected: Mapping[str, list[str]], seen: frozenset[str]
+    config: Any, module_id: str, parts: Mapping[str, list[str]], ancestors: frozenset[str]
 ) -> Iterable[str]:
-    kind = next((_import_class(module) for module in config.modules if module.id == module_id), None)
-    if not _is_collector(kind) or module_id in seen:
+    module_class = next((_import_class(module) for module in config.modules if module.id == module_id), None)
+    if not _is_collector(module_class) or module_id in ancestors:
         yield module_id
         return
-    for each in reversed(collected.get(module_id, [])):
-        yield from _expand_collector(config, each, collected, seen | {module_id})
+    for part in reversed(parts.get(module_id, [])):
+        yield from _expand_collector(config, part, parts, ancestors | {module_id})
 
 
-def _is_collector(kind: Any) -> bool:
-    return kind is not None and (kind.__module__, kind.__name__) == (_COLLECTOR, "ToolCollector")
+def _is_collector(module_class: Any) -> bool:
+    return module_class is not None and (module_class.__module__, module_class.__name__) == (
+        _COLLECTOR,
+        "ToolCollector",
+    )
 
 
 def _check_circles(config: Any, path: Path) -> None:
     """Raise SourceError for modules that need each other: xaibo would search for their order forever."""
     order: TopologicalSorter[str] = TopologicalSorter()
-    for one in config.exchange:
-        if one.module is not None:
-            order.add(one.module, *_to_list(one.provider))
+    for exchange in config.exchange:
+        if exchange.module is not None:
+            order.add(exchange.module, *_to_list(exchange.provider))
     try:
         order.prepare()
     except CycleError as error:
@@ -252,17 +275,17 @@ def _check_circles(config: Any, path: Path) -> None:
 
 def _find_needed(config: Any, module_id: str, modules: Mapping[str, Any]) -> set[str]:
     """Return the ids of a module and its dependencies in the exchange, except those in `modules`."""
-    needed: set[str] = set()
+    module_ids: set[str] = set()
     waiting = [module_id]
     while waiting:
         current = waiting.pop()
-        if current in needed or current in modules:
+        if current in module_ids or current in modules:
             continue
-        needed.add(current)
-        for one in config.exchange:
-            if one.module == current:
-                waiting += _to_list(one.provider)
-    return needed
+        module_ids.add(current)
+        for exchange in config.exchange:
+            if exchange.module == current:
+                waiting += _to_list(exchange.provider)
+    return module_ids
 
 
 def _can_take_text(config: Any, provider: Any) -> bool:
@@ -276,10 +299,10 @@ def _import_class(module: Any) -> Any:
     """Import the class of a module. Return None if that fails, for example because a package is not installed."""
     name, _, attribute = str(module.module).rpartition(".")
     try:
-        kind = getattr(import_module(name), attribute)
+        value = getattr(import_module(name), attribute)
     except Exception:
         return None
-    return kind if isinstance(kind, type) else None
+    return value if isinstance(value, type) else None
 
 
 def _to_list(provider: Any) -> list[str]:

@@ -38,8 +38,8 @@ class AgentProvider:
         self.provider = provider
         self._select = select
         self._selected: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
-        ((_, unwrapped),) = unwrap_provider(provider, label)
-        self._tools = ProviderTools(label, unwrapped, on_missing=lambda: None)
+        ((_, inner_provider),) = unwrap_provider(provider, label)
+        self._tools = ProviderTools(label, inner_provider, on_missing=lambda: None)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.provider, name)
@@ -51,21 +51,21 @@ class AgentProvider:
         """
         is_collected, token = _LISTING.get(), _LISTING.set(True)
         try:
-            provided = await self._tools.list_tools()
+            entries = await self._tools.list_tools()
         finally:
             _LISTING.reset(token)
         if is_collected:
-            return provided
-        tools = {get_field(tool, "name"): tool for tool in reversed(provided)}
+            return entries
+        tools = {get_field(tool, "name"): tool for tool in reversed(entries)}
         listed = []
         for entry in self._tools.entries:
-            selected = self._select_entry(entry)
-            if selected is None:
+            published_entry = self._select_entry(entry)
+            if published_entry is None:
                 continue
-            if selected.input_schema is entry.input_schema and selected.description == entry.description:
+            if published_entry.input_schema is entry.input_schema and published_entry.description == entry.description:
                 listed.append(adapt_tool(tools[entry.name]))
             else:
-                listed.append(build_xaibo_tool(to_wire(replace(selected, name=entry.name).to_tool_definition())))
+                listed.append(build_xaibo_tool(to_wire(replace(published_entry, name=entry.name).to_tool_definition())))
         return listed
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
@@ -78,26 +78,26 @@ class AgentProvider:
         entry = await self._find_entry(tool_name)
         if entry is None:
             return _make_failure(f"Tool '{tool_name}' was not found by its provider.")
-        selected = self._select_entry(entry)
-        if selected is None:
+        published_entry = self._select_entry(entry)
+        if published_entry is None:
             return _make_failure(f"Tool '{tool_name}' cannot be called, because the settings leave it out.")
-        result = await running.ctx.invoke_entry(selected, parameters)
+        result = await running.ctx.invoke_entry(published_entry, parameters)
         return agent_config.make_tool_result(**to_provider_fields(result))
 
     def _select_entry(self, entry: ToolEntry) -> ToolEntry | None:
         """Return the tool as it is published: the same entry for each call, because results are cached by entry."""
-        known, selected = self._selected.get(entry.name, (None, None))
-        if known is not entry:
-            selected = self._select(entry)
-            self._selected[entry.name] = entry, selected
-        return selected
+        last_entry, published_entry = self._selected.get(entry.name, (None, None))
+        if last_entry is not entry:
+            published_entry = self._select(entry)
+            self._selected[entry.name] = entry, published_entry
+        return published_entry
 
     async def _find_entry(self, name: str) -> ToolEntry | None:
-        found = self._get_entry(name)
-        if found is None:
+        entry = self._get_entry(name)
+        if entry is None:
             await self.list_tools()
-            found = self._get_entry(name)
-        return found
+            entry = self._get_entry(name)
+        return entry
 
     def _get_entry(self, name: str) -> ToolEntry | None:
         return next((entry for entry in self._tools.entries if entry.name == name), None)

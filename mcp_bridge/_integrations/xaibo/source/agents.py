@@ -118,15 +118,15 @@ def convert_attachment(attachment: Any, name: str) -> Content:
     content = getattr(attachment, "content", None)
     data, name_of_file = _read_bytes(content), getattr(content, "name", None)
     file = PurePath(name_of_file).name if isinstance(name_of_file, str) else ""  # a descriptor has a number
-    kind = getattr(getattr(attachment, "type", None), "value", "file")
-    named = getattr(attachment, "mime_type", None)
-    mime = named if isinstance(named, str) else ""
-    mime = mime or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
+    type_name = getattr(getattr(attachment, "type", None), "value", "file")
+    mime_type = getattr(attachment, "mime_type", None)
+    mime = mime_type if isinstance(mime_type, str) else ""
+    mime = mime or _detect_mime_type(data, type_name) or mimetypes.guess_type(file)[0] or _BINARY
     uri = f"xaibo://{quote(name)}" + (f"/{quote(file)}" if file else "")
     if mime.startswith("text/") or mime == _BINARY:
         with suppress(UnicodeDecodeError):
             return EmbeddedResource(uri, data.decode(), "text/plain" if mime == _BINARY else mime)
-    return from_bytes(data, mime, uri) if mime.startswith(f"{kind}/") else EmbeddedResource(uri, data, mime)
+    return from_bytes(data, mime, uri) if mime.startswith(f"{type_name}/") else EmbeddedResource(uri, data, mime)
 
 
 def _read_bytes(content: Any) -> bytes:
@@ -142,11 +142,11 @@ def _read_bytes(content: Any) -> bytes:
     return data.encode(errors="replace") if isinstance(data, str) else bytes(data)
 
 
-def _detect_mime_type(data: bytes, kind: str) -> str:
+def _detect_mime_type(data: bytes, type_name: str) -> str:
     mime = detect_mime_type(data)
     if mime != _BINARY:
         return mime
-    if kind not in ("image", "audio"):
+    if type_name not in ("image", "audio"):
         return ""
-    rare = (mime for at, start, mime in _SIGNATURES if data[at:].startswith(start) and mime.startswith(kind))
+    rare = (mime for at, start, mime in _SIGNATURES if data[at:].startswith(start) and mime.startswith(type_name))
     return next(rare, "")

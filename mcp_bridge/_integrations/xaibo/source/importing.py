@@ -17,7 +17,7 @@ def import_reference(reference: str, directory: Path) -> Any:
     Modules in `directory` are importable. Raises SourceError that says which part is wrong, or where an import fails.
     """
     head, _, attribute = reference.rpartition(":" if ":" in reference else ".")
-    if not head or not all(part.isidentifier() for part in attribute.split(".")):
+    if not head or not all(name.isidentifier() for name in attribute.split(".")):
         raise SourceError(f"provider '{reference}' names nothing. {_FORMAT}")
     if head.endswith(".py"):
         path = (directory / head).resolve()

@@ -75,9 +75,9 @@ class ProviderTools:
                 problems.append(self._format_problem(f"lists two tools named '{entry.name}'; the first is published"))
         if not tools:
             problems.append(self._format_problem("lists no tools"))
-        known = [entry.to_dict() for entry in entries.values()]
-        if known != self._known:  # otherwise keep the entries, so that no change is announced
-            self.entries, self._known = list(entries.values()), known
+        last_tools = [entry.to_dict() for entry in entries.values()]
+        if last_tools != self._known:  # otherwise keep the entries, so that no change is announced
+            self.entries, self._known = list(entries.values()), last_tools
         self.problems = problems
 
     def _build_entry(self, tool: Any) -> ToolEntry:
@@ -108,19 +108,19 @@ class _ProviderToolCaller:
 
     async def _call(self, data: Any, ctx: RunningCall) -> ToolResult:
         try:
-            returned = self._run_tool(data, ctx)
+            value = self._run_tool(data, ctx)
         except Exception as error:
             return self._convert_error(error)
-        return await self._wait_for_value(returned, data, ctx)
+        return await self._wait_for_value(value, data, ctx)
 
     def _call_in_thread(self, data: Any, ctx: RunningCall) -> Any:
         try:
-            returned = self._run_tool(data, ctx)
+            value = self._run_tool(data, ctx)
         except Exception as error:
             return self._convert_error(error)
-        if inspect.isawaitable(returned) or inspect.isawaitable(get_field(returned, "result")):
-            return self._wait_for_value(returned, data, ctx)
-        return self._convert_returned(returned, ctx)
+        if inspect.isawaitable(value) or inspect.isawaitable(get_field(value, "result")):
+            return self._wait_for_value(value, data, ctx)
+        return self._convert_returned(value, ctx)
 
     def _run_tool(self, data: Any, ctx: RunningCall) -> Any:
         token = RUNNING.set(ProviderCall(ctx, self._name, data))
@@ -129,24 +129,24 @@ class _ProviderToolCaller:
         finally:
             RUNNING.reset(token)
 
-    async def _wait_for_value(self, returned: Any, data: Any, ctx: RunningCall) -> ToolResult:
+    async def _wait_for_value(self, value: Any, data: Any, ctx: RunningCall) -> ToolResult:
         token = RUNNING.set(ProviderCall(ctx, self._name, data))
         try:
-            returned = await _wait_for_result(await resolve_awaitable(returned))
+            value = await _wait_for_result(await resolve_awaitable(value))
         except Exception as error:
             return self._convert_error(error)
         finally:
             RUNNING.reset(token)
-        return self._convert_returned(returned, ctx)
+        return self._convert_returned(value, ctx)
 
-    def _convert_returned(self, returned: Any, ctx: RunningCall) -> ToolResult:
-        result = to_result(returned, call_id=ctx.request_id)
+    def _convert_returned(self, value: Any, ctx: RunningCall) -> ToolResult:
+        result = to_result(value, call_id=ctx.request_id)
         if result.is_error and self._name in result.error_text and _NOT_FOUND.search(result.error_text):
             self._on_missing()
         return result
 
     def _convert_error(self, error: Exception) -> ToolResult:
-        if any(kind.__name__ == "ToolNotFoundError" for kind in type(error).__mro__):
+        if any(error_class.__name__ == "ToolNotFoundError" for error_class in type(error).__mro__):
             self._on_missing()
         result = convert_known_error(error)
         if result is None:
@@ -154,12 +154,12 @@ class _ProviderToolCaller:
         return result
 
 
-async def _wait_for_result(returned: Any) -> Any:
+async def _wait_for_result(value: Any) -> Any:
     """Await the `result` of a value: PythonToolProvider puts the coroutine of an async function there."""
-    result = get_field(returned, "result")
+    result = get_field(value, "result")
     if not inspect.isawaitable(result):
-        return returned
+        return value
     result = await result
-    if isinstance(returned, Mapping):
-        return {**returned, "result": result}
-    return SimpleNamespace(success=returned.success, result=result, error=getattr(returned, "error", None))
+    if isinstance(value, Mapping):
+        return {**value, "result": result}
+    return SimpleNamespace(success=value.success, result=result, error=getattr(value, "error", None))

@@ -24,11 +24,11 @@ _METHODS = ("list_tools", "execute_tool")
 _XAIBO_TOOLS = "xaibo.primitives.modules.tools."
 
 
-def is_provider(thing: Any) -> bool:
+def is_provider(value: Any) -> bool:
     """Return whether an object lists and executes tools. One with every attribute, such as a mock, does not count."""
     try:
-        has = all(callable(getattr(thing, name, None)) for name in _METHODS)
-        return has and not hasattr(thing, "no_such_attribute_anywhere")
+        has = all(callable(getattr(value, name, None)) for name in _METHODS)
+        return has and not hasattr(value, "no_such_attribute_anywhere")
     except Exception:  # a third-party __getattr__
         return False
 
@@ -39,15 +39,15 @@ async def make_provider(target: Any, name: str, config: Mapping[str, Any]) -> An
     Raises SourceError if it needs more than config, fails, takes longer than `MAKE_TIMEOUT`, or makes something else.
     """
     with anyio.move_on_after(MAKE_TIMEOUT):
-        thing = await to_thread.run_sync(_make, target, name, config, abandon_on_cancel=True)
-        if inspect.isawaitable(thing):
+        value = await to_thread.run_sync(_make, target, name, config, abandon_on_cancel=True)
+        if inspect.isawaitable(value):
             with _redact_errors(config), report_errors(f"provider '{name}' cannot be made"):
-                thing = await thing
-        if not is_provider(thing):
+                value = await value
+        if not is_provider(value):
             raise SourceError(
-                f"'{name}' does not make a provider but {_describe(thing)}: it has no {' and '.join(_METHODS)}"
+                f"'{name}' does not make a provider but {_describe(value)}: it has no {' and '.join(_METHODS)}"
             )
-        return thing
+        return value
     raise SourceError(f"provider '{name}' was not made within {MAKE_TIMEOUT:g} seconds. Check what it waits for")
 
 
@@ -97,16 +97,16 @@ def _build_arguments(target: Callable[..., Any], name: str, config: Mapping[str,
     except (TypeError, ValueError):
         parameters = []
     takes = any(item.name == "config" or item.kind is item.VAR_KEYWORD for item in parameters)
-    needed = [
+    missing = [
         f"'{item.name}'"
         for item in parameters
         if item.name != "config"
         and item.default is item.empty
         and item.kind not in (item.VAR_KEYWORD, item.VAR_POSITIONAL)
     ]
-    if needed:
+    if missing:
         raise SourceError(
-            f"provider '{name}' needs {', '.join(needed)} besides config. Name the YAML of an agent that provides "
+            f"provider '{name}' needs {', '.join(missing)} besides config. Name the YAML of an agent that provides "
             "it (agent: path/to/agent.yaml), or a function that makes the provider"
         )
     if config and not takes:
@@ -114,8 +114,8 @@ def _build_arguments(target: Callable[..., Any], name: str, config: Mapping[str,
     return {"config": deepcopy(dict(config))} if takes else {}
 
 
-def _describe(thing: Any) -> str:
-    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"
+def _describe(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
 def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
@@ -123,11 +123,11 @@ def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
 
     If several providers of a collector have a tool of one name, its last one counts, so they come in reverse order.
     """
-    kind = f"{type(provider).__module__}.{type(provider).__name__}"
-    if kind == f"{_XAIBO_TOOLS}tool_collector.ToolCollector":
-        for number, each in reversed(list(enumerate(provider.tool_providers))):
-            yield from unwrap_provider(each, f"{label}[{number}]")
-    elif kind == f"{_XAIBO_TOOLS}python_tool_provider.PythonToolProvider":
+    class_name = f"{type(provider).__module__}.{type(provider).__name__}"
+    if class_name == f"{_XAIBO_TOOLS}tool_collector.ToolCollector":
+        for number, inner_provider in reversed(list(enumerate(provider.tool_providers))):
+            yield from unwrap_provider(inner_provider, f"{label}[{number}]")
+    elif class_name == f"{_XAIBO_TOOLS}python_tool_provider.PythonToolProvider":
         yield label, _PythonTools(provider)
     else:
         yield label, provider

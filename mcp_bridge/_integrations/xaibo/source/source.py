@@ -92,18 +92,18 @@ class XaiboSource(Source):
         """Publish until cancelled. Raises SourceError if there is nothing to publish, now or later."""
         self._soon = make_call_soon()
         await self._make()
-        published: Offer | None = None
+        last_offer: Offer | None = None
         while True:
             self._refresh_event = anyio.Event()  # before listing, so that a report during it causes another one
             async with anyio.create_task_group() as tasks:
                 for provider in self._providers:
                     tasks.start_soon(provider.refresh)
             offer = self._build_offer()
-            if not offer.tools and published is None and self._refresh is None:
+            if not offer.tools and last_offer is None and self._refresh is None:
                 raise SourceError("\n".join(offer.problems))
-            if offer != published:  # publishing logs all problems again
+            if offer != last_offer:  # publishing logs all problems again
                 publish(offer)
-                published = offer
+                last_offer = offer
             with anyio.move_on_after(self._refresh or inf):
                 await self._refresh_event.wait()
 
@@ -130,8 +130,8 @@ class XaiboSource(Source):
             try:
                 with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
                     agent_config.add_agent_modules(config, modules, self._wrap_provider)
-                shared = dict(modules)  # without the providers that are made below
-                self._agents = build_entries(config, shared, self._wrap_provider)
+                shared_modules = dict(modules)  # without the providers that are made below
+                self._agents = build_entries(config, shared_modules, self._wrap_provider)
             except SourceError as error:
                 text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config))
@@ -144,15 +144,15 @@ class XaiboSource(Source):
         """Make each provider. One that cannot be made is a problem, and does not affect the others."""
         module_ids = agent_config.find_providers(config)
         for module_id in module_ids:
-            own = next(module.config for module in config.modules if module.id == module_id)
+            module_config = next(module.config for module in config.modules if module.id == module_id)
             try:
                 with report_errors(f"provider '{module_id}' cannot be made"):
                     modules.update(agent_config.build_module(config, module_id, modules))
             except SourceError as error:
-                text = make_redactor(own).redact_text(str(error))
+                text = make_redactor(module_config).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config, module_id))
             else:
-                self._add_provider(module_id, modules[module_id], own)
+                self._add_provider(module_id, modules[module_id], module_config)
         if not module_ids:
             problem = f"{path}: none of its modules provides tools (list_tools and execute_tool)"
             self._problems.append(problem + agent_config.describe_failure(config))
@@ -169,26 +169,26 @@ class XaiboSource(Source):
         if isinstance(provider, AgentProvider):  # its calls are published, and so governed already
             provider = provider.provider
         redactor = make_redactor(self._config if config is None else config)
-        for each, one in unwrap_provider(provider, label):
-            if is_provider(one):
-                self._providers.append(ProviderTools(each, one, self._schedule_refresh, redactor))
+        for inner_label, inner_provider in unwrap_provider(provider, label):
+            if is_provider(inner_provider):
+                self._providers.append(ProviderTools(inner_label, inner_provider, self._schedule_refresh, redactor))
             else:
-                self._problems.append(f"provider '{each}' has no list_tools and execute_tool")
+                self._problems.append(f"provider '{inner_label}' has no list_tools and execute_tool")
 
     def _build_offer(self) -> Offer:
         problems = list(self._problems)
-        found: dict[str, tuple[str, ToolEntry]] = {}
-        labelled = [(f"the agent {entry.name}", entry) for entry in self._agents]
-        labelled += [(provider.label, entry) for provider in self._providers for entry in provider.entries]
-        for label, entry in labelled:
-            first, published = found.setdefault(entry.name, (label, entry))
-            if published is not entry:
+        entries: dict[str, tuple[str, ToolEntry]] = {}
+        candidates = [(f"the agent {entry.name}", entry) for entry in self._agents]
+        candidates += [(provider.label, entry) for provider in self._providers for entry in provider.entries]
+        for label, entry in candidates:
+            first, winner = entries.setdefault(entry.name, (label, entry))
+            if winner is not entry:
                 problems.append(
                     f"'{first}' and '{label}' both have a tool named '{entry.name}'. "
                     f"That of '{first}' is published. Rename or remove one"
                 )
         problems += [problem for provider in self._providers for problem in provider.problems]
-        return Offer(tools=[entry for _, entry in found.values()], problems=problems)
+        return Offer(tools=[entry for _, entry in entries.values()], problems=problems)
 
     def _schedule_refresh(self) -> None:
         """Request another listing. May be called from any thread."""
