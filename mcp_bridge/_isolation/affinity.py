@@ -1,4 +1,4 @@
-"""Which worker keeps the state that calls refer to by an id, and which calls wait for such a worker."""
+"""Finds the worker with the state of a call. Calls refer to states by ids, and wait for a worker that is in use."""
 
 from __future__ import annotations
 
@@ -23,39 +23,44 @@ class WorkerAffinity:
         self._waiting: dict[WorkerProcess, deque[anyio.Event]] = {}
 
     def find_worker(self, request: WorkerCall) -> WorkerProcess | None:
-        """Return the worker that keeps the state of a call, if there is one."""
-        arguments = request.arguments
-        key = arguments.get(request.affinity) if request.affinity and isinstance(arguments, dict) else None
-        return self._workers.get(key) if isinstance(key, str) else None
+        """Return the worker with the state of a call, or None."""
+        if request.affinity and isinstance(request.arguments, dict):
+            key = request.arguments.get(request.affinity)
+            if isinstance(key, str):
+                return self._workers.get(key)
+        return None
 
     def remember_worker(self, request: WorkerCall, result: object, worker: WorkerProcess) -> None:
-        """Remember that a worker keeps the state to which the result of a call refers."""
-        output = result.output if request.affinity and isinstance(result, ToolResult) else None
-        if isinstance(output, dict) and isinstance(key := output.get(request.affinity), str):
-            self._workers[key] = worker
+        """Remember the worker under the id in the result of its call."""
+        if request.affinity and isinstance(result, ToolResult) and isinstance(result.output, dict):
+            key = result.output.get(request.affinity)
+            if isinstance(key, str):
+                self._workers[key] = worker
 
     def keeps_state(self, worker: WorkerProcess) -> bool:
         return worker in self._workers.values()
 
     def start_waiting(self, worker: WorkerProcess) -> anyio.Event:
-        """Return the event that is set when a busy worker is handed over, or has ended."""
-        turn = anyio.Event()
-        self._waiting.setdefault(worker, deque()).append(turn)
-        return turn
+        """Return an event for a call. It is set when the worker is handed over to the call, or has ended."""
+        event = anyio.Event()
+        self._waiting.setdefault(worker, deque()).append(event)
+        return event
 
-    def stop_waiting(self, worker: WorkerProcess, turn: anyio.Event) -> None:
-        self._waiting[worker].remove(turn)
+    def stop_waiting(self, worker: WorkerProcess, event: anyio.Event) -> None:
+        self._waiting[worker].remove(event)
 
     def hand_over(self, worker: WorkerProcess) -> bool:
-        """Give a worker to the call that has waited longest for it. Return False if none waits."""
-        if not (waiting := self._waiting.get(worker)):
+        """Give a worker to the first call in its queue. Return False if the queue is empty."""
+        events = self._waiting.get(worker)
+        if not events:
             return False
-        waiting.popleft().set()
+        events.popleft().set()
         return True
 
     def forget_worker(self, worker: WorkerProcess) -> None:
-        """Forget a worker that has ended; calls that wait for it continue without it."""
-        for key in [key for key, kept in self._workers.items() if kept is worker]:
-            del self._workers[key]
-        for turn in self._waiting.pop(worker, ()):
-            turn.set()
+        """Forget a worker at its end. Calls in its queue continue without it."""
+        for key, owner in list(self._workers.items()):
+            if owner is worker:
+                del self._workers[key]
+        for event in self._waiting.pop(worker, ()):
+            event.set()

@@ -29,7 +29,7 @@ _PLAIN_ERRORS = {"ValueError": ValueError, "TypeError": TypeError}
 
 
 class InvalidFormData(ValueError):
-    """An answer that does not fit the type of the question; `problems` has a line for each mistake."""
+    """An answer does not fit the type of the question. `problems` has a line for each mistake."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -41,15 +41,23 @@ class WorkerError(Exception):
 
 
 def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
-    """Return a result, whose output is JSON-ready, as JSON. The content of a prompt's result is messages."""
+    """Return a result as JSON. Its output is JSON-ready. The content of a prompt's result is messages."""
     content: Any = result.content
-    items = [content] if isinstance(content, str | bytes | Content) else content
-    error = result.error if isinstance(result.error, str) or result.error is None else to_plain_mapping(result.error)
+    if isinstance(content, str | bytes | Content):
+        content = [content]
+    if content is not None:
+        content = [_encode_content(item, of_prompt=of_prompt) for item in content]
+    if result.error is None:
+        error: Any = None
+    elif isinstance(result.error, str):
+        error = str(to_plain(result.error))
+    else:
+        error = to_plain_mapping(result.error)
     return {
         "success": bool(result.success),
         "output": result.output,
-        "error": error if error is None or isinstance(error, dict) else str(to_plain(error)),
-        "content": None if items is None else [_encode_content(item, of_prompt=of_prompt) for item in items],
+        "error": error,
+        "content": content,
         "code": to_plain(result.code),
         "meta": to_plain_mapping(result.meta) or None,
     }
@@ -58,11 +66,13 @@ def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
 def decode_result(data: Json) -> ToolResult:
     """Return the result in JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
     content = _check_type(data["content"], list)
+    if content is not None:
+        content = tuple(_decode_content(item) for item in content)
     return ToolResult(
         success=bool(data["success"]),
         output=data["output"],
         error=_check_type(data["error"], str, dict),
-        content=None if content is None else tuple(_decode_content(item) for item in content),
+        content=content,
         code=_check_type(data["code"], str),
         meta=_check_type(data["meta"], dict),
     )
@@ -129,7 +139,8 @@ def _decode_call_error(data: Json) -> CallError:
 def _get_error_text(error: BaseException) -> str:
     try:
         return str(to_plain(str(error)))
-    except Exception:  # a `__str__` may raise anything
+    except Exception:
+        # A `__str__` may raise anything.
         return "no text"
 
 
@@ -171,9 +182,9 @@ def encode_answer(answer: Any) -> Json:
 
 
 def decode_answer(message: Json, question: Question | None = None) -> Any:
-    """Return the answer in JSON. With the question, `data` has the type that it asks for.
+    """Return the answer in JSON. With the question, `data` gets the type of its schema.
 
-    Raises InvalidFormData if it does not fit that type.
+    Raises InvalidFormData if it does not fit.
     """
     if "roots" in message:
         return tuple(Root(**root) for root in message["roots"])
@@ -182,10 +193,13 @@ def decode_answer(message: Json, question: Question | None = None) -> Any:
         content = tuple(from_block(item) for item in sampling["content"])
         return Sampled(role=sampling["role"], content=content, model=sampling["model"], stop_reason=sampling["stop"])
     action, content = message["answer"]["action"], message["answer"]["content"]
-    data = content if question is None else content or None
+    data = content
+    if question is not None and not content:
+        data = None
     if action == "accept" and isinstance(question, Form):
         form = create_form(question.schema)
-        if problems := form.list_problems(content):
+        problems = form.list_problems(content)
+        if problems:
             raise InvalidFormData(problems)
         data = form.read_answer(content)
     return Answer(action=action, content=content, data=data)

@@ -43,11 +43,16 @@ _RESULTS = ("result", "too long")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCall:
-    """What is called, and with which arguments.
+    """A call, and how it is described.
 
-    `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
-    for the entry in messages. `publish_tool` decides which tools the worker may run inside the call. `source`
-    is the name of the entry's source, `affinity` the entry's own.
+    Attributes:
+        kind: The kind of the entry in the offer.
+        name: The name of the entry in the offer.
+        part: The argument to complete, or empty.
+        what: The word for the entry in messages.
+        publish_tool: Decides about the tools that the worker wants to run inside the call.
+        source: The name of the entry's source.
+        affinity: The affinity of the entry.
     """
 
     kind: str
@@ -61,24 +66,24 @@ class WorkerCall:
 
 
 class WorkerCrash(Exception):
-    """The worker has ended during a call, or cannot continue. `how` describes it where the exit status does not."""
+    """The worker has ended during a call, or cannot continue. Without a `reason`, the exit status describes it."""
 
-    def __init__(self, how: str = "") -> None:
-        super().__init__(how)
-        self.how = how
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 async def run_worker_call(
     worker: WorkerProcess, request: WorkerCall, ctx: RunningCall, isolation: IsolationOptions
 ) -> ToolResult | NeedsInput | Exception:
-    """Run a call in a worker and return its result, or the exception that the handler raised.
+    """Run a call in a worker and return its result, or the exception of the handler.
 
     Raises:
         WorkerCrash: the worker has ended, or has sent a result that cannot be read.
         ResultTooLarge: the result is longer than a line may be.
     """
     order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
-    messages = await worker.start_call({**order, "context": encode_context(ctx)})
+    messages = worker.start_call({**order, "context": encode_context(ctx)})
     async with messages:
         message = await anext(messages, None)
         if message is not None and message["say"] not in _RESULTS:
@@ -130,7 +135,8 @@ def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -
         if "error" in message:
             return decode_error(message["error"], str(message.get("notes", "")))
         return decode_result(message["result"])
-    except Exception as problem:  # the tool controls its process, which may send anything
+    except Exception as problem:
+        # The tool controls its process, which may send anything.
         raise WorkerCrash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
 
 
@@ -160,7 +166,9 @@ class _WorkerRequests:
     async def start_request(self, message: Json, tasks: TaskGroup) -> None:
         """Start to handle a request, or reject it."""
         questions = message.get("questions")
-        count = max(1, len(questions)) if isinstance(questions, dict) else 1
+        count = 1
+        if isinstance(questions, dict) and questions:
+            count = len(questions)
         if self._open + count > MAX_REQUESTS:
             text = f"A call can have at most {MAX_REQUESTS} questions and calls to other tools at once."
             await self._send_reply(message, {"error": encode_error(Overloaded(text))})
@@ -174,7 +182,8 @@ class _WorkerRequests:
         except Exception as error:
             reply = {"error": encode_error(error)}
         await self._send_reply(message, reply)
-        self._open -= count  # not before: a worker that does not read has as many replies in memory as requests
+        # Not before the reply is sent: a worker that does not read has as many replies in memory as requests.
+        self._open -= count
 
     async def _send_reply(self, message: Json, reply: Json) -> None:
         time_left = get_time_left(self._runs.get_context(message.get("within")))
@@ -197,10 +206,16 @@ class _WorkerRequests:
         if what == "continue":
             return await self._runs.proceed(message)
         if what == "tools":
-            names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
-            entries = [entry for entry in ctx.tools() if self._isolation.can_invoke(entry.name)]
-            return [{name: to_plain(getattr(entry, name)) for name in names} for entry in entries]
+            return self._list_tools(ctx)
         raise ValueError(f"a call cannot ask for '{what}'")
+
+    def _list_tools(self, ctx: RunningCall) -> list[Json]:
+        names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
+        tools = []
+        for entry in ctx.tools():
+            if self._isolation.can_invoke(entry.name):
+                tools.append({name: to_plain(getattr(entry, name)) for name in names})
+        return tools
 
     async def _read_resource(self, uri: str, ctx: RunningCall) -> Json:
         if not self._isolation.can_read(uri):

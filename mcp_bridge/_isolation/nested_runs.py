@@ -1,4 +1,4 @@
-"""Nested calls to tools that run in a worker, such as those of an agent, through the pipeline of the bridge.
+"""Nested calls to tools in a worker, such as those of an agent, through the pipeline of the bridge.
 
 The worker announces each call ("begin") and reports the outcome of each run ("continue"). Each reply is either an order
 to run the tool, with the arguments after all policies, or the final result.
@@ -64,8 +64,9 @@ class NestedRuns:
 
     def get_context(self, number: Any) -> RunningCall:
         """Return the context of the nested run with this number, or of the call."""
-        run = self._runs.get(number) if isinstance(number, int) else None
-        return self._ctx if run is None or run.ctx is None else run.ctx
+        if isinstance(number, int) and number in self._runs:
+            return self._runs[number].ctx or self._ctx
+        return self._ctx
 
     async def _wait_for_reply(self, number: int) -> Json:
         reply = await self._runs[number].replies.receive()
@@ -82,7 +83,7 @@ class NestedRuns:
 
 
 class _NestedRun:
-    """One call to a tool that runs in the worker."""
+    """One call to a tool of the worker."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -120,5 +121,5 @@ _RUN: ContextVar[_NestedRun] = ContextVar("nested_run")
 
 
 async def run_in_worker(data: Any, ctx: RunningCall) -> Any:
-    """Run the tool in the worker that has announced the call: the handler of these tools, for every call."""
+    """Run a tool in its worker. This is the handler of all these tools."""
     return await _RUN.get().order_run(data, ctx)

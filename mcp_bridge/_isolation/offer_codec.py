@@ -23,12 +23,14 @@ _COMPLETED = "completes"
 
 
 def encode_offer(offer: Offer) -> Json:
-    return {
-        **{kind: [_encode_entry(kind, entry) for entry in getattr(offer, kind)] for kind in _FIELDS},
+    message: Json = {
         "problems": [str(to_plain(problem)) for problem in offer.problems],
         "notes": [str(to_plain(note)) for note in offer.notes],
         "partial": offer.partial,
     }
+    for kind in _FIELDS:
+        message[kind] = [_encode_entry(kind, entry) for entry in getattr(offer, kind)]
+    return message
 
 
 def decode_offer(offer: Json, remote: HandlerFactory) -> Offer:
@@ -53,7 +55,11 @@ def decode_offer(offer: Json, remote: HandlerFactory) -> Offer:
 
 def index_entries(offer: Offer) -> dict[tuple[EntryKind, str], Any]:
     """Return the entries by kind and by name, URI or URI template."""
-    return {(kind, str(getattr(entry, _NAMES[kind]))): entry for kind in _FIELDS for entry in getattr(offer, kind)}
+    entries = {}
+    for kind in _FIELDS:
+        for entry in getattr(offer, kind):
+            entries[kind, str(getattr(entry, _NAMES[kind]))] = entry
+    return entries
 
 
 _NAMES: dict[EntryKind, str] = {"tools": "name", "resources": "uri", "templates": "uri_template", "prompts": "name"}
@@ -71,10 +77,16 @@ def _encode_entry(kind: EntryKind, entry: Any) -> Json:
     values["context"] = find_context_parameter(entry.handler) is not None
     if kind == "tools":
         values["affinity"] = entry.affinity
-        values["tasks"] = entry.tasks._asdict() if entry.tasks is not None else None
+        values["tasks"] = None if entry.tasks is None else entry.tasks._asdict()
     if kind == "prompts":
         values["arguments"] = to_plain([asdict(argument) for argument in entry.arguments])
-    return values | _encode_completions(entry) if hasattr(entry, "completions") else values
+    if kind in ("prompts", "templates"):
+        # Some arguments have a list of values, others a function that completes them.
+        completions: Mapping[str, Any] = entry.completions
+        value_lists = {name: list(values) for name, values in completions.items() if not callable(values)}
+        values["completions"] = to_plain_mapping(value_lists)
+        values[_COMPLETED] = [name for name in completions if name not in value_lists]
+    return values
 
 
 def _decode_entry(kind: EntryKind, data: Json, remote: HandlerFactory) -> Json:
@@ -97,16 +109,7 @@ def _decode_entry(kind: EntryKind, data: Json, remote: HandlerFactory) -> Json:
 def _decode_tasks(data: Any) -> Any:
     if data is None:
         return None
-    from mcp_bridge._contracts.tasks import ToolTasks, read_tool_tasks  # most tools declare nothing
+    # Imported late, because most tools declare nothing.
+    from mcp_bridge._contracts.tasks import ToolTasks, read_tool_tasks
 
     return read_tool_tasks(ToolTasks(**data))
-
-
-def _encode_completions(entry: Any) -> Json:
-    """Return the values of arguments that have a list of them, and the names of those that a function completes."""
-    completions: Mapping[str, Any] = entry.completions
-    value_lists = {name: list(values) for name, values in completions.items() if not callable(values)}
-    return {
-        "completions": to_plain_mapping(value_lists),
-        _COMPLETED: [name for name in completions if callable(completions[name])],
-    }

@@ -1,4 +1,4 @@
-"""The order for a worker: which source to run, and within which limits."""
+"""The order for a worker: the source to run, and its limits."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolationOptions:
-    """How tools are isolated: in at most `workers` processes, each with one call at a time.
+    """How tools are isolated.
 
-    `tools` are patterns of the tools that run there (none: all of the source). `env` names the environment variables
-    that workers get besides the usual ones. `invokes` are patterns of the published tools that calls in workers may
-    call. Without a `sandbox` a worker is a plain process.
+    Attributes:
+        tools: Patterns of the tools that run in workers. Without any, all tools of the source do.
+        workers: The maximum number of processes. Each runs one call at a time.
+        env: The environment variables that workers get besides the usual ones.
+        invokes: Patterns of the published tools that calls in workers may call.
+        sandbox: Without one, a worker is a plain process.
     """
 
     tools: tuple[str, ...] = ()
@@ -60,10 +63,15 @@ class IsolationOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOrder:
-    """The source that a worker runs: its `type`, its raw `options`, and the `directory` of relative paths.
+    """The source that a worker runs.
 
-    `working_dir` and `roots` are the arguments of `WorkingDirSource.work_in`. `is_whole`: no part of the source runs in
-    the bridge's process. `selection` is what `Selection.dump` returns: the agents of the source get only these tools.
+    Attributes:
+        type: The type of the source.
+        options: Its raw options.
+        directory: The directory of relative paths.
+        working_dir: An argument of `WorkingDirSource.work_in`, as `roots`.
+        is_whole: Whether no part of the source runs in the bridge's process.
+        selection: The result of `Selection.dump`. The agents of the source get only these tools.
     """
 
     type: str
@@ -78,6 +86,6 @@ class WorkerOrder:
 
 
 def make_size_error() -> ResultTooLarge:
-    """Return the error for a result that is longer than a line may be, or has too many values."""
+    """Return the error for a result with too many bytes or values for a line."""
     limits = f"{MAX_WORKER_LINE >> 20} MiB or {MAX_VALUES} values"
     return ResultTooLarge(f"The result has more than {limits}. Ask for a smaller part.")

@@ -1,4 +1,16 @@
-"""The workers of one source: one for each concurrent call up to a limit, and always at least one."""
+"""The workers of one source: one for each concurrent call up to a limit, and always at least one.
+
+A worker is in one of these states:
+
+- starting: it has a `WorkerStart`. The first call that needs a worker claims it.
+- free: in `_free`. The last one is used first, so that the others become idle and are ended.
+- in use: it is only in `_all`. Its call has a slot until the worker is free again or has ended, also if the call was
+  cancelled.
+- ended: `_watch_worker` removes it. If it was the last one, another is started.
+
+If a start fails, the next one follows after a pause, which is doubled each time. Until one succeeds, calls fail at once
+with ToolUnavailable instead of waiting.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +31,7 @@ from mcp_bridge._isolation.affinity import WorkerAffinity
 from mcp_bridge._isolation.codec import Json
 from mcp_bridge._isolation.conversation import WorkerCall, WorkerCrash, run_worker_call
 from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
-from mcp_bridge._isolation.process import WorkerProcess
+from mcp_bridge._isolation.process import FailedSource, WorkerProcess
 from mcp_bridge._runtime.limiter import Limiter, Slot
 
 logger = logging.getLogger("mcp_bridge.isolation")
@@ -35,7 +47,7 @@ UNAVAILABLE = "The process that this tool runs in cannot be started at the momen
 
 @dataclass(eq=False, slots=True)
 class WorkerStart:
-    """The start of a worker. Once it is over, there is a worker, or the start has failed.
+    """The start of a worker. Once it is finished, there is a worker, unless the start has failed.
 
     `is_claimed`: whether a call waits for it.
     """
@@ -70,23 +82,34 @@ class WorkerPool:
         self._affinity = WorkerAffinity()
         self._starts: list[WorkerStart] = []
         self._slots = Limiter(isolation.workers)
-        self._inner = Limiter(isolation.workers)
-        self._within: ContextVar[bool] = ContextVar("within", default=False)
+        self._nested_slots = Limiter(isolation.workers)
+        self._is_nested: ContextVar[bool] = ContextVar("is_nested", default=False)
         self._tasks: TaskGroup | None = None
         self._pause = 0.0
-        self._broken = self._restarting = False
+        self._broken = self._is_restarting = False
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the workers until cancelled. Once started, there is one. Raises SourceError if none can be started."""
+    async def run(self, *, task_status: TaskStatus[SourceError | None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the workers until cancelled. The task is started with the error of the first worker's start, or None.
+
+        Raises FailedSource if the source in the first worker has failed.
+        """
         try:
             async with anyio.create_task_group() as self._tasks:
-                self._free.append(await self._start_worker())
-                task_status.started()
+                problem = None
+                try:
+                    self._free.append(await self._start_worker())
+                except FailedSource:
+                    raise
+                except SourceError as error:
+                    self._report_failure(error)
+                    problem = error
+                task_status.started(problem)
                 while True:
                     await anyio.sleep(IDLE_TIMEOUT)
-                    for worker in [each for each in self._free[:-1] if not self._affinity.keeps_state(each)]:
-                        self._free.remove(worker)
-                        self._start_task(worker.close)
+                    for worker in self._free[:-1]:
+                        if not self._affinity.keeps_state(worker):
+                            self._free.remove(worker)
+                            self._start_task(worker.close)
         finally:
             self._tasks = None
 
@@ -105,21 +128,22 @@ class WorkerPool:
         except BaseException:
             slot.release()
             raise
-        within = self._within.set(True)
+        token = self._is_nested.set(True)
         try:
             result = await run_worker_call(worker, request, ctx, self.isolation)
         except WorkerCrash as crash:
             worker.kill()
             self._start_task(self._release_slot_at_end, worker, slot)
             await worker.ended.wait()
-            how = crash.how or worker.describe_exit()
-            logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, how)
-            raise ToolCrashed(request.name, how, kind=request.what) from None
-        except BaseException:  # cancelled, unless the result is too large
+            reason = crash.reason or worker.describe_exit()
+            logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, reason)
+            raise ToolCrashed(request.name, reason, kind=request.what) from None
+        except BaseException:
+            # The call was cancelled, unless its result is too large.
             self._start_task(self._cancel_call, worker, slot)
             raise
         finally:
-            self._within.reset(within)
+            self._is_nested.reset(token)
         if worker.is_alive:
             self._affinity.remember_worker(request, result, worker)
         self._release_worker(worker, slot)
@@ -129,23 +153,29 @@ class WorkerPool:
 
     async def _acquire_slot(self, request: WorkerCall, ctx: RunningCall) -> Slot:
         """Wait for a worker. Tools and clients that wait take turns, as they do in the pipeline."""
-        if not self._within.get():
-            keys = (f"{request.kind}/{request.name}", *((ctx.client,) if ctx.client is not None else ()))
-            return await self._slots.acquire(keys, quotas=[(key, math.inf) for key in keys])
-        if (slot := self._inner.acquire_nowait()) is None:
-            raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
-        return slot
+        if self._is_nested.get():
+            slot = self._nested_slots.acquire_nowait()
+            if slot is None:
+                raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
+            return slot
+        keys = [f"{request.kind}/{request.name}"]
+        if ctx.client is not None:
+            keys.append(ctx.client)
+        return await self._slots.acquire(tuple(keys), quotas=[(key, math.inf) for key in keys])
 
     async def _acquire_worker(self, request: WorkerCall) -> WorkerProcess:
-        kept = self._affinity.find_worker(request)
-        if kept is not None and kept not in self._free:
-            await self._wait_for_worker(kept)
-        elif kept is not None:
-            self._free.remove(kept)
-        if kept is not None and self._is_usable(kept):
-            return kept
-        if kept is not None and kept.is_alive:  # its offer is out of date
-            self._start_task(kept.close)
+        """Return a worker for a call: the one with its state, a free one, or a new one."""
+        worker = self._affinity.find_worker(request)
+        if worker is not None:
+            if worker in self._free:
+                self._free.remove(worker)
+            else:
+                await self._wait_for_worker(worker)
+            if self._is_usable(worker):
+                return worker
+            # It is alive if its offer is out of date.
+            if worker.is_alive:
+                self._start_task(worker.close)
         while self._free:
             worker = self._free.pop()
             if self._is_usable(worker):
@@ -159,7 +189,8 @@ class WorkerPool:
         start.is_claimed = True
         try:
             await start.finished.wait()
-        except BaseException:  # cancelled: the next call may have the worker
+        except BaseException:
+            # The call is cancelled, so the next one gets the worker.
             start.is_claimed = False
             if start.worker is not None:
                 self._free.append(start.worker)
@@ -173,16 +204,17 @@ class WorkerPool:
 
     async def _wait_for_worker(self, worker: WorkerProcess) -> None:
         """Wait for a busy worker that keeps the state of a call, until it is free or has ended. Raises Overloaded."""
-        if self._within.get():  # its call may wait for this one
+        # The call of that worker may wait for this one.
+        if self._is_nested.get():
             raise Overloaded("The worker that keeps the state of this call is in use. Retry later.")
-        turn = self._affinity.start_waiting(worker)
+        event = self._affinity.start_waiting(worker)
         try:
-            await turn.wait()
+            await event.wait()
         except BaseException:
-            if turn.is_set():
+            if event.is_set():
                 self._free_worker(worker)
             else:
-                self._affinity.stop_waiting(worker, turn)
+                self._affinity.stop_waiting(worker, event)
             raise
 
     def _free_worker(self, worker: WorkerProcess) -> None:
@@ -204,15 +236,17 @@ class WorkerPool:
             if not start.is_claimed:
                 self._free.append(start.worker)
         except SourceError as error:
-            self._broken = True
-            self._extend_pause()
-            text = "source %r: no worker can be started (next attempt in %g s): %s"
-            logger.error(text, self._order.name, self._pause, error)
+            self._report_failure(error)
         finally:
             self._starts.remove(start)
             start.finished.set()
-        if self._broken:
-            self._schedule_restart()
+
+    def _report_failure(self, error: SourceError) -> None:
+        self._broken = True
+        self._extend_pause()
+        text = "source %r: no worker can be started (next attempt in %g s): %s"
+        logger.error(text, self._order.name, self._pause, error)
+        self._schedule_restart()
 
     async def _start_worker(self) -> WorkerProcess:
         assert self._tasks is not None
@@ -245,8 +279,8 @@ class WorkerPool:
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
 
     def _schedule_restart(self) -> None:
-        if not self._restarting:
-            self._restarting = True
+        if not self._is_restarting:
+            self._is_restarting = True
             self._start_task(self._restart_after_pause)
 
     async def _restart_after_pause(self) -> None:
@@ -255,14 +289,14 @@ class WorkerPool:
             if self._broken or not self._all:
                 self._schedule_start()
         finally:
-            self._restarting = False
+            self._is_restarting = False
 
     async def _release_slot_at_end(self, worker: WorkerProcess, slot: Slot) -> None:
         await worker.ended.wait()
         slot.release()
 
     async def _cancel_call(self, worker: WorkerProcess, slot: Slot) -> None:
-        """A cancelled call keeps its slot until it has ended, by itself or because its worker is killed."""
+        """Cancel a call, which keeps its slot until it has ended, or until its worker was killed."""
         if worker.is_alive and not await worker.cancel_call(CANCEL_TIMEOUT):
             logger.warning("source %r: a cancelled call does not end; its worker is killed", self._order.name)
             worker.kill()

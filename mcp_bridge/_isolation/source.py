@@ -63,43 +63,47 @@ class IsolatedSource(Source):
             self._inner.attach(services)
 
     async def run(self, publish: Publish) -> None:
-        """Publish what the workers offer until cancelled. Raises SourceError if no worker can be started."""
+        """Publish what the workers offer until cancelled. Raises SourceError if the source in them has failed.
+
+        If the first worker cannot be started, the attempts go on, and the offer has a problem until one succeeds.
+        """
         if self._isolation.sandbox is not None:
             memory = self._isolation.limits.memory
-            boxed = await sandbox.probe(self._isolation.sandbox, self._order.directory, memory)
-            self._pool.isolation = replace(self._isolation, sandbox=boxed)
-        failed: list[Exception] = []
-        async with anyio.create_task_group() as tasks:
-            try:
-                await tasks.start(self._pool.run)
-                self._publish = publish if not self._isolation.tools else None
-                if self._publish is not None:
-                    publish(self._offer)
-                else:
+            options = await sandbox.probe(self._isolation.sandbox, self._order.directory, memory)
+            self._pool.isolation = replace(self._isolation, sandbox=options)
+        try:
+            async with anyio.create_task_group() as tasks:
+                problem = await tasks.start(self._pool.run)
+                if problem is not None:
+                    self._offer = Offer(problems=[str(problem)])
+                if self._isolation.tools:
                     await self._inner.run(lambda offer: publish(self._split_offer(offer)))
+                else:
+                    self._publish = publish
+                    publish(self._offer)
                 await anyio.sleep_forever()
-            except Exception as error:
-                failed.append(error)
-                tasks.cancel_scope.cancel()
-        if failed:
-            raise _to_source_error(failed[0])
+        except Exception as group:
+            # Report the error of a single task without the group around it.
+            error = unwrap_group(group)
+            if isinstance(error, SourceError):
+                raise error from None
+            raise SourceError(f"{type(error).__name__}: {error}") from error
 
     def _split_offer(self, offer: Offer) -> Offer:
-        """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
-        patterns = self._isolation.tools
+        """Return an offer of the bridge's process. Its tools that match a pattern are called in workers."""
         self._tools = {entry.name: entry for entry in offer.tools}
-        tools = [
-            replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
-            if any(fnmatchcase(entry.name, pattern) for pattern in patterns)
-            else entry
-            for entry in offer.tools
-        ]
+        unused_patterns = set(self._isolation.tools)
+        tools = []
+        for tool in offer.tools:
+            entry = tool
+            patterns = [pattern for pattern in self._isolation.tools if fnmatchcase(entry.name, pattern)]
+            unused_patterns.difference_update(patterns)
+            if patterns:
+                entry = replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
+            tools.append(entry)
         self._inner.use_tools(tools)
-        problems = [  # a typing error must not make a tool run in the bridge's process
-            f"isolation: no tool matches '{pattern}'"
-            for pattern in patterns
-            if not any(fnmatchcase(entry.name, pattern) for entry in offer.tools)
-        ]
+        # With a typing error in a pattern, a tool would run in the bridge's process unnoticed.
+        problems = [f"isolation: no tool matches '{pattern}'" for pattern in sorted(unused_patterns)]
         return replace(offer, tools=tools, problems=[*offer.problems, *problems])
 
     def _handle_message(self, message: Json) -> None:
@@ -108,7 +112,8 @@ class IsolatedSource(Source):
             level, text = message.get("level"), f"{message.get('logger')}: {message.get('text')}"
             logger.log(level if isinstance(level, int) else logging.ERROR, "source %r: %s", self.name, text)
         elif event == "secrets":
-            if self._inner.reads_secrets:  # others must not choose what is redacted
+            # Sources that read no secrets must not choose what is redacted.
+            if self._inner.reads_secrets:
                 self.services.hide_secrets([str(secret) for secret in message["secrets"]])
         elif event == "updated":
             if self.services.report_update is not None:
@@ -141,14 +146,15 @@ class IsolatedSource(Source):
             return result.output if isinstance(result, ToolResult) else ()
 
         def make_request(data: Any) -> WorkerCall:
-            what = _KIND_NAMES[kind]
-            affinity = self._tools[name].affinity if kind == "tools" and name in self._tools else ""
+            affinity = ""
+            if kind == "tools" and name in self._tools:
+                affinity = self._tools[name].affinity
             return WorkerCall(
                 kind=kind,
                 name=name,
                 part=part,
                 arguments=data,
-                what=what,
+                what=_KIND_NAMES[kind],
                 publish_tool=self._publish_tool,
                 source=self.name,
                 affinity=affinity,
@@ -160,27 +166,26 @@ class IsolatedSource(Source):
         return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler
 
     def _publish_tool(self, ctx: RunningCall, tool: ToolEntry) -> ToolEntry:
-        """Return a tool that an agent in a worker calls as it is published, with the handler of `described`.
+        """Return a tool that an agent in a worker calls as it is published, with the handler of `tool`.
 
-        What the source has offered counts, not what the worker describes, except for the tools of a subagent's own
-        modules, which are in no offer. Raises Denied for a tool that is not selected, and for the name of another
-        source's tool: users could be asked to approve something else.
+        The definition is that of the offer, not that of the worker. Only tools of a subagent's modules are in no offer.
+        Raises Denied for a tool that is not selected, and for the name of another source's tool, because users could be
+        asked to approve something else.
         """
-        offered = self._tools.get(tool.name)
-        known, selected = self._nested.get(tool.name, (None, None))
-        if offered is None or known is not offered:
-            entry = tool if offered is None else replace(offered, handler=tool.handler)
-            selected = next(iter(self._selection.select_tools([entry], self.name)), None)
-            if offered is not None:  # the cache of results compares entries by identity
-                self._nested[tool.name] = offered, selected
-        if selected is None:
+        offer_entry = self._tools.get(tool.name)
+        last_entry, published_entry = self._nested.get(tool.name, (None, None))
+        if offer_entry is None or last_entry is not offer_entry:
+            entry = tool
+            if offer_entry is not None:
+                entry = replace(offer_entry, handler=tool.handler)
+            published_entry = next(iter(self._selection.select_tools([entry], self.name)), None)
+            # The cache of results compares entries by identity, so the same entry is returned next time.
+            if offer_entry is not None:
+                self._nested[tool.name] = offer_entry, published_entry
+        if published_entry is None:
             raise Denied(f"Tool '{tool.name}' cannot be called here, because the settings leave it out.")
-        if any(one.name == selected.name and one.owner != self.name for one in ctx.tools()):
-            raise Denied(f"Tool '{selected.name}' cannot be called here: another source has a tool of this name.")
-        return selected
-
-
-def _to_source_error(error: Exception) -> Exception:
-    """Return the error of a single task without the group around it, as a SourceError."""
-    error = unwrap_group(error)
-    return error if isinstance(error, SourceError) else SourceError(f"{type(error).__name__}: {error}")
+        if any(entry.name == published_entry.name and entry.owner != self.name for entry in ctx.tools()):
+            raise Denied(
+                f"Tool '{published_entry.name}' cannot be called here: another source has a tool of this name."
+            )
+        return published_entry

@@ -73,7 +73,8 @@ class SourceRunner:
 
     def _handle_message(self, message: Json, tasks: TaskGroup) -> None:
         if message["do"] == "call":
-            scope = self._running[message["id"]] = anyio.CancelScope()  # before its task begins
+            # A cancellation may arrive before the task of the call begins.
+            scope = self._running[message["id"]] = anyio.CancelScope()
             tasks.start_soon(self._run_call, message, scope)
         elif message["id"] in self._running:
             self._running[message["id"]].cancel()
@@ -84,19 +85,19 @@ class SourceRunner:
             selection = Selection.restore(order.selection)
             source.attach(SourceServices(selection=selection, hide_secrets=self._report_secrets))
             await source.run(self._publish_offer)
-        except Exception as raised:
-            error = unwrap_group(raised)
-            text = f"source '{order.name}': {type(error).__name__}: {error}"
-            self._link.send_message(
-                {"say": "failed", "problem": str(error) if isinstance(error, SourceError) else text}
-            )
+        except Exception as group:
+            error = unwrap_group(group)
+            problem = str(error)
+            if not isinstance(error, SourceError):
+                problem = f"source '{order.name}': {type(error).__name__}: {error}"
+            self._link.send_message({"say": "failed", "problem": problem})
 
     def _publish_offer(self, offer: Offer) -> None:
         self._entries, self._prepared = index_entries(offer), {}
         self._link.send_message({"say": "offer", **encode_offer(offer)})
 
     def _report_secrets(self, secrets: Iterable[str]) -> None:
-        """Send secrets to the bridge, which redacts them, before anything that may contain them."""
+        """Send secrets to the bridge, so that it can redact them in later messages."""
         self._link.send_message({"say": "secrets", "secrets": list(secrets)})
 
     async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:
@@ -115,12 +116,13 @@ class SourceRunner:
         self._link.send_line(line)
 
     async def _run_safely(self, message: Json) -> Json:
-        """Return what a call returns or raises. Only its own cancellation is raised."""
+        """Return the result or the error of a call as JSON. Only its cancellation is raised."""
         watch = CancellationWatch()
         try:
             return await watch.run(self._invoke_handler(message))
         except BaseException as error:
-            if is_being_cancelled(error):  # by the bridge, which cancels the scope of the call
+            # The bridge cancels the scope of the call.
+            if is_being_cancelled(error):
                 raise
             return _encode_failure(error, self._limits)
         finally:
@@ -135,7 +137,8 @@ class SourceRunner:
             return {"needs": encode_needs(value)}
         try:
             result = self._convert_result(kind, name, argument_name, value)
-            if _estimate_length(result) > MAX_WORKER_LINE:  # as JSON it would take many times as much memory
+            # As JSON, a result takes many times as much memory, so do not encode one that is too long in any case.
+            if _estimate_length(result) > MAX_WORKER_LINE:
                 raise make_size_error()
             return {"result": encode_result(result, of_prompt=kind == "prompts" and not argument_name)}
         except Unreadable as error:
@@ -163,16 +166,16 @@ class SourceRunner:
 
 
 class BridgeLogHandler(logging.Handler):
-    """A log handler that sends records to the bridge, which knows the secrets to redact."""
+    """A log handler that sends records to the bridge. The bridge redacts secrets in them."""
 
     def __init__(self, link: WorkerLink) -> None:
         super().__init__()
         self._link = link
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(Exception):  # a tool must not fail because of a record that cannot be formatted
-            text = self.format(record)
-            body = {"level": record.levelno, "logger": record.name, "text": text}
+        # A tool must not fail because of a record that cannot be formatted.
+        with suppress(Exception):
+            body = {"level": record.levelno, "logger": record.name, "text": self.format(record)}
             self._link.send_line(_encode_line({"say": "log"}, body))
 
 
@@ -204,30 +207,32 @@ def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
 def _estimate_length(result: Any) -> int:
     """Return a lower bound of the length of a result, without encoding it."""
     items = result.content if isinstance(result.content, list | tuple) else [result.content]
-    texts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
-    return sum(len(text) for text in texts if isinstance(text, str | bytes))
+    values = [result.output]
+    for item in items:
+        values += [getattr(item, name, None) for name in ("text", "data", "content")]
+    return sum(len(value) for value in values if isinstance(value, str | bytes))
 
 
 def _encode_line(head: Json, body: Json) -> bytes:
     try:
         return dump_json({**head, **body}) + b"\n"
     except (TypeError, ValueError, RecursionError):
-        cleaned = {key: _clean_text(value) for key, value in body.items()} if "text" in body else {}
-        broken = {"error": {"exception": "ValueError", "text": "the result cannot be written as JSON"}}
-        return dump_json({**head, **(cleaned or broken)}) + b"\n"
-
-
-def _clean_text(value: Any) -> Any:
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+        if "text" in body:
+            # The text of a log record may have surrogates.
+            body = {**body, "text": body["text"].encode(errors="replace").decode()}
+        else:
+            body = {"error": {"exception": "ValueError", "text": "the result cannot be written as JSON"}}
+        return dump_json({**head, **body}) + b"\n"
 
 
 def _run_soon(soon: CallSoon, function: Callable[[], Any]) -> None:
-    with suppress(RuntimeError):  # the loop has ended
+    # The loop may have ended.
+    with suppress(RuntimeError):
         soon(function)
 
 
 def main() -> None:
-    """Run a worker, whose order is the first line of its input."""
+    """Run a worker. The first line of its input is the order."""
     with reserve_stdio() as pipes:
         link = WorkerLink(pipes)
         first = link.read_order()
@@ -239,7 +244,8 @@ def main() -> None:
         worker_system.apply_limits(limits)
         inside = SourceRunner(link, limits)
         anyio.run(inside.run, WorkerOrder(**first["order"]), backend_options={"loop_factory": make_loop_factory()})
-    if "amplifier_core" in sys.modules:  # its threads crash an interpreter that is being finalized
+    # Threads of amplifier_core crash an interpreter that is being finalized.
+    if "amplifier_core" in sys.modules:
         os._exit(0)
 
 

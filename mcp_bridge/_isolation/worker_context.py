@@ -1,10 +1,11 @@
-"""The context of a call inside a worker, which sends its requests to the bridge, where the client is."""
+"""The context of a call inside a worker. It sends requests to the bridge, because the client is there."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import anyio
@@ -41,8 +42,8 @@ class IsolatedCall(RunningCall):
     """A running call, as its tool sees it inside a worker."""
 
     __slots__ = (
-        *("_attempt", "_call", "_end", "_idempotency_key", "_link", "_run", "_scope", "_state_key", "_threads"),
-    )
+        "_attempt", "_call", "_end", "_idempotency_key", "_link", "_run", "_scope", "_state_key", "_threads",
+    )  # fmt: skip
 
     def __init__(self, link: WorkerLink, call: int, context: Json, threads: ThreadPool, run: int | None = None) -> None:
         super().__init__(**{name: context[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
@@ -98,17 +99,18 @@ class IsolatedCall(RunningCall):
             for key, answer in reply["answer"].items():
                 try:
                     answers[key] = decode_answer(answer, open_questions[key])
-                except InvalidFormData as error:  # it fits the schema, but not the type
+                except InvalidFormData as error:
+                    # It fits the schema, but not the type.
                     problems[key] = error.problems
             if not problems:
                 return {key: answers[key] for key in questions}
-        raise InvalidAnswer(details=[line for lines in problems.values() for line in lines])
+        raise InvalidAnswer(details=list(chain.from_iterable(problems.values())))
 
     async def close_stream(self) -> None:
         self._notify_bridge("close stream")
 
     def tools(self) -> Sequence[ToolEntry]:
-        """Return the published tools that this call may call, by name. Call them through `invoke`."""
+        """Return the published tools that this call may call through `invoke`."""
         reply = self._link.send_request({"id": self._call, "what": "tools"}).result()
         return [ToolEntry(handler=_reject_local_call, **entry) for entry in reply["answer"]]
 
@@ -122,33 +124,38 @@ class IsolatedCall(RunningCall):
         return decode_result((await self._ask_bridge("read", uri=uri))["answer"])
 
     def open_session_state(self) -> StateValues:
-        """Return the values of the session, which the bridge stores."""
+        """Return the values of the session. The bridge stores them."""
         return WorkerState(self._ask_bridge)
 
     async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
-        """Call a tool of this process under the pipeline of the bridge, which may run it any number of times."""
-        given = to_plain({} if arguments is None else arguments)
-        tool = {"name": entry.name_in_source, "schema": to_plain(entry.input_schema)}
-        reply = await self._ask_bridge("begin", **tool, arguments=given)
-        while "run" in (answer := reply["answer"]):
-            outcome = await self._run_entry(PreparedEntry(entry), answer)
-            reply = await self._ask_bridge("continue", run=answer["run"], **outcome)
-        if "error" in answer:
-            raise decode_error(answer["error"])
-        return decode_result(answer["result"])
+        """Call a tool of this process under the pipeline of the bridge, so it may run any number of times."""
+        reply = await self._ask_bridge(
+            "begin",
+            name=entry.name_in_source,
+            schema=to_plain(entry.input_schema),
+            arguments=to_plain({} if arguments is None else arguments),
+        )
+        while "run" in reply["answer"]:
+            outcome = await self._run_entry(PreparedEntry(entry), reply["answer"])
+            reply = await self._ask_bridge("continue", run=reply["answer"]["run"], **outcome)
+        if "error" in reply["answer"]:
+            raise decode_error(reply["answer"]["error"])
+        return decode_result(reply["answer"]["result"])
 
     async def _run_entry(self, prepared: PreparedEntry, order: Json) -> Json:
         ctx = IsolatedCall(self._link, self._call, order["context"], self._threads, order["run"])
         try:
             with ctx._limit_time():
-                return {"result": encode_result(to_result(await prepared.run(order["arguments"], ctx, self._threads)))}
-            return {"error": encode_error(TimeoutError())}  # the bridge knows: it is its time limit
+                value = await prepared.run(order["arguments"], ctx, self._threads)
+                return {"result": encode_result(to_result(value))}
+            # The bridge knows that its time limit has passed, whatever the error is.
+            return {"error": encode_error(TimeoutError())}
         except Exception as error:
             notes = "" if isinstance(error, CallError) else format_exception(error)
             return {"error": encode_error(error), "notes": notes}
 
     def resource_updated(self, uri: str) -> None:
-        """Notify subscribers that a resource has changed; from any thread."""
+        """Notify subscribers of a change of a resource. Any thread may call this."""
         self._link.send_message({"say": "updated", "uri": uri})
 
     def _notify_bridge(self, event: str, **data: Any) -> None:
@@ -156,25 +163,30 @@ class IsolatedCall(RunningCall):
 
     async def _ask_bridge(self, what: str, **data: Any) -> Any:
         request = {"id": self._call, "within": self._run, "what": what, **data}
+        # Only the bridge knows whether its clock runs while it handles the request.
         if self._scope is not None:
-            self._scope.deadline = math.inf  # the bridge knows whether its clock runs meanwhile
+            self._scope.deadline = math.inf
         try:
             reply = await asyncio.wrap_future(self._link.send_request(request))
         except QuestionExpired:
-            await checkpoint()  # if the call is being cancelled, its code receives that and not this error
+            # If the call is being cancelled, its code receives that instead of this error.
+            await checkpoint()
             raise
         self._set_time_left(reply["left"])
         return reply
 
     def _limit_time(self) -> anyio.CancelScope:
-        """Return the scope of a nested run, which ends when the bridge stops waiting for it."""
+        """Return the scope of a nested run. It ends when the bridge stops waiting for the run."""
         self._scope = anyio.CancelScope(deadline=math.inf if self._end is None else self._end)
         return self._scope
 
     def _set_time_left(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else anyio.current_time() + seconds
+        if seconds is None:
+            self._end, deadline = None, math.inf
+        else:
+            self._end = deadline = anyio.current_time() + seconds
         if self._scope is not None:
-            self._scope.deadline = math.inf if self._end is None else self._end
+            self._scope.deadline = deadline
 
 
 class WorkerState:

@@ -26,12 +26,12 @@ class WorkerLink:
     """
 
     def __init__(self, pipes: StdioPipes) -> None:
-        self._channel = BlockingLineChannel(pipes.source, pipes.sink)  # the bridge limits what it sends
+        self._channel = BlockingLineChannel(pipes.source, pipes.sink)
         self.send_message = self._channel.send
         self.send_line = self._channel.send_line
         self._numbers = itertools.count(1)
         self._asked: dict[int, Future[Any]] = {}
-        self._cancelled: Any = None  # the last call that was cancelled
+        self._cancelled_call: Any = None
 
     def listen(self, on_message: Callable[[Json], None], on_end: Callable[[], None]) -> None:
         """Start to receive.
@@ -53,7 +53,8 @@ class WorkerLink:
         """Send a request. The future has the whole response, or raises the error in it."""
         number = next(self._numbers)
         future = self._asked[number] = Future()
-        if message["id"] == self._cancelled:  # the bridge no longer responds
+        # The bridge does not respond to requests of a cancelled call.
+        if message["id"] == self._cancelled_call:
             self._fail_request(number)
         else:
             self.send_message({**message, "say": "ask", "ask": number})
@@ -76,11 +77,11 @@ class WorkerLink:
             return
         on_message(message)
         if message["do"] == "cancel":
-            self._cancelled = message["id"]
+            self._cancelled_call = message["id"]
             self._fail_requests()
 
     def _fail_requests(self) -> None:
-        """Fail all pending requests, so that threads that wait for them can end."""
+        """Fail all pending requests, so threads do not wait for them any longer."""
         for number in list(self._asked):
             self._fail_request(number)
 

@@ -1,4 +1,4 @@
-"""Limits, signals and exit statuses of worker processes; on each system as far as it supports them."""
+"""Limits, signals and exit statuses of worker processes. Systems support different parts of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def apply_limits(limits: WorkerLimits) -> None:
-    """Apply the limits to this process; processes that it starts inherit them."""
+    """Apply the limits to this process. The processes that it starts inherit them."""
     if sys.platform == "win32":
         return
     import resource
@@ -27,7 +27,8 @@ def apply_limits(limits: WorkerLimits) -> None:
     _lower_limit(resource.RLIMIT_NOFILE, limits.files)
     _lower_limit(resource.RLIMIT_FSIZE, limits.file_size)
     _lower_limit(resource.RLIMIT_CORE, 0)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # further writing raises OSError then, instead of ending the process
+    # Further writing raises OSError then, instead of ending the process.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
 def _lower_limit(which: int, most: int) -> None:
@@ -36,7 +37,8 @@ def _lower_limit(which: int, most: int) -> None:
     _, hard = resource.getrlimit(which)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
-    with contextlib.suppress(ValueError, OSError):  # macOS has no limit of the address space
+    # macOS has no limit of the address space.
+    with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(which, (most, most))
 
 
@@ -50,7 +52,7 @@ def list_processes(pid: int) -> frozenset[psutil.Process]:
 
 
 def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> None:
-    """Kill the processes below a supervisor, except `kept`, that were started since `began`, a Unix time."""
+    """Kill the processes below a supervisor, except `spared`, that were started since `began`, a Unix time."""
     import psutil
 
     for process in list_processes(pid) - spared:
@@ -60,11 +62,17 @@ def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> N
 
 
 def describe_status(code: int | None, *, sandboxed: bool) -> str:
-    """Describe how a process has ended: by which signal, or with which exit code."""
+    """Return the signal or the exit code that ended a process, as the end of a sentence.
+
+    A sandbox reports a signal as an exit code above 128, as shells do.
+    """
     if code is None:
         return "was lost"
-    number = -code if code < 0 else code - 128 if sandboxed and code > 128 else 0
-    if not number:
+    if code < 0:
+        number = -code
+    elif sandboxed and code > 128:
+        number = code - 128
+    else:
         return f"ended its process with exit code {code}"
     try:
         name = signal.Signals(number).name

@@ -27,7 +27,7 @@ MAX_ROUNDS = 100
 async def use_server(
     address: UpstreamAddress, eras: Sequence[Era], use: Callable[[UpstreamSession], Awaitable[T]]
 ) -> T:
-    """Connect to a server, and return what `use` returns.
+    """Connect to a server, and return the result of `use`.
 
     Raises the BridgeErrors of `use`, and SourceError if the server cannot be reached or returns an error.
     """
@@ -50,7 +50,9 @@ async def use_server(
     )
     if results:
         return results[0]
-    raise errors[0] if errors else SourceError(reason)
+    if errors:
+        raise errors[0]
+    raise SourceError(reason)
 
 
 def _make_source_error(error: RpcError, reason: str) -> SourceError:
@@ -65,7 +67,7 @@ def _make_source_error(error: RpcError, reason: str) -> SourceError:
 async def request_result(
     session: UpstreamSession, method: str, params: Mapping[str, Any], ctx: RunningCall
 ) -> Mapping[str, Any]:
-    """Send a request and return its result. The user of `ctx` answers what the server asks meanwhile.
+    """Send a request and return its result. The user of `ctx` answers the questions of the server.
 
     Raises RpcError, and CallError if the user cannot be asked.
     """
@@ -78,6 +80,8 @@ async def request_result(
             questions = {key: screen_question(question, session.name) for key, question in needs.questions.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RpcError(INVALID_RESPONSE, f"the server asked an invalid question: {error}") from error
-        answers = await ctx.put(questions) if questions else {}
+        answers: Mapping[str, Any] = {}
+        if questions:
+            answers = await ctx.put(questions)
         result = await session.relay(method, {**params, **render_continuation(answers, needs.state)}, ctx)
     raise RpcError(INVALID_RESPONSE, f"the server asked more than {MAX_ROUNDS} times")

@@ -37,9 +37,12 @@ class UpstreamAddress(Protocol):
 
 
 class ConnectionLink:
-    """What a channel reports to: the session, once it exists, and why it ended.
+    """Receives the messages and the end of a channel, and passes them on to the session.
 
-    `opening` is the scope of the start, and `began` is when the session was ready.
+    Attributes:
+        opening: The scope of the start.
+        began: When the session was ready.
+        reason: Why the connection has ended.
     """
 
     def __init__(self, on_end: Callable[[str], None]) -> None:
@@ -68,7 +71,7 @@ class ConnectionLink:
 
 
 class NoListener:
-    """Ignores what a server sends outside of calls: the first connection receives it, too."""
+    """Ignores messages outside of calls, because the first connection receives them, too."""
 
     def handle_list_change(self) -> None:
         """Do nothing."""
@@ -87,7 +90,7 @@ async def serve_connection(
     *,
     has_one_client: bool = False,
 ) -> str:
-    """Connect to the server of this name, and serve until the connection ends. Return why it did."""
+    """Connect to the server of this name, and serve until the connection ends. Return the reason."""
     try:
         with anyio.CancelScope(deadline=anyio.current_time() + start_timeout) as limit:
             link.opening = limit
@@ -97,7 +100,8 @@ async def serve_connection(
                 )
                 try:
                     await serve(link.session, link, limit)
-                except Exception as error:  # whatever a server has sent, only its own source may suffer
+                except Exception as error:
+                    # No message of a server may affect other sources.
                     link.end(_describe_error(error))
                 finally:
                     link.end("the server is being closed")

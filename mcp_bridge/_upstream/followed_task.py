@@ -1,4 +1,4 @@
-"""Follows a task that another server has created instead of a result (extension io.modelcontextprotocol/tasks).
+"""Follows a task of another server until its result (extension io.modelcontextprotocol/tasks).
 
 The call lasts until the task has ended, so every client can call a tool that requires tasks. If the bridge has tasks
 too, the call becomes one of them, with its own handle.
@@ -6,6 +6,7 @@ too, the call becomes one of them, with its own handle.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -55,7 +56,8 @@ class TaskFollower:
         while True:
             self._report_message(task.get("statusMessage"))
             status = task.get("status")
-            if status == "completed" and isinstance(result := task.get("result"), Mapping):
+            result = task.get("result")
+            if status == "completed" and isinstance(result, Mapping):
                 return result
             if status == "failed":
                 raise _read_error(task.get("error"))
@@ -63,31 +65,34 @@ class TaskFollower:
                 raise RpcError(INTERNAL_ERROR, "The server has cancelled the task.")
             if status == "input_required":
                 await self._answer_requests(task.get("inputRequests"))
-            if status != "completed":  # the first state of a task has no result yet
-                await anyio.sleep(_read_interval(task))
+            # The first state of a task has no result, even if it is completed.
+            if status != "completed":
+                interval = task.get("pollIntervalMs")
+                seconds = interval / 1000 if isinstance(interval, int | float) else INTERVAL
+                await anyio.sleep(min(max(seconds, MIN_INTERVAL), MAX_INTERVAL))
             task = await self._send_task_request("tasks/get")
 
     async def cancel_task(self) -> None:
-        """Cancel the task on the server, as far as it can be reached."""
-        try:
+        """Cancel the task on the server, if that can be reached."""
+        with contextlib.suppress(RpcError):
             await self._send_task_request("tasks/cancel")
-        except RpcError:
-            return
 
     async def _answer_requests(self, requests: Any) -> None:
-        """Ask the client what the task asks, all at once, and send the answers."""
+        """Ask the client all questions of the task together, and send the answers."""
         answers: dict[str, Any] = {}
 
         async def answer_request(key: str, request: Mapping[str, Any]) -> None:
             answers[key] = await self._call.answer(str(request.get("method")), request.get("params") or {})
 
-        open_requests = requests if isinstance(requests, Mapping) else {}
+        if not isinstance(requests, Mapping):
+            return
         try:
             async with anyio.create_task_group() as tasks:
-                for key, request in open_requests.items():
+                for key, request in requests.items():
                     if key not in self._answered and isinstance(request, Mapping):
                         tasks.start_soon(answer_request, key, request)
-        except ExceptionGroup as errors:  # a question that cannot be answered: the task would wait for ever
+        except ExceptionGroup as errors:
+            # The task would wait for ever for a question that cannot be answered.
             await self.cancel_task()
             raise errors.exceptions[0] from None
         if answers:
@@ -108,12 +113,6 @@ class TaskFollower:
             self._message = message
             self._count += 1
             self._call.report_progress({"progress": self._count, "message": message})
-
-
-def _read_interval(task: Mapping[str, Any]) -> float:
-    interval = task.get("pollIntervalMs")
-    seconds = interval / 1000 if isinstance(interval, int | float) else INTERVAL
-    return min(max(seconds, MIN_INTERVAL), MAX_INTERVAL)
 
 
 def _read_error(error: Any) -> RpcError:

@@ -91,7 +91,7 @@ class SseChannel(HttpStream):
             self._reader.budget.charge(1)
 
     def _adopt_endpoint(self, address: str) -> None:
-        """Send messages to this address, unless it is on another host: credentials would leave with them."""
+        """Send messages to this address, unless it is on another host, which would receive credentials."""
         endpoint = urljoin(self._url, address)
         if urlsplit(endpoint)[:2] == urlsplit(self._url)[:2]:
             self._endpoint = endpoint
@@ -105,7 +105,9 @@ class SseChannel(HttpStream):
             async with self._open_response(
                 "POST", self._endpoint, content=dump_message(message), headers=headers
             ) as response:
-                problem = "" if response.is_success else describe_status(response)
+                problem = ""
+                if not response.is_success:
+                    problem = describe_status(response)
         except httpx2.HTTPError as error:
             problem = describe_failure_to_reach(error)
         if problem:

@@ -1,4 +1,4 @@
-"""Reads what servers send, which may be anything, as JSON-RPC messages."""
+"""Reads the data that servers send, which may be anything, as JSON-RPC messages."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _LAST_MEMBERS = re.compile(rb'[\]}"],(?:' + _VERSION + rb",)?" + _NUMBER + rb"(?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedFault:
-    """Something that a server sent instead of a valid message. Sessions tolerate it; `doctor` reports it.
+    """Data of a server that is no valid message. Sessions tolerate it; `doctor` reports it.
 
     Attributes:
-        problem: What is wrong with it.
-        data: What was sent, if it was not too long.
-        is_object: Whether that is an object of JSON.
+        problem: Why it is invalid.
+        data: The data, if it is not too long.
+        is_object: Whether it is an object of JSON.
         status: That of a response over HTTP without a message.
     """
 
@@ -60,7 +60,7 @@ FaultListener = Callable[[ReceivedFault], None]
 
 
 class MessageReader:
-    """Reads what one server sends. `label` names it in the log, without secrets.
+    """Reads the data of one server. `label` names it in the log, without secrets.
 
     With `on_fault`, faults are reported to it instead of the log.
 
@@ -75,28 +75,34 @@ class MessageReader:
         self.budget = TokenBucket(rate=NOTIFICATION_RATE, burst=NOTIFICATION_BURST)
 
     def read_message(self, data: bytes | None) -> Message | None:
-        """Return what the server sent as a message; None, which is logged, if it is none.
+        """Return the message in the data, or None if there is none. Data that is None was too long.
 
-        What is not JSON is repaired (`repair_json`), which is logged. None means that the data was too long. A response
-        that is invalid becomes an error, so that its request does not wait any longer.
+        Text that is not JSON is repaired (`repair_json`). An invalid response becomes an error, so its request does not
+        wait any longer. All of this is logged.
         """
         if data is not None and has_too_many_values(data):
             return self._reject_values(data)
-        message = None if data is None else self._parse_object(data)
+        message: Message | None = None
+        number: Any = None
         if data is None:
             problem: str | None = f"it has more than {MAX_MESSAGE} bytes"
         else:
-            problem = "it is not a JSON object" if message is None else find_invalid_member(message)
+            message = self._parse_object(data)
+            if message is None:
+                problem = "it is not a JSON object"
+                number = find_request((data[:_ENDS], data[-_ENDS:]))
+            else:
+                problem = find_invalid_member(message)
         if message is None or "method" in message:
             self.budget.charge(1)
-        if not problem:
-            return _replace_own_code(message) if message is not None and "error" in message else message
-        self._reject(ReceivedFault(problem=problem, data=data or b"", is_object=message is not None))
-        number = None
-        if message is not None:
-            number = None if "method" in message else message.get("id")
-        elif data is not None:
-            number = find_request((data[:_ENDS], data[-_ENDS:]))
+        else:
+            number = message.get("id")
+        if message is not None and not problem:
+            # The codes of this module mean something else if they come from a server: many use -32000.
+            if "error" in message and message["error"]["code"] in _OWN_CODES:
+                message["error"]["code"] = INTERNAL_ERROR
+            return message
+        self._reject(ReceivedFault(problem=problem or "", data=data or b"", is_object=message is not None))
         if type(number) is int or isinstance(number, str):
             return make_failure(number, f"the server's response is malformed: {problem}")
         return None
@@ -119,7 +125,9 @@ class MessageReader:
                 self._on_fault(ReceivedFault(problem=f"it is not JSON: {error}", data=data))
             elif isinstance(message, dict):
                 self._log_repair(error)
-        return message if isinstance(message, dict) else None
+        if not isinstance(message, dict):
+            return None
+        return message
 
     def _log_repair(self, error: ValueError) -> None:
         """Log the first, second, fourth, eighth ... message that is repaired."""
@@ -132,7 +140,7 @@ class MessageReader:
             logger.warning(text, self._label, self._repaired, error)
 
     def _reject(self, fault: ReceivedFault) -> None:
-        """Report what is dropped. The log gets the 1st, 2nd, 4th, 8th ...: a server may send nothing else."""
+        """Report dropped data. The log gets the 1st, 2nd, 4th, 8th ..., because there may be very many."""
         if self._on_fault is not None:
             self._on_fault(fault)
             return
@@ -142,19 +150,15 @@ class MessageReader:
             logger.warning(text, self._label, self._rejected, fault.problem)
 
 
-def _replace_own_code(response: Message) -> Message:
-    """Return the error response of a server without a code that means something else here: many servers use -32000."""
-    error = response["error"]
-    return {**response, "error": {**error, "code": INTERNAL_ERROR}} if error["code"] in _OWN_CODES else response
-
-
 def find_request(fragments: tuple[bytes, bytes]) -> int | None:
-    """Return the request to which a message was the response, by its first and last bytes; None if that is unclear."""
+    """Return the id of a response by its first and last bytes, or None if it is unclear."""
     beginning, end = fragments
     match = _FIRST_MEMBERS.match(beginning)
     if match is None and b'"method"' not in beginning + end:
         match = _LAST_MEMBERS.search(end)
-    return int(match["id"]) if match else None
+    if match is None:
+        return None
+    return int(match["id"])
 
 
 def make_failure(number: int | str, problem: str, code: int = INVALID_RESPONSE) -> Message:

@@ -1,4 +1,9 @@
-"""Signs in to servers over HTTP with OAuth, by the SDK's client: keeps tokens, sends and refreshes them."""
+"""Signs in to servers over HTTP with OAuth, by the SDK's client, and keeps, sends and refreshes tokens.
+
+`sign_in` is the command `login`: the user signs in at the authorization server, and the tokens are stored. Later,
+`BearerAuth` reads them, sends the access token with each request, and refreshes it without the user. Both let the SDK's
+client do this within a request to the server, and ignore the response.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +43,9 @@ _LOOPBACK = "http://127.0.0.1/callback"
 
 
 class TokenStorage:
-    """The storage of the SDK's client. Beside the tokens it keeps when they expire, and where to refresh them.
+    """The storage of the SDK's client. It also keeps when the tokens expire, and where to refresh them.
 
-    `place` is the file that has the tokens, if it is not the keyring.
+    `place` is the file with the tokens, or None if they are in the keyring.
     """
 
     def __init__(self, store: TokenStore, data: dict[str, Any], use_keyring: bool | None) -> None:
@@ -53,13 +58,17 @@ class TokenStorage:
     async def get_tokens(self) -> OAuthToken | None:
         from mcp.shared.auth import OAuthToken
 
-        return OAuthToken.model_validate(self._data["tokens"]) if "tokens" in self._data else None
+        if "tokens" not in self._data:
+            return None
+        return OAuthToken.model_validate(self._data["tokens"])
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         assert self.provider is not None
         context = self.provider.context
-        parts = {"metadata": context.oauth_metadata, "resource": context.protected_resource_metadata}
-        self._data |= {name: part.model_dump(mode="json") for name, part in parts.items() if part is not None}
+        if context.oauth_metadata is not None:
+            self._data["metadata"] = context.oauth_metadata.model_dump(mode="json")
+        if context.protected_resource_metadata is not None:
+            self._data["resource"] = context.protected_resource_metadata.model_dump(mode="json")
         self._data |= {"tokens": tokens.model_dump(mode="json"), "expires": context.token_expiry_time}
         write = partial(self._store.write_tokens, dict(self._data), use_keyring=self._use_keyring)
         self.place = await to_thread.run_sync(write, abandon_on_cancel=True)
@@ -67,7 +76,9 @@ class TokenStorage:
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         from mcp.shared.auth import OAuthClientInformationFull
 
-        return OAuthClientInformationFull.model_validate(self._data["client"]) if "client" in self._data else None
+        if "client" not in self._data:
+            return None
+        return OAuthClientInformationFull.model_validate(self._data["client"])
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._data["client"] = client_info.model_dump(mode="json")
@@ -98,7 +109,10 @@ class BearerAuth(httpx2.Auth):
             token = await self._renew_token(token) or token
         request.headers["authorization"] = f"Bearer {token}"
         response = yield request
-        if response.status_code == 401 and (new_token := await self._renew_token(token)):
+        if response.status_code != 401:
+            return
+        new_token = await self._renew_token(token)
+        if new_token:
             request.headers["authorization"] = f"Bearer {new_token}"
             yield request
 
@@ -112,22 +126,32 @@ class BearerAuth(httpx2.Auth):
         self.add_secrets([str(tokens[key]) for key in ("access_token", "refresh_token") if tokens.get(key)])
 
     async def _renew_token(self, old_token: str) -> str:
-        """Return a token that is newer than the one that was used, or ''."""
+        """Return a newer token than this one, or ''."""
         async with self._lock:
-            if self._token == old_token:  # another process may have refreshed it
+            # Another process may have refreshed it.
+            if self._token == old_token:
                 self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
             if self._token == old_token and (self._data.get("tokens") or {}).get("refresh_token"):
                 await self._refresh_tokens()
-            return self._token if self._token != old_token else ""
+            if self._token == old_token:
+                return ""
+            return self._token
 
     async def _refresh_tokens(self) -> None:
-        data = dict(self._data)  # the storage changes it
+        # The storage changes the data.
+        data = dict(self._data)
         storage = TokenStorage(self._store, data, None)
-        provider = _build_provider(self._store.url, storage, data, _LOOPBACK, _reject_page, _reject_code)
-        provider.context.token_expiry_time = 1.0  # it has been rejected, or will be soon
+        provider = _build_provider(self._store.url, storage, data, _LOOPBACK, _reject_sign_in, _reject_sign_in)
+        # The token has been rejected, or will be soon, so have it refreshed.
+        provider.context.token_expiry_time = 1.0
+        # Tokens go only to the hosts of the authorization server that the user signed in to.
+        metadata = data.get("metadata") or {}
+        urls = [metadata.get("issuer"), metadata.get("token_endpoint")]
+        hosts = frozenset(httpx2.URL(url).host for url in urls if isinstance(url, str))
         try:
-            await _send_request(provider, self._store.url, self._transport, _list_hosts(data))
-        except Exception as error:  # of the SDK, of the network, or because the user must sign in
+            await _send_request(provider, self._store.url, self._transport, hosts)
+        except Exception as error:
+            # The error may be of the SDK or of the network, or the user must sign in.
             logger.warning("server '%s': its token was not refreshed: %s", self._server, error)
         self._use_data(data)
 
@@ -141,11 +165,16 @@ async def sign_in(
     transport: str = "http",
     use_keyring: bool = True,
 ) -> str:
-    """Let the user sign in to a server, and store the tokens. Return where; '' if the server requires no tokens.
+    """Let the user sign in to a server, and store the tokens. Raises SourceError.
 
-    `open_page` shows the user the page of the authorization server, which redirects to `redirect` in the end;
-    `receive_query` returns the query that it sends there. Without a usable keyring, a file has the tokens. Raises
-    SourceError.
+    Args:
+        redirect: The URI that receives the authorization code.
+        open_page: Shows the user the page of the authorization server.
+        receive_query: Waits for the query that the server sends to `redirect`.
+        use_keyring: Without it, or without a usable keyring, a file has the tokens.
+
+    Returns:
+        The place of the tokens, for users; '' if the server requires no tokens.
     """
     _check_extra()
     from mcp.client.auth import OAuthFlowError
@@ -163,7 +192,9 @@ async def sign_in(
         raise SourceError(f"signing in to {url} failed: {str(error) or type(error).__name__}") from error
     if provider.context.current_tokens is None:
         return ""
-    return f"the file {storage.place}" if storage.place is not None else "the keyring of the system"
+    if storage.place is None:
+        return "the keyring of the system"
+    return f"the file {storage.place}"
 
 
 def _check_extra() -> None:
@@ -177,7 +208,7 @@ def _build_provider(
     storage: TokenStorage,
     data: dict[str, Any],
     redirect: str,
-    open_page: Callable[[str], Awaitable[None]],
+    open_page: Callable[[str], Awaitable[Any]],
     receive_code: Callable[[], Awaitable[AuthorizationCodeResult]],
 ) -> OAuthClientProvider:
     from mcp.client.auth import OAuthClientProvider
@@ -194,11 +225,11 @@ def _build_provider(
 
 
 class _SignInTransport(httpx2.AsyncBaseTransport):
-    """Sends requests to the server, and to the addresses that its responses name if they are safe.
+    """Sends requests to the server, and to other addresses in its responses if they are safe.
 
-    A response could name an address that only this machine reaches. Without `hosts`, all public addresses are safe,
-    and the networks of the server itself; with them, only these hosts. The proxies of the environment are used, as for
-    all requests to servers; they resolve names themselves, so only addresses are checked before them.
+    A response could name an address on a private network of this machine. With `hosts`, only these are safe. Without
+    them, all public addresses are, and the networks of the server. The proxies of the environment are used, as for all
+    requests to servers. They resolve names, so only literal addresses are checked before them.
     """
 
     def __init__(self, url: str, hosts: frozenset[str] | None) -> None:
@@ -217,7 +248,8 @@ class _SignInTransport(httpx2.AsyncBaseTransport):
             raise AddressRejected(
                 f"'{url.host}' is not the host of the authorization server that the user signed in to"
             )
-        if (proxy := _find_proxy(url)) is not None:
+        proxy = _find_proxy(url)
+        if proxy is not None:
             _check_literal_address(url)
             if proxy not in self._proxied:
                 self._proxied[proxy] = httpx2.AsyncHTTPTransport(proxy=proxy)
@@ -230,15 +262,17 @@ class _SignInTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close all connections."""
-        transports = [self._direct, *self._proxied.values(), *([self._checked] if self._checked is not None else [])]
-        for transport in transports:
-            await transport.aclose()
+        for transport in (self._direct, self._checked, *self._proxied.values()):
+            if transport is not None:
+                await transport.aclose()
 
 
 def _find_proxy(url: httpx2.URL) -> str | None:
     """Return the proxy of the environment for an address."""
+    if proxy_bypass(url.host):
+        return None
     proxies = getproxies()
-    return None if proxy_bypass(url.host) else proxies.get(url.scheme, proxies.get("all"))
+    return proxies.get(url.scheme, proxies.get("all"))
 
 
 def _check_literal_address(url: httpx2.URL) -> None:
@@ -254,7 +288,7 @@ def _check_literal_address(url: httpx2.URL) -> None:
 async def _send_request(
     provider: OAuthClientProvider, url: str, transport: str, hosts: frozenset[str] | None = None
 ) -> None:
-    """Send a request, which makes the SDK's client refresh or request tokens. The response is not read."""
+    """Send a request, so that the SDK's client refreshes or requests tokens. The response is not read."""
     sender = _SignInTransport(url, hosts)
     timeout = httpx2.Timeout(TIMEOUT)
     async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=sender) as client:
@@ -263,16 +297,5 @@ async def _send_request(
             pass
 
 
-def _list_hosts(data: Mapping[str, Any]) -> frozenset[str]:
-    """Return the hosts of the authorization server whose tokens are stored."""
-    metadata = data.get("metadata") or {}
-    urls = [metadata.get(key) for key in ("issuer", "token_endpoint")]
-    return frozenset(httpx2.URL(url).host for url in urls if isinstance(url, str))
-
-
-async def _reject_page(url: str) -> None:
-    raise SourceError("the user must sign in again")
-
-
-async def _reject_code() -> AuthorizationCodeResult:
+async def _reject_sign_in(url: str = "") -> AuthorizationCodeResult:
     raise SourceError("the user must sign in again")

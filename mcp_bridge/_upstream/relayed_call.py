@@ -1,10 +1,10 @@
-"""A call that runs on another server: passes what the server sends about it to the client that made it."""
+"""A call on another server: passes messages of the server to the client of the call."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeGuard
 
 import anyio
@@ -21,6 +21,7 @@ from mcp_bridge._upstream.trust.screening import TextScreen, screen_question, sh
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
+SendFunction = Callable[[Mapping[str, Any]], Awaitable[None]]
 MAX_WAITING = 1024
 """The maximum number of notifications that wait for a slow client. Further ones are dropped."""
 MAX_LOG_DATA = 64 * 1024
@@ -30,9 +31,9 @@ MAX_QUESTIONS = 100
 
 
 class RelayedCall:
-    """A call in flight on a server. What the server reports about it reaches the client in order.
+    """A call in flight on a server. Its notifications reach the client in order.
 
-    It is also the message stream of its request, and notes the id that this gets.
+    It is also the message stream of its request, and notes the id of the request.
     """
 
     def __init__(self, ctx: RunningCall, tasks: TaskOwner, stream: MessageStream, server: str) -> None:
@@ -41,7 +42,7 @@ class RelayedCall:
         self._tasks = tasks
         self._stream = stream
         self._server = server
-        self._waiting: deque[tuple[str, Mapping[str, Any]]] = deque()
+        self._waiting: deque[tuple[SendFunction, Mapping[str, Any]]] = deque()
         self._delivered: anyio.Event | None = None
         self._questions = 0
 
@@ -68,11 +69,11 @@ class RelayedCall:
 
     def report_progress(self, params: Mapping[str, Any]) -> None:
         """Pass a progress notification to the client."""
-        self._put("progress", params)
+        self._add_notification(self._send_progress, params)
 
     def report_log(self, params: Mapping[str, Any]) -> None:
         """Pass a log message to the client."""
-        self._put("log", params)
+        self._add_notification(self._send_log, params)
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Ask the client on behalf of the server, and return the result. Raises RpcError."""
@@ -95,10 +96,10 @@ class RelayedCall:
         if self._delivered is not None:
             await self._delivered.wait()
 
-    def _put(self, kind: str, params: Mapping[str, Any]) -> None:
+    def _add_notification(self, send: SendFunction, params: Mapping[str, Any]) -> None:
         if len(self._waiting) >= MAX_WAITING:
             return
-        self._waiting.append((kind, params))
+        self._waiting.append((send, params))
         if self._delivered is None:
             self._delivered = anyio.Event()
             self._tasks.spawn(self._deliver)
@@ -106,9 +107,9 @@ class RelayedCall:
     async def _deliver(self) -> None:
         try:
             while self._waiting:
-                kind, params = self._waiting.popleft()
+                send, params = self._waiting.popleft()
                 try:
-                    await (self._send_progress(params) if kind == "progress" else self._send_log(params))
+                    await send(params)
                 except (KeyError, TypeError, ValueError) as error:
                     logger.debug("an invalid notification was dropped: %s", error)
         finally:
@@ -117,7 +118,7 @@ class RelayedCall:
                 event.set()
 
     async def _send_progress(self, params: Mapping[str, Any]) -> None:
-        progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
+        progress, total, message = params.get("progress"), params.get("total"), params.get("message")
         if isinstance(message, str):
             message = TextScreen().screen_text(message, "")
         if not _is_number(progress) or not (total is None or _is_number(total)) or not isinstance(message, str | None):
@@ -130,8 +131,8 @@ class RelayedCall:
             data = TextScreen().screen_text(data, "")
         elif len(dump_json(data)) > MAX_LOG_DATA:
             data = "[a log message that is too large]"
-        name = shorten_text(logger_name) if isinstance(logger_name, str) else None
-        await self.ctx.log(level if level in LEVELS else "info", data, name)
+        logger_name = shorten_text(logger_name) if isinstance(logger_name, str) else None
+        await self.ctx.log(level if level in LEVELS else "info", data, logger_name)
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:

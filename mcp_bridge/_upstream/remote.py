@@ -9,11 +9,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import anyio
 import httpx2
 
+from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED
 from mcp_bridge._json_schema.headers import DeclaredHeader
 from mcp_bridge._protocol.peer.connection import CANCELLED, Message
@@ -21,7 +22,6 @@ from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._protocol.wire.http_headers import NAMED_METHODS, encode_header
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS_VERSIONS
 from mcp_bridge._runtime.tasks import TaskOwner, own_tasks
-from mcp_bridge._upstream.header_auth import HeaderAuth
 from mcp_bridge._upstream.messages import (
     INVALID_RESPONSE,
     MAX_MESSAGE,
@@ -32,13 +32,14 @@ from mcp_bridge._upstream.messages import (
     Receiver,
     make_failure,
 )
-from mcp_bridge._upstream.redirects import describe_redirect, find_own_redirect, format_address
 from mcp_bridge._upstream.session import UpstreamChannel
 from mcp_bridge._upstream.stream_retries import StreamRetries
+from mcp_bridge._upstream.trust.screening import shorten_text
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
-TIMEOUT = httpx2.Timeout(10, read=None)  # a server may hold a stream open; calls have time limits of their own
+# A server may hold a stream open, and calls have their own time limits.
+TIMEOUT = httpx2.Timeout(10, read=None)
 CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 """Calls in flight need a connection each, and are limited themselves."""
 RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0
@@ -56,10 +57,13 @@ _ACCEPTED = {"accept": "application/json, text/event-stream", "content-type": "a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUrl:
-    """The address of a server. `headers` are sent with every request, and what `auth` adds to them.
+    """The address of a server.
 
-    Without `auth`, `read_headers` returns the current headers when the server has rejected those of a request.
-    `on_fault` gets what the server sends instead of messages.
+    Attributes:
+        headers: Sent with every request.
+        read_headers: Returns the current headers if the server has rejected those of a request.
+        auth: Adds credentials to requests, instead of `read_headers`.
+        on_fault: Gets what the server sends instead of messages.
     """
 
     url: str
@@ -74,7 +78,7 @@ class ServerUrl:
         return format_address(self.url)
 
     def choose_auth(self) -> httpx2.Auth | None:
-        """Return what adds credentials to requests."""
+        """Return the object for httpx2 that adds credentials to requests, or None."""
         if self.auth is not None or self.read_headers is None:
             return self.auth
         return HeaderAuth(self.headers, self.read_headers)
@@ -95,8 +99,34 @@ class ServerUrl:
                 await channel.end_session()
 
 
+class HeaderAuth(httpx2.Auth):
+    """Sends headers with credentials, which may change while a connection lasts.
+
+    If the server rejects them with status 401, `read_headers` returns the current ones. If they differ, the request is
+    sent again.
+    """
+
+    def __init__(self, headers: Mapping[str, str], read_headers: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
+        self._headers = headers
+        self._read = read_headers
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        old_headers = self._headers
+        request.headers.update(old_headers)
+        response = yield request
+        if response.status_code != 401:
+            return
+        try:
+            self._headers = await self._read()
+        except SourceError as error:
+            logger.warning("the credentials for %s cannot be read again: %s", request.url.host, error)
+        if self._headers != old_headers:
+            request.headers.update(self._headers)
+            yield request
+
+
 class HttpStream:
-    """The message stream of a server over HTTP: each message is a request of its own. It is its own channel."""
+    """The channel and the message stream of a server over HTTP. Each message is a separate request."""
 
     def __init__(
         self,
@@ -157,7 +187,8 @@ class HttpStream:
                 if target is None:
                     yield response
                     return
-            if url == self._url:  # applications of Starlette redirect every request without the last slash
+            # Applications of Starlette redirect every request without the last slash.
+            if url == self._url:
                 self._url = target
             url = target
         async with self._client.stream(method, url, headers=dict(headers), content=content) as response:
@@ -169,7 +200,13 @@ class HttpStream:
 
 
 class HttpChannel(HttpStream):
-    """The channel of a server over Streamable HTTP."""
+    """The channel of a server over Streamable HTTP.
+
+    Each message is posted in a separate task (`_post`). The response to a request is one message, or an event stream,
+    in which messages of the server precede it. A stream that breaks is resumed after its last event, if the server has
+    sessions. In the handshake era, one more stream has the messages that belong to no request
+    (`_receive_notifications`). Only a lost session or an unreachable server ends the channel.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -192,8 +229,10 @@ class HttpChannel(HttpStream):
     def send(self, message: Message) -> None:
         """Send a message. A cancellation also closes the response; for a stateless request, that is all."""
         if message.get("method") == CANCELLED:
-            if (scope := self._requests.get(message["params"]["requestId"])) is not None:
-                scope.cancel()  # many servers never end the stream of a cancelled request
+            # Many servers never end the stream of a cancelled request.
+            scope = self._requests.get(message["params"]["requestId"])
+            if scope is not None:
+                scope.cancel()
             if self._version in STATELESS_VERSIONS:
                 return
         super().send(message)
@@ -234,8 +273,8 @@ class HttpChannel(HttpStream):
         """Send a message and receive what the server sends in response. Return why there is no response, or ''."""
         headers = {**self._build_headers(), **self._repeat_body(message)}
         async with self._open_response("POST", self._url, content=dump_message(message), headers=headers) as response:
-            if message.get("method") == "initialize" and (session := response.headers.get("mcp-session-id")):
-                self._session = session
+            if message.get("method") == "initialize":
+                self._session = response.headers.get("mcp-session-id") or self._session
             content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.status_code == 404 and self._session:
                 return self._end_lost_session(number)
@@ -249,15 +288,17 @@ class HttpChannel(HttpStream):
                 return "" if response.is_success else f"HTTP status {response.status_code}"
             if response.status_code in (401, 403) and self._on_fault is not None:
                 return self._reject_response(response)
-            has_message = bool(body) and (response.is_success or not content_type or content_type.endswith("json"))
-            answer = self._reader.read_message(body) if has_message else None
-            if answer is not None and _is_response(answer, number):
-                self._receive(answer, number)
+            reply = None
+            if body and (response.is_success or not content_type or content_type.endswith("json")):
+                reply = self._reader.read_message(body)
+            if reply is not None and _is_response(reply, number):
+                self._receive(reply, number)
                 return ""
             if response.status_code == 400 and self._session and _NO_SESSION.search(body):
                 return self._end_lost_session(number)
-            if answer is not None and isinstance(answer.get("error"), dict) and answer.get("id") is None:
-                self._receive({**answer, "id": number}, number)
+            # An error without an id belongs to this request.
+            if reply is not None and isinstance(reply.get("error"), dict) and reply.get("id") is None:
+                self._receive({**reply, "id": number}, number)
                 return ""
         return self._reject_response(response)
 
@@ -285,8 +326,9 @@ class HttpChannel(HttpStream):
             last = event.id or last
             if event.retry is not None:
                 self._retry_interval = max(min(event.retry, MAX_RETRY_INTERVAL * 1000) / 1000, RETRY_INTERVAL)
-            data = event.data.encode() if event.data and event.event == "message" else None
-            message = self._reader.read_message(data) if data else None
+            message = None
+            if event.data and event.event == "message":
+                message = self._reader.read_message(event.data.encode())
             await self._reader.budget.wait_while_empty()
             if message is not None:
                 has_response = has_response or number is None or _is_response(message, number)
@@ -310,7 +352,8 @@ class HttpChannel(HttpStream):
                 continue
             if has_response:
                 return ""
-            if event_id and event_id != last:  # the server lets clients poll (2025-11-25, basic/transports)
+            # A server may let clients poll (2025-11-25, basic/transports).
+            if event_id and event_id != last:
                 last, attempts = event_id, 0
         return "the response has ended early"
 
@@ -319,12 +362,12 @@ class HttpChannel(HttpStream):
         last, retries = "", StreamRetries()
         while True:
             headers = {**self._build_headers(), "accept": "text/event-stream"}
+            if last:
+                headers["last-event-id"] = last
             has_worked, is_reachable = False, True
             retries.start_stream()
             try:
-                async with self._open_response(
-                    "GET", self._url, headers={**headers, **({"last-event-id": last} if last else {})}
-                ) as response:
+                async with self._open_response("GET", self._url, headers=headers) as response:
                     if response.status_code == 404 and self._session:
                         self._on_end("its session has ended")
                     if not response.is_success:
@@ -341,8 +384,12 @@ class HttpChannel(HttpStream):
                 return
 
     def _build_headers(self) -> dict[str, str]:
-        version = {"mcp-protocol-version": self._version} if self._version else {}
-        return {**version, **({"mcp-session-id": self._session} if self._session else {})}
+        headers = {}
+        if self._version:
+            headers["mcp-protocol-version"] = self._version
+        if self._session:
+            headers["mcp-session-id"] = self._session
+        return headers
 
     def _repeat_body(self, message: Message) -> dict[str, str]:
         """Return the headers that repeat the body of a stateless request."""
@@ -350,25 +397,25 @@ class HttpChannel(HttpStream):
         if method is None or self._version not in STATELESS_VERSIONS:
             return {}
         headers = {"mcp-method": method}
-        if (key := NAMED_METHODS.get(method)) is not None and isinstance(name := params.get(key), str):
-            headers["mcp-name"] = encode_header(name)
-            for header in self._declared.get(name, ()) if method == "tools/call" else ():
-                value = _find_argument(params.get("arguments"), header.path)
+        name = params.get(NAMED_METHODS.get(method))
+        if not isinstance(name, str):
+            return headers
+        headers["mcp-name"] = encode_header(name)
+        if method == "tools/call":
+            for header in self._declared.get(name, ()):
+                value = params.get("arguments")
+                for key in header.path:
+                    value = value.get(key) if isinstance(value, Mapping) else None
+                if isinstance(value, bool):
+                    value = str(value).lower()
                 if isinstance(value, str | int | float):
-                    text = str(value).lower() if isinstance(value, bool) else str(value)
-                    headers[f"mcp-param-{header.name.lower()}"] = encode_header(text)
+                    headers[f"mcp-param-{header.name.lower()}"] = encode_header(str(value))
         return headers
 
 
 def _is_response(message: Message, number: Any) -> bool:
-    """Whether a message is the response to a request, whose id may be returned as text."""
+    """Whether a message is the response to a request. Some servers return its id as text."""
     return "method" not in message and str(message.get("id")) == str(number)
-
-
-def _find_argument(arguments: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        arguments = arguments.get(key) if isinstance(arguments, Mapping) else None
-    return arguments
 
 
 async def read_events(response: httpx2.Response) -> AsyncIterator[httpx2.ServerSentEvent]:
@@ -401,3 +448,46 @@ def describe_status(response: httpx2.Response) -> str:
     if response.is_success:
         return "the server sent something else than the response to this request"
     return f"the server responded without a message (HTTP status {response.status_code})"
+
+
+def format_address(url: str) -> str:
+    """Return an address without its credentials and its query, which may contain secrets."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.port:
+        host += f":{parts.port}"
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def find_own_redirect(response: httpx2.Response) -> str | None:
+    """Return the target of a redirect of the same request to the same server (RFC 9110, 15.4.8 and 15.4.9), or None."""
+    if response.status_code not in (307, 308):
+        return None
+    try:
+        target = httpx2.URL(_read_location(response))
+    except (ValueError, httpx2.InvalidURL):
+        return None
+    if _get_origin(target) != _get_origin(response.request.url):
+        return None
+    return str(target)
+
+
+def describe_redirect(response: httpx2.Response) -> str:
+    """Return why a redirect is not followed. Credentials would be sent to the other address, too."""
+    try:
+        place = shorten_text(format_address(_read_location(response)))
+    except ValueError:
+        place = "an invalid address"
+    return (
+        f"the server redirects to {place} (HTTP status {response.status_code}), which is not followed. "
+        "If you trust that address, write it in the settings"
+    )
+
+
+def _read_location(response: httpx2.Response) -> str:
+    """Return the address in the Location header. Raises ValueError."""
+    return urljoin(str(response.request.url), response.headers.get("location", ""))
+
+
+def _get_origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

@@ -1,4 +1,13 @@
-"""A session with an MCP server, in the era that the server speaks (basic/lifecycle; 2026-07-28, server/discover)."""
+"""A session with an MCP server, in the era of the server (basic/lifecycle; 2026-07-28, server/discover).
+
+`negotiate` tries the eras in the order of preference. A server of the handshake era rejects `server/discover`, or does
+not respond to it, so after PROBE_TIMEOUT the session tries `initialize`. A slow server of the stateless era rejects
+that, and its late response to `server/discover` decides.
+
+The calls of all clients share the session. A message of the server may concern one of them: over HTTP the stream shows
+which, over a pipe only the fact that no other client has a call in flight (`_find_call`). If a question cannot be
+assigned to one call, it is rejected, and from then on calls are sent one after the other (`_turn`).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +65,7 @@ _HANDSHAKE_CAPABILITIES: Mapping[str, Any] = {
     "sampling": {"tools": {}},
     "roots": {},
 }
-"""What is declared once for all clients. A question that a client cannot answer gets an error."""
+"""The capabilities for all clients together. A question gets an error if its client cannot answer it."""
 LOG_MESSAGE = "notifications/message"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 RESOURCES = "resourceSubscriptions"
@@ -85,7 +94,7 @@ class HeaderSender(Protocol):
 
 
 class SessionListener(Protocol):
-    """Receives what a server sends outside of calls."""
+    """Receives notifications outside of calls."""
 
     def handle_list_change(self) -> None:
         """One of the server's lists has changed."""
@@ -95,13 +104,13 @@ class SessionListener(Protocol):
 
 
 class UpstreamSession:
-    """A session with a server. It serves the server's own requests, by asking the client whose call is in flight.
+    """A session with a server. Questions of the server go to the client of the call in flight.
 
     Attributes:
         name: The name of the server in the settings.
-        channel: What carries the messages.
+        channel: Carries the messages.
         version: The protocol version; empty before `negotiate`.
-        capabilities: What the server has declared.
+        capabilities: Those of the server.
         info: The server's name and version.
         instructions: How a model should use the server.
     """
@@ -125,8 +134,8 @@ class UpstreamSession:
         self._calls: list[RelayedCall] = []
         self._turn: anyio.Lock | None = None
         self._on_open: Callable[[], None] = lambda: None
-        self._probed = anyio.Event()
-        self._discovered: Any = None
+        self._discovery_ended = anyio.Event()
+        self._discovery: Any = None
         self.connection = PeerConnection(self, channel.stream, tasks)
         self.version = ""
         self.capabilities: Mapping[str, Any] = {}
@@ -148,33 +157,30 @@ class UpstreamSession:
         return isinstance(resources, Mapping) and bool(resources.get("subscribe"))
 
     async def negotiate(self, eras: Sequence[Era]) -> None:
-        """Agree upon a version of one of these eras, in the order of preference. Raises RpcError.
-
-        A server that does not speak an era rejects its first request, and may name the versions that it speaks.
-        """
+        """Agree upon a version of one of these eras, in the order of preference. Raises RpcError."""
         problem = RpcError(INTERNAL_ERROR, f"the server does not speak version {STATELESS} of the protocol")
         for era in eras:
             try:
                 if era == "handshake":
                     await self._initialize()
                     return
-                if await self._probe_version():
+                if await self._discover():
                     return
             except RpcError as error:
                 if error.code in (CONNECTION_CLOSED, NOT_RECEIVED):
                     raise
                 problem = error
-        if self._adopt_probe():  # a slow server has answered the first request, and takes no other era
-            return
-        raise problem
+        # A slow server of the stateless era may have responded meanwhile.
+        if not self._adopt_discovery():
+            raise problem
 
     async def _initialize(self) -> None:
         """Agree upon a version by initialize. Raises RpcError."""
-        version = max(_list_supported(self._discovered, HANDSHAKE_VERSIONS), default=HANDSHAKE)
+        version = max(_list_supported(self._discovery, HANDSHAKE_VERSIONS), default=HANDSHAKE)
         try:
             result = await self._send_initialize(version)
         except RpcError as error:
-            other_versions = [name for name in _list_supported(error, HANDSHAKE_VERSIONS) if name != version]
+            other_versions = set(_list_supported(error, HANDSHAKE_VERSIONS)) - {version}
             if not other_versions:
                 raise
             result = await self._send_initialize(max(other_versions))
@@ -183,10 +189,12 @@ class UpstreamSession:
             raise RpcError(INTERNAL_ERROR, f"the server speaks version {version!r} of the protocol, which is unknown")
         self._adopt(version, result)
         self.connection.notify("notifications/initialized")
-        with anyio.move_on_after(PROBE_TIMEOUT):  # many servers reject requests that arrive before it
+        # Many servers reject requests that arrive before the notification.
+        with anyio.move_on_after(PROBE_TIMEOUT):
             await self.connection.drain()
         if "logging" in self.capabilities:
-            with contextlib.suppress(RpcError):  # clients choose from these; a server without levels works, too
+            # Clients choose from the messages of all levels. A server without levels works, too.
+            with contextlib.suppress(RpcError):
                 await self.connection.request("logging/setLevel", {"level": "debug"}, timeout=PROBE_TIMEOUT)
 
     async def _send_initialize(self, version: str) -> Any:
@@ -194,7 +202,7 @@ class UpstreamSession:
         return await self.connection.request("initialize", params)
 
     def declare_headers(self, tools: Iterable[tuple[str, Any]]) -> None:
-        """Send arguments of calls as headers too, where the input schemas of these tools declare them."""
+        """Send arguments of calls as headers too, if the input schemas of these tools declare them."""
         if isinstance(self.channel, HeaderSender):
             self.channel.declare_headers({name: list_headers(schema) for name, schema in tools})
 
@@ -209,11 +217,13 @@ class UpstreamSession:
             if not isinstance(page, list):
                 raise RpcError(INTERNAL_ERROR, f"the result of {method} has no list {key!r}")
             for entry in page:
-                if (length := _measure_entry(entry)) is not None:
+                length = _measure_entry(entry)
+                if length is not None:
                     entries.append(entry)
                     size += length
             last, cursor = cursor, result.get("nextCursor")
-            if not isinstance(cursor, str) or cursor == last:  # some servers ignore the cursor, and repeat the page
+            # Some servers ignore the cursor, and repeat the page.
+            if not isinstance(cursor, str) or cursor == last:
                 return entries[:MAX_ENTRIES]
             if len(entries) > MAX_ENTRIES or size > MAX_LIST_SIZE:
                 break
@@ -234,21 +244,32 @@ class UpstreamSession:
 
     async def relay(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         """Send the request of a client's call and return the result. Raises RpcError."""
+        meta = self._build_call_meta(method, ctx)
+        if meta:
+            params = {**params, "_meta": meta}
         if self._turn is None:
             return await self._relay(method, params, ctx)
         async with self._turn:
             return await self._relay(method, params, ctx)
 
+    def _build_call_meta(self, method: str, ctx: RunningCall) -> dict[str, Any]:
+        """Return the `_meta` of a client's request without the keys of its connection, and with those of this one."""
+        meta = {key: value for key, value in ctx.meta.items() if key not in _CONNECTION_KEYS}
+        if not self.is_stateless:
+            return meta
+        capabilities = dict(ctx.capabilities)
+        if method == "tools/call":
+            capabilities["extensions"] = _EXTENSIONS
+        meta |= self._build_envelope(capabilities)
+        # A client of the handshake era has a level for the session, and chooses from the messages of all levels.
+        default_level = None if has_feature(ctx.protocol_version, STATELESS) else "debug"
+        level = ctx.meta.get(LOG_LEVEL, default_level)
+        if level:
+            meta[LOG_LEVEL] = level
+        return meta
+
     async def _relay(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         call = RelayedCall(ctx, self._tasks, self.channel.stream, self.name)
-        meta = {key: value for key, value in ctx.meta.items() if key not in _OWN_KEYS} if ctx.meta else {}
-        if self.is_stateless:
-            extensions = {"extensions": _EXTENSIONS} if method == "tools/call" else {}
-            meta |= self._build_envelope({**ctx.capabilities, **extensions})
-            if level := ctx.meta.get(LOG_LEVEL, None if has_feature(ctx.protocol_version, STATELESS) else "debug"):
-                meta[LOG_LEVEL] = level  # clients of the handshake era get what they want of these
-        if meta:
-            params = {**params, "_meta": meta}
         self._calls.append(call)
         try:
             on_progress = call.report_progress if call.wants_progress else None
@@ -265,13 +286,15 @@ class UpstreamSession:
         return result
 
     async def receive_changes(self, uris: Sequence[str] = (), on_open: Callable[[], None] | None = None) -> None:
-        """Receive changes of a stateless server until its stream ends: of these resources, without any of its lists.
+        """Receive changes of these resources, or of all lists, until the stream of a stateless server ends.
 
         `on_open` is called once the server has acknowledged a stream for resources. Raises RpcError.
         """
         self._on_open = on_open or self._on_open
-        lists = dict.fromkeys(("toolsListChanged", "promptsListChanged", "resourcesListChanged"), True)
-        notifications = {RESOURCES: list(uris)} if uris else lists
+        notifications: dict[str, Any] = {"toolsListChanged": True, "promptsListChanged": True}
+        notifications["resourcesListChanged"] = True
+        if uris:
+            notifications = {RESOURCES: list(uris)}
         await self.send_request("subscriptions/listen", {"notifications": notifications})
 
     def handle_request(self, request: IncomingRequest) -> Any:
@@ -281,9 +304,9 @@ class UpstreamSession:
         if request.method not in _QUESTIONS:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         call = request.stream if isinstance(request.stream, RelayedCall) else self._find_call()
-        if call is None and not self._calls:
-            raise RpcError(INTERNAL_ERROR, "No call is in flight, so there is no client to ask.")
         if call is None:
+            if not self._calls:
+                raise RpcError(INTERNAL_ERROR, "No call is in flight, so there is no client to ask.")
             self._turn = self._turn or anyio.Lock()
             raise RpcError(INTERNAL_ERROR, "The question cannot be assigned to one of the calls in flight. Ask again.")
         return call.answer(request.method, request.params)
@@ -291,19 +314,20 @@ class UpstreamSession:
     def handle_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Handle a notification of the server; unknown ones are ignored."""
         if method == LOG_MESSAGE:
-            if (call := self._find_call()) is not None:
+            call = self._find_call()
+            if call is not None:
                 call.report_log(params)
         elif method in _LIST_CHANGES:
             self._listener.handle_list_change()
         elif method == ACKNOWLEDGED and RESOURCES in (params.get("notifications") or ()):
             self._on_open()
-        elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
-            self._listener.handle_resource_update(uri)
+        elif method == "notifications/resources/updated" and isinstance(params.get("uri"), str):
+            self._listener.handle_resource_update(params["uri"])
 
     def handle_message(self, message: Message, origin: Any = None) -> bool:
-        """Handle a message of the server. `origin` is the id of the request on whose stream it came, if that is known.
+        """Handle a message of the server. Return False for a response that is not expected.
 
-        A message on the stream of a call belongs to that call. Returns False for a response that is not expected.
+        A message on the stream of a call belongs to that call. `origin` is the id of its request, or None.
         """
         call = (
             next((candidate for candidate in self._calls if candidate.number == origin), None)
@@ -316,38 +340,36 @@ class UpstreamSession:
         return self.connection.receive(message, call)
 
     def _read_error(self, error: RpcError) -> RpcError:
-        """Return an error response for clients. If the server no longer speaks the version, end the session.
+        """Return an error response for clients. If the server does not speak the version any more, end the session.
 
-        Such a request can be sent again in the session that follows.
+        Such a request can be sent again in the next session.
         """
-        all_versions = (*HANDSHAKE_VERSIONS, *STATELESS_VERSIONS)
-        if error.code == UNSUPPORTED_VERSION and any(
-            name != self.version for name in _list_supported(error, all_versions)
-        ):
+        other_versions = {*_list_supported(error, HANDSHAKE_VERSIONS), *_list_supported(error, STATELESS_VERSIONS)}
+        if error.code == UNSUPPORTED_VERSION and other_versions - {self.version}:
             reason = f"the server no longer speaks version {self.version} of the protocol"
             self._on_rejection(reason)
             return RpcError(NOT_RECEIVED, reason)
         return screen_error(error)
 
-    async def _probe_version(self) -> bool:
-        """Return whether the server speaks a stateless version. One that is slow may still answer later."""
+    async def _discover(self) -> bool:
+        """Return whether the server speaks a stateless version. A slow server may still respond later."""
         self._set_version(STATELESS_VERSIONS[-1])
-        self._tasks.spawn(self._send_probe)
+        self._tasks.spawn(self._run_discovery)
         with anyio.move_on_after(PROBE_TIMEOUT):
-            await self._probed.wait()
-        if isinstance(self._discovered, RpcError) and self._discovered.code in (CONNECTION_CLOSED, NOT_RECEIVED):
-            raise self._discovered
-        if self._adopt_probe():
+            await self._discovery_ended.wait()
+        if isinstance(self._discovery, RpcError) and self._discovery.code in (CONNECTION_CLOSED, NOT_RECEIVED):
+            raise self._discovery
+        if self._adopt_discovery():
             return True
         self._set_version("")
         return False
 
-    async def _send_probe(self) -> None:
+    async def _run_discovery(self) -> None:
         try:
-            self._discovered = await self._request_discovery()
+            self._discovery = await self._request_discovery()
         except RpcError as error:
-            self._discovered = error
-        self._probed.set()
+            self._discovery = error
+        self._discovery_ended.set()
 
     async def _request_discovery(self) -> Any:
         """Send server/discover, again with a version that the server names instead. Raises RpcError."""
@@ -360,12 +382,12 @@ class UpstreamSession:
             self._set_version(other_versions[-1])
         return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
 
-    def _adopt_probe(self) -> bool:
-        if not isinstance(self._discovered, Mapping):
+    def _adopt_discovery(self) -> bool:
+        if not isinstance(self._discovery, Mapping):
             return False
-        common = _list_supported(self._discovered, STATELESS_VERSIONS)
+        common = _list_supported(self._discovery, STATELESS_VERSIONS)
         if common:
-            self._adopt(common[-1], self._discovered)
+            self._adopt(common[-1], self._discovery)
         return bool(common)
 
     def _set_version(self, version: str) -> None:
@@ -374,11 +396,10 @@ class UpstreamSession:
 
     def _adopt(self, version: str, result: Mapping[str, Any]) -> None:
         self._set_version(version)
-        capabilities = result.get("capabilities")
-        self.capabilities = capabilities if isinstance(capabilities, Mapping) else {}
-        meta = result.get("_meta")
-        info = meta.get(SERVER_INFO) if self.is_stateless and isinstance(meta, Mapping) else result.get("serverInfo")
-        self.info = info if isinstance(info, Mapping) else {}
+        self.capabilities = _get_mapping(result, "capabilities")
+        self.info = _get_mapping(result, "serverInfo")
+        if self.is_stateless and isinstance(result.get("_meta"), Mapping):
+            self.info = _get_mapping(result["_meta"], SERVER_INFO)
         instructions = result.get("instructions")
         self.instructions = instructions if isinstance(instructions, str) else ""
 
@@ -387,30 +408,45 @@ class UpstreamSession:
         return {PROTOCOL_VERSION: self.version, CLIENT_INFO: _CLIENT, CLIENT_CAPABILITIES: client_capabilities}
 
     def _find_call(self) -> RelayedCall | None:
-        """Return the call that the server's question or log message belongs to; None where that is not certain.
+        """Return the call of a question or log message over a pipe, or None if that is not certain.
 
-        A pipe does not say it. If several calls are in flight, they must be of one client.
+        If several calls are in flight, they must be of one client.
         """
-        if len(self._calls) <= 1 or self._has_one_client:
-            return self._calls[-1] if self._calls else None
-        owners = {(call.ctx.session, call.ctx.client, call.ctx.principal) for call in self._calls}
+        if not self._calls:
+            return None
         last = self._calls[-1]
-        return last if len(owners) == 1 and (last.ctx.session or last.ctx.client is None) else None
+        if len(self._calls) == 1 or self._has_one_client:
+            return last
+        owners = {(call.ctx.session, call.ctx.client, call.ctx.principal) for call in self._calls}
+        if len(owners) == 1 and (last.ctx.session or last.ctx.client is None):
+            return last
+        return None
 
 
 def _list_supported(response: Any, versions: Sequence[str]) -> list[str]:
-    """Return the known versions that a server names in server/discover, or in an error for an unsupported version."""
+    """Return the versions in a response to server/discover, or in an error for an unsupported version."""
+    names = None
     if isinstance(response, RpcError):
-        names = response.data.get("supported") if isinstance(response.data, Mapping) else None
-    else:
-        names = response.get("supportedVersions") if isinstance(response, Mapping) else None
-    return [version for version in versions if isinstance(names, list) and version in names]
+        if isinstance(response.data, Mapping):
+            names = response.data.get("supported")
+    elif isinstance(response, Mapping):
+        names = response.get("supportedVersions")
+    if not isinstance(names, list):
+        return []
+    return [version for version in versions if version in names]
+
+
+def _get_mapping(result: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = result.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _measure_entry(entry: Any) -> int | None:
-    """Return the size of an entry of a list in bytes; None if it is none, or so deep that no list can contain it."""
+    """Return the size of an entry of a list in bytes, or None if it is invalid or too deep for a list."""
+    if not isinstance(entry, Mapping):
+        return None
     try:
-        return len(dump_json([[[[[entry]]]]])) if isinstance(entry, Mapping) else None
+        return len(dump_json([[[[[entry]]]]]))
     except TypeError:
         logger.warning("an entry of a list is nested too deeply, and is left out")
         return None
@@ -418,5 +454,5 @@ def _measure_entry(entry: Any) -> int | None:
 
 _QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 _LIST_CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
-_OWN_KEYS = frozenset({"progressToken", PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL})
+_CONNECTION_KEYS = frozenset({"progressToken", PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL})
 """The keys of `_meta` that concern one connection only."""

@@ -1,18 +1,18 @@
-"""Decides whether and when a stream of a server is opened again that has ended."""
+"""Decides whether and when the stream of a server is opened again."""
 
 from __future__ import annotations
 
 import anyio
 
 STABLE = 10.0
-"""Seconds after which a stream counts as one that works, even if it carried nothing."""
+"""Seconds after which a stream counts as working, even if it carried nothing."""
 MAX_SHORT_STREAMS = 8
 """How many streams may end at once, one after the other, before no further one is opened."""
 MAX_PAUSE = 60.0
 
 
 class StreamRetries:
-    """Counts the streams that end at once, such as those of servers that have none to offer."""
+    """Counts the streams that end immediately, as they do on servers without notifications."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -28,7 +28,9 @@ class StreamRetries:
         A server that is not reachable may come back, so it does not end the attempts.
         """
         has_worked = has_worked or anyio.current_time() - self._began >= STABLE
-        self._failures = 0 if has_worked else self._failures + 1
+        self._failures += 1
+        if has_worked:
+            self._failures = 0
         if self._failures >= MAX_SHORT_STREAMS and is_reachable:
             return False
         doublings = min(max(self._failures - 1, 0), MAX_SHORT_STREAMS)

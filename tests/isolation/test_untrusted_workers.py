@@ -21,6 +21,7 @@ from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._isolation.conversation import WorkerCall
 from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
 from mcp_bridge._isolation.pool import WorkerPool
+from mcp_bridge._isolation.process import FailedSource
 from mcp_bridge._isolation.source import IsolatedSource
 from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.isolation_kit import until
@@ -153,23 +154,28 @@ async def test_an_answer_after_the_answer_is_not_that_of_the_next_call() -> None
 FIRST: dict[str, tuple[list[Any], str]] = {
     "an end": (["first", "exit"], "ended its process with exit code 3 before its first offer"),
     "garbage": (["first", {"raw": "garbage\n"}], "before its first offer"),
-    "a failure": (["first", {"say": "failed", "problem": "no such file"}], "no such file"),
 }
 
 
+def build_pool(steps: list[Any]) -> WorkerPool:
+    command = [sys.executable, "-S", str(WORKER), json.dumps(steps)]
+    return WorkerPool(ORDER, IsolationOptions(), lambda message: None, command)
+
+
 @pytest.mark.parametrize("kind", FIRST)
-async def test_a_worker_that_does_not_begin_is_refused_in_plain_words(kind: str) -> None:
+async def test_a_pool_reports_why_its_first_worker_cannot_start_and_continues(kind: str) -> None:
     steps, words = FIRST[kind]
-    pool = WorkerPool(
-        ORDER, IsolationOptions(), lambda message: None, [sys.executable, "-S", str(WORKER), json.dumps(steps)]
-    )
-    with pytest.raises((SourceError, ExceptionGroup)) as caught, anyio.fail_after(TIMEOUT):
+    with anyio.fail_after(TIMEOUT):
+        async with anyio.create_task_group() as tasks:
+            problem = await tasks.start(build_pool(steps).run)
+            tasks.cancel_scope.cancel()
+    assert words in str(problem)
+
+
+async def test_a_pool_ends_if_the_source_in_its_first_worker_has_failed() -> None:
+    pool = build_pool(["first", {"say": "failed", "problem": "no such file"}])
+    with anyio.fail_after(TIMEOUT), pytest.RaisesGroup(pytest.RaisesExc(FailedSource, match="no such file")):
         await pool.run()
-    error: BaseException = caught.value
-    while isinstance(error, BaseExceptionGroup):
-        (error,) = error.exceptions
-    assert isinstance(error, SourceError)
-    assert words in str(error)
 
 
 ODD_OFFERS: list[Any] = [

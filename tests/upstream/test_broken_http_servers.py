@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._upstream import remote, stream_retries
-from mcp_bridge._upstream.redirects import find_own_redirect
+from mcp_bridge._upstream.remote import find_own_redirect
 from mcp_bridge._upstream.stream_retries import MAX_SHORT_STREAMS, StreamRetries
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.upstream.plain_server import NO_STREAMS, POLL_INTERVAL, POLLS

@@ -23,7 +23,7 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a reference leads to: the whole value, and the secret in it."""
+    """A credential: the whole value, and the secret in it."""
 
     value: str
     secret: str
@@ -35,22 +35,28 @@ def has_reference(value: str) -> bool:
 
 
 def find_variables(value: object) -> list[str]:
-    """Return the environment variables that the references in a value, and in the lists and mappings in it, name."""
-    if isinstance(value, Mapping | list):
-        inner = value.values() if isinstance(value, Mapping) else value
-        return [name for item in inner for name in find_variables(item)]
-    match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    return [match["variable"]] if match is not None and match["variable"] is not None else []
+    """Return the environment variables of all references in a value, and in the lists and mappings in it."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    names = []
+    if isinstance(value, list):
+        for item in value:
+            names += find_variables(item)
+    elif isinstance(value, str):
+        match = _REFERENCE.fullmatch(value)
+        if match is not None and match["variable"] is not None:
+            names.append(match["variable"])
+    return names
 
 
 def read_credential(reference: str, key: str, environ: Mapping[str, str]) -> Credential:
-    """Return what a reference leads to. May block. Raises SourceError that names the `key`, without values."""
+    """Return the credential of a reference. May block. Raises SourceError with the `key`, but without values."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         raise SourceError(f"{key}: this is not a reference to a credential")
-    if (variable := match["variable"]) is not None:
-        secret = environ.get(variable, "")
-        problem = f"the environment variable {variable} is not set"
+    if match["variable"] is not None:
+        secret = environ.get(match["variable"], "")
+        problem = f"the environment variable {match['variable']} is not set"
     elif match["file"] is not None:
         secret, problem = _read_file(Path(match["file"]).expanduser(), key), f"{match['file']} is empty"
     else:
@@ -73,7 +79,8 @@ def _read_file(path: Path, key: str) -> str:
 
 def _read_keyring(service: str, name: str, key: str) -> str:
     try:
-        import keyring  # an extra, and it looks for its backends when it is imported
+        # An extra. It looks for its backends when it is imported.
+        import keyring
         import keyring.errors
     except ImportError as error:
         raise SourceError(f"{key}: install the extra 'keyring' to read credentials from a keyring") from error

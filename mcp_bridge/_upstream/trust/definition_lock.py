@@ -20,7 +20,7 @@ VERSION = 1
 MAX_FILE = 64 * 1024 * 1024
 _SUFFIX = ".lock.json"
 _PROGRAM_FOLDERS = frozenset({"Application Support", "AppData"})
-"""Folders in which programs have their files on macOS and Windows. Elsewhere they have hidden ones."""
+"""The folders of programs on macOS and Windows. Elsewhere, programs have hidden folders."""
 
 Definition = Mapping[str, Any]
 
@@ -30,10 +30,10 @@ class DefinitionLockError(BridgeError):
 
 
 class DefinitionLock:
-    """The lock file of a settings file. It is beside the settings, or in the state folder where it cannot be there.
+    """The lock file of a settings file. It is next to the settings, or in the state folder if it cannot be there.
 
-    Each server has the definitions and fingerprints of what it lists, by their kinds. Processes can share the file.
-    `command` is what a user runs to accept definitions.
+    It has the definitions and fingerprints of each server, by kind and name. Processes can share the file. `command` is
+    the command line for users to accept definitions.
     """
 
     def __init__(self, settings_file: Path) -> None:
@@ -51,15 +51,21 @@ class DefinitionLock:
 
     @property
     def _readable_path(self) -> Path:
-        return self._old_path if self._old_path is not None and not self.path.exists() else self.path
+        if self._old_path is None or self.path.exists():
+            return self.path
+        return self._old_path
 
     def read_server(self, server: str) -> dict[DefinitionKey, Definition] | None:
         """Return the definitions of a server, or None if the server is not known. Raises DefinitionLockError."""
         kinds = self._read_all().get(server)
         if kinds is None:
             return None
-        keys = {DefinitionKey(kind, name): one for kind, entries in kinds.items() for name, one in entries.items()}
-        return {key: self._check_entry(server, key, one) for key, one in keys.items()}
+        definitions = {}
+        for kind, entries in kinds.items():
+            for name, entry in entries.items():
+                key = DefinitionKey(kind, name)
+                definitions[key] = self._check_entry(server, key, entry)
+        return definitions
 
     def accept_definitions(self, server: str, definitions: Mapping[DefinitionKey, Definition]) -> None:
         """Add definitions of a server, or replace them. Raises DefinitionLockError."""
@@ -71,7 +77,7 @@ class DefinitionLock:
                 for (kind, name), definition in definitions.items():
                     entry = {"fingerprint": compute_fingerprint(definition), "definition": definition}
                     kinds.setdefault(kind, {})[name] = entry
-                self._replace({**servers, server: kinds})
+                self._replace_file({**servers, server: kinds})
         except OSError as error:
             raise DefinitionLockError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
@@ -79,7 +85,7 @@ class DefinitionLock:
         path = self._readable_path
         try:
             with path.open("rb") as file:
-                # Each replacement of the file has another number, so that it is parsed once for all servers.
+                # Each replacement of the file has another inode, so it is parsed once for all servers.
                 status = os.fstat(file.fileno())
                 stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
                 if self._parsed is not None and self._parsed[0] == stamp:
@@ -87,10 +93,10 @@ class DefinitionLock:
                 data = json.loads(file.read(MAX_FILE))
             if data["version"] != VERSION:
                 raise DefinitionLockError(f"{path} has version {data['version']}, but only {VERSION} is supported")
-            servers = {
-                str(name): {"tools": dict(server["tools"]), **{kind: dict(server.get(kind, {})) for kind in KINDS}}
-                for name, server in data["servers"].items()
-            }
+            servers = {}
+            for name, server in data["servers"].items():
+                kinds = {kind: dict(server.get(kind, {})) for kind in KINDS}
+                servers[str(name)] = {**kinds, "tools": dict(server["tools"])}
             self._parsed = (stamp, servers)
             return servers
         except FileNotFoundError:
@@ -116,38 +122,38 @@ class DefinitionLock:
             "Restore a good version of it"
         )
 
-    def _replace(self, servers: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-        shown = {
-            name: {kind: entries for kind, entries in kinds.items() if entries or kind == "tools"}
-            for name, kinds in servers.items()
-        }
-        data = {"version": VERSION, "servers": shown}
+    def _replace_file(self, servers: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+        used_kinds = {}
+        for name, kinds in servers.items():
+            used_kinds[name] = {kind: entries for kind, entries in kinds.items() if entries or kind == "tools"}
+        data = {"version": VERSION, "servers": used_kinds}
         text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
         replace_file(self.path, text.encode())
 
 
 def _locate(settings: Path) -> tuple[Path, Path | None]:
-    """Return the lock file of settings, and the one of an earlier version, if it is beside them.
+    """Return the lock file of settings, and that of earlier versions, or None if it cannot exist.
 
-    Earlier versions left out the suffix of the settings, so that `a.yaml` and `a.json` shared a file.
+    Earlier versions left out the suffix of the settings, so `a.yaml` and `a.json` shared a file.
     """
-    beside, old = settings.with_name(settings.name + _SUFFIX), settings.with_name(settings.stem + _SUFFIX)
-    if old.exists() or beside.exists() or (not _belongs_to_program(settings) and os.access(settings.parent, os.W_OK)):
-        return beside, old
+    path, old_path = settings.with_name(settings.name + _SUFFIX), settings.with_name(settings.stem + _SUFFIX)
+    is_writable = not _belongs_to_program(settings) and os.access(settings.parent, os.W_OK)
+    if is_writable or path.exists() or old_path.exists():
+        return path, old_path
     return get_state_folder() / (hash_path(settings) + _SUFFIX), None
 
 
 def _belongs_to_program(settings: Path) -> bool:
-    """Whether a file is where clients and other programs have their own files, to which nothing should be added."""
-    folders = settings.parent.parts
-    if any(name in _PROGRAM_FOLDERS or (name.startswith(".") and name != "..") for name in folders):
-        return True
+    """Whether a file is in a folder of a client or another program. No file should be added there."""
+    for name in settings.parent.parts:
+        if name in _PROGRAM_FOLDERS or (name.startswith(".") and name != ".."):
+            return True
     return settings.name.startswith(".") and str(settings.parent) == os.path.realpath(os.path.expanduser("~"))
 
 
 @contextlib.contextmanager
 def _hold_folder(folder: Path) -> Iterator[None]:
-    """Keep other bridges from writing in the folder, where the system can."""
+    """Keep other bridges from writing in the folder, if the system has locks."""
     if sys.platform == "win32":
         yield
         return

@@ -31,7 +31,7 @@ class DefinitionKey(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The name for messages."""
         return f"{KINDS[self.kind]} '{self.name}'"
 
 
@@ -39,9 +39,9 @@ INSTRUCTIONS = DefinitionKey("instructions", "instructions")
 
 
 def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
-    """Return everything of an entry that a model, a client or a user decides by, without what is empty.
+    """Return the parts of an entry by which a model, a client or a user decides, without empty ones.
 
-    `_meta` is always there, which definitions that earlier versions recorded lack.
+    `_meta` is always there. Definitions that earlier versions recorded have none.
     """
     definition: dict[str, Any] = {"title": entry.title, "description": entry.description, "icons": entry.icons}
     if isinstance(entry, ToolEntry):
@@ -70,7 +70,7 @@ def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
 def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:
     """Return the definitions of an offer. Of two entries with one name, the first is published.
 
-    Resources are data, which come and go, except for the pages (`ui://`) that clients show to users.
+    Resources are data, and may change, except for the pages (`ui://`) for users.
     """
     definitions: dict[DefinitionKey, dict[str, Any]] = {}
     pages = [entry for entry in offer.resources if is_page(entry.uri)]
@@ -83,7 +83,7 @@ def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:
 
 
 def is_page(uri: str) -> bool:
-    """Whether a resource is a page that clients show to users (the extension MCP Apps)."""
+    """Whether a resource is a page for users (the extension MCP Apps)."""
     return uri.lower().startswith("ui:")
 
 

@@ -1,8 +1,8 @@
-"""Screens the texts of other servers: what users cannot see must not reach models.
+"""Screens the texts of other servers: models get no text that users cannot see.
 
 Escape sequences of terminals, control characters, and characters that are invisible or change the direction of text
-are removed; comments of HTML, which clients do not render, are made visible. The texts are descriptions, titles and
-names, also those in schemas, and all texts in metadata, annotations and icons.
+are removed. Comments of HTML are made visible, because clients do not render them. The texts are descriptions, titles
+and names, also those in schemas, and all texts in metadata, annotations and icons.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ R = TypeVar("R", ResourceEntry, ResourceTemplate)
 
 @dataclass(slots=True)
 class TextScreen:
-    """Screens texts, and collects what was changed: the kinds of changes at each place.
+    """Screens texts, and collects the kinds of changes at each place.
 
     `limit` is the most characters of one text.
     """
@@ -111,7 +111,7 @@ class TextScreen:
         return replace(self._screen_entry(prompt, place), arguments=arguments)
 
     def screen_server(self, info: ServerInfo) -> ServerInfo:
-        """Return how a server describes itself with screened texts."""
+        """Return the description of a server with screened texts."""
         return replace(
             info,
             title=self._screen_optional(info.title, "server"),
@@ -120,9 +120,10 @@ class TextScreen:
         )
 
     def screen_text(self, text: str, place: str) -> str:
-        """Return a text without what users cannot see, and note at `place` what was changed."""
+        """Return a text without invisible parts, and note the changes at `place`."""
+        # Nearly all texts are plain ASCII, so check that first.
         if text.isascii() and text.isprintable() and len(text) <= self.limit and "<!--" not in text:
-            return text  # nearly all texts
+            return text
         visible_text, kinds = _screen(text, self.limit)
         self._add_changes(place, kinds)
         return visible_text
@@ -144,7 +145,7 @@ class TextScreen:
         return self.screen_text(text, place) if isinstance(text, str) else None
 
     def _screen_data(self, value: Any, place: str) -> Any:
-        """Return a JSON value of limited size in which all texts are screened, and none is truncated."""
+        """Return a JSON value of limited size with screened texts. None of them is truncated."""
         screen = TextScreen(limit=META_LIMITS.size)
         visible_value = screen.screen_values(value)
         for kinds in screen.changes.values():
@@ -159,33 +160,40 @@ class TextScreen:
     def screen_schema(self, schema: Any, place: str) -> Any:
         """Return a schema with screened texts; its depth is bounded already."""
         if isinstance(schema, Mapping):
-            return {
-                key: self.screen_text(value, place)
-                if key in _SCREENED_KEYS and isinstance(value, str)
-                else self.screen_schema(value, place)
-                for key, value in schema.items()
-            }
-        return [self.screen_schema(item, place) for item in schema] if isinstance(schema, list) else schema
+            screened: dict[str, Any] = {}
+            for key, value in schema.items():
+                if key in _SCREENED_KEYS and isinstance(value, str):
+                    screened[key] = self.screen_text(value, place)
+                else:
+                    screened[key] = self.screen_schema(value, place)
+            return screened
+        if isinstance(schema, list):
+            return [self.screen_schema(item, place) for item in schema]
+        return schema
 
     def screen_values(self, value: Any) -> Any:
-        """Return a JSON value of limited depth in which all texts are screened."""
+        """Return a JSON value of limited depth with screened texts."""
         if isinstance(value, str):
             return self.screen_text(value, "")
         if isinstance(value, Mapping):
             return {self.screen_text(key, ""): self.screen_values(item) for key, item in value.items()}
-        return [self.screen_values(item) for item in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [self.screen_values(item) for item in value]
+        return value
 
 
 def shorten_text(text: str, length: int = MAX_LINE) -> str:
     """Return a text of another server for messages and states: on one line, screened and short."""
     line = " ".join(TextScreen().screen_text(text[:MAX_TEXT], "").split())
-    return line if len(line) <= length else line[: length - len(_TRUNCATED)] + _TRUNCATED
+    if len(line) <= length:
+        return line
+    return line[: length - len(_TRUNCATED)] + _TRUNCATED
 
 
 def screen_question(question: Question, server: str) -> Question:
-    """Return a question of the server of this name, which its message begins with, with screened texts.
+    """Return a question with screened texts. Its message begins with the name of the server.
 
-    Raises ValueError if it is too large, if a link hides where it leads, or if names or values have hidden texts.
+    Raises ValueError if it is too large, if a link hides its host, or if names or values have hidden texts.
     """
     screen = TextScreen()
     if isinstance(question, Link):
@@ -194,26 +202,31 @@ def screen_question(question: Question, server: str) -> Question:
         return replace(question, message=f"[{server}] {screen.screen_text(question.message, '')}")
     if isinstance(question, Form):
         schema = question.schema
-        if excess := SCHEMA_LIMITS.describe_excess(schema):
+        excess = SCHEMA_LIMITS.describe_excess(schema)
+        if excess:
             raise ValueError(f"the form is too large: {excess}")
         if find_hidden_text(schema) is not None:
             raise ValueError("the form has invisible characters in names or values")
         message = f"[{server}] {screen.screen_text(question.message, '')}"
-        from mcp_bridge._json_schema.schema_checks import make_checkable  # a start needs no validator
+        # Imported late, because a start needs no validator.
+        from mcp_bridge._json_schema.schema_checks import make_checkable
 
         # The server itself checks the response by what is left out here.
         return replace(question, message=message, schema=make_checkable(screen.screen_schema(schema, "")))
-    return _screen_sampling(question) if isinstance(question, Sampling) else question
+    if isinstance(question, Sampling):
+        return _screen_sampling(question)
+    return question
 
 
 def _screen_sampling(question: Sampling) -> Sampling:
-    """Return a request for sampling with screened texts, which are not truncated: they are what the model works on."""
+    """Return a request for sampling with screened texts. They are not truncated, because the model works on them."""
     texts = [question.messages, question.system_prompt]
     values = [
         question.tools, question.tool_choice, question.stop_sequences, question.model_preferences, question.metadata,
         question.include_context,
     ]  # fmt: skip
-    if excess := SAMPLING_LIMITS.describe_excess([texts, values]):
+    excess = SAMPLING_LIMITS.describe_excess([texts, values])
+    if excess:
         raise ValueError(f"the sampling request is too large: {excess}")
     if find_hidden_text(values) is not None:
         raise ValueError("the sampling request has invisible characters in names or values")
@@ -229,9 +242,9 @@ def screen_error(error: RpcError) -> RpcError:
 
 
 def find_hidden_text(value: Any) -> str | None:
-    """Return a text in a schema that has invisible characters where they cannot be removed, or None.
+    """Return a text of a schema with invisible characters that cannot be removed, or None.
 
-    These are names of properties, and values such as those of `enum` and `default`.
+    Such texts are names of properties, and values such as those of `enum` and `default`.
     """
     stack: list[tuple[Any, bool]] = [(value, False)]
     while stack:
@@ -259,8 +272,9 @@ def _screen(text: str, limit: int) -> tuple[str, list[str]]:
         text, count = pattern.subn("", text)
         if count:
             changes.append(change)
-    if (visible := _remove_invisible(text)) != text:
-        text = visible
+    visible_text = _remove_invisible(text)
+    if visible_text != text:
+        text = visible_text
         changes.append(_NO_INVISIBLE)
     text, count = _COMMENT.subn("&lt;!--", text)
     if count:
@@ -276,4 +290,5 @@ def _remove_invisible(text: str) -> str:
     for joiner in _JOINERS.finditer(text):
         parts += [_INVISIBLE.sub("", text[end : joiner.start()]), joiner.group()]
         end = joiner.end()
-    return "".join([*parts, _INVISIBLE.sub("", text[end:])])
+    parts.append(_INVISIBLE.sub("", text[end:]))
+    return "".join(parts)

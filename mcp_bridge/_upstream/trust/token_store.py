@@ -1,4 +1,4 @@
-"""Where the OAuth tokens of other servers are kept: in the keyring of the system, or else in a file of the user."""
+"""Keeps the OAuth tokens of other servers, in the keyring of the system or in a file of the user."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SERVICE = "mcp-bridge"
 
 
 class TokenStore:
-    """The tokens for one server, and what is needed to refresh them. All methods may block.
+    """The tokens for one server, and the data to refresh them. All methods may block.
 
-    If there is a file, it is used, so that programs without access to the keyring, such as services, can have one.
+    If there is a file, it is used instead of the keyring, because some programs, such as services, have no keyring.
     """
 
     def __init__(self, url: str) -> None:
@@ -37,13 +37,14 @@ class TokenStore:
             data = json.loads(self.path.read_bytes() if self.path.exists() else self._read_keyring())
         except (OSError, ValueError):
             return {}
-        return data if isinstance(data, dict) and data.get("url") == self.url else {}
+        if not isinstance(data, dict) or data.get("url") != self.url:
+            return {}
+        return data
 
     def write_tokens(self, data: dict[str, Any], *, use_keyring: bool | None = None) -> Path | None:
-        """Replace the content. Return the file that has it now; None if it is in the keyring. Raises OSError.
+        """Replace the content. Return its file, or None if it is in the keyring. Raises OSError.
 
-        `use_keyring` chooses between the keyring, if a usable one exists, and the file. None means where the tokens
-        are now.
+        `use_keyring` chooses the keyring, if there is a usable one, or the file. None means the present place.
         """
         if use_keyring is None:
             use_keyring = not self.path.exists()
@@ -56,9 +57,12 @@ class TokenStore:
 
     def _read_keyring(self) -> str:
         backend = find_keyring()
+        if backend is None:
+            return ""
         try:
-            return (backend.get_password(SERVICE, self.url) if backend is not None else None) or ""
-        except Exception as error:  # of the system behind the backend; its text is not known to have no secrets
+            return backend.get_password(SERVICE, self.url) or ""
+        except Exception as error:
+            # An error of the system behind the backend. Its text may contain secrets.
             logger.warning("the keyring cannot be read (%s)", type(error).__name__)
             return ""
 
@@ -68,7 +72,8 @@ class TokenStore:
             return False
         try:
             backend.set_password(SERVICE, self.url, text)
-        except Exception as error:  # it is locked, for example, or has a limit of size, as on Windows
+        except Exception as error:
+            # It may be locked, or limit the size of an entry, as on Windows.
             logger.warning("the keyring cannot be written (%s), so a file has the tokens", type(error).__name__)
             return False
         return True
@@ -77,12 +82,16 @@ class TokenStore:
 def find_keyring() -> KeyringBackend | None:
     """Return the keyring of the system; None without the extra `keyring`, or if the system has none. May block."""
     try:
-        import keyring  # an extra, and it looks for its backends when it is imported
+        # An extra. It looks for its backends when it is imported.
+        import keyring
     except ImportError:
         return None
     try:
         backend = keyring.get_keyring()
-        return backend if float(backend.priority) > 0 else None  # those that fail, or store nothing, have no priority
-    except Exception as error:  # of a backend that cannot say whether it works
+        # Backends that fail, or store nothing, have no priority.
+        if float(backend.priority) > 0:
+            return backend
+    except Exception as error:
+        # The priority of a backend may raise any error of its system.
         logger.warning("the keyring cannot be used (%s)", type(error).__name__)
-        return None
+    return None

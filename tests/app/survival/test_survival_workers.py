@@ -94,13 +94,6 @@ def test_a_pattern_that_fits_no_tool_is_a_problem_that_is_told(tmp_path: Path) -
         server.says("isolation: no tool matches 'riksy_*'")
 
 
-def test_a_source_that_crashes_at_import_is_the_only_one_that_fails(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, tools="import os\nos._exit(5)\n") as server:
-        server.says("the worker ended its process with exit code 5 before its first offer")
-        assert server.text("echo", text="served") == "served"
-        assert "Traceback" not in server.err
-
-
 GOOD = """
 import os
 from mcp_bridge import tool
@@ -113,6 +106,15 @@ def pid() -> int:
 def die():
     os._exit(1)
 """
+
+
+def test_a_source_that_crashes_at_import_fails_alone_and_is_started_again(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, tools="import os\nos._exit(5)\n") as server:
+        server.says("the worker ended its process with exit code 5 before its first offer")
+        assert server.text("echo", text="served") == "served"
+        assert "Traceback" not in server.err
+        (tmp_path / "own_tools.py").write_text(GOOD)
+        assert eventually(lambda: code_of(server.result("pid")) is None)
 
 
 def test_a_source_that_starts_to_crash_is_unavailable_until_it_is_fixed(tmp_path: Path) -> None:

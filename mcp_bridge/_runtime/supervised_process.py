@@ -1,0 +1,181 @@
+"""A child process below a supervisor, with two pipes. Workers, and servers that are started, live in the same way.
+
+1. `start_process` starts it, with a pipe for its input and one for its output.
+2. `run` relays its stderr while the caller reads its output, until the output ends or `stop` is called. Processes that
+   it has started may hold its output open, so reading also stops soon after it has ended.
+3. `end` closes its input, so that it can end by itself. If it does not, its supervisor ends it, with everything that it
+   has started. If the supervisor is stuck or was killed, the process group is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+
+from mcp_bridge._runtime import child_output, process_group
+from mcp_bridge._runtime.stdio_descriptors import Descriptor
+from mcp_bridge._runtime.supervisor import WORKER_GRACE
+
+SUPERVISOR_TIMEOUT = 1.5
+"""Seconds that a supervisor may take to end what it has to end, besides its grace periods."""
+OUTPUT_TIMEOUT = 0.5
+"""Seconds in which output is still read after the process has ended."""
+DISCARD_INTERVAL = 0.005
+"""Seconds between two reads of output that is discarded. Some processes write as fast as they are read."""
+
+PrintListener = Callable[[bytes], None]
+ReadFunction = Callable[[], Coroutine[Any, Any, None]]
+
+
+async def start_process(
+    command: Sequence[str],
+    *,
+    label: str,
+    env: Mapping[str, str],
+    directory: Path | None = None,
+    grace: float = 0.0,
+    on_print: PrintListener | None = None,
+) -> SupervisedProcess:
+    """Start a command below a supervisor. Raises OSError, or ValueError if a word has a null character.
+
+    Args:
+        command: The program and its arguments.
+        label: What is put before each line of its stderr.
+        env: All its environment variables.
+        directory: Its working directory; by default that of the bridge.
+        grace: Seconds between SIGTERM and SIGKILL at its end.
+        on_print: What gets its stderr instead.
+    """
+    (stdin, sink), (source, stdout) = os.pipe(), os.pipe()
+    try:
+        # A process whose start is cancelled would have no owner.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                process_group.wrap_command(command, grace=grace),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=child_output.STDERR,
+                env=env,
+                cwd=directory,
+                start_new_session=True,
+            )
+    except BaseException:
+        os.close(source)
+        os.close(sink)
+        raise
+    finally:
+        os.close(stdin)
+        os.close(stdout)
+    return SupervisedProcess(process, source, sink, label, grace, on_print)
+
+
+class SupervisedProcess:
+    """A process that `start_process` has started. `input` and `output` are its pipes."""
+
+    def __init__(
+        self, process: Process, source: int, sink: int, label: str, grace: float, on_print: PrintListener | None
+    ) -> None:
+        self.output = Descriptor(source)
+        self.input = Descriptor(sink)
+        self._process = process
+        self._lines = child_output.LineLabeller(label)
+        self._on_print = on_print
+        self._grace = grace
+        self._end_timeout = WORKER_GRACE + grace + SUPERVISOR_TIMEOUT
+        self._is_input_closed = False
+        self._reading = anyio.CancelScope()
+        self._has_run = anyio.Event()
+        self._relayed = anyio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The id of the supervisor."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative for a signal; None before the end."""
+        return self._process.returncode
+
+    async def run(self, read: ReadFunction, *others: ReadFunction) -> None:
+        """Run `read` until it returns, and `others` meanwhile. All of them are cancelled by `stop`."""
+        try:
+            with self._reading:
+                async with anyio.create_task_group() as tasks:
+                    for function in (*others, self._relay_stderr, self._stop_after_exit):
+                        tasks.start_soon(function)
+                    with contextlib.suppress(OSError):
+                        await read()
+                    await self.wait_for_exit(OUTPUT_TIMEOUT)
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._has_run.set()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._reading.cancel()
+
+    def terminate(self) -> None:
+        """End the process now, even if it never notices the end of its input. `end` has to follow."""
+        self._end_timeout = self._grace + SUPERVISOR_TIMEOUT
+        if self.returncode is None:
+            process_group.terminate_supervisor(self.pid)
+        self.stop()
+
+    def close_input(self) -> None:
+        """Close the input, unless it is closed."""
+        if not self._is_input_closed:
+            self._is_input_closed = True
+            os.close(self.input.fd)
+
+    async def wait_for_exit(self, timeout: float) -> None:
+        """Wait until the process has ended, but no longer than `timeout` seconds."""
+        with anyio.move_on_after(timeout):
+            await self._process.wait()
+
+    async def end(self) -> None:
+        """Close the input of the process, wait until it has ended, and kill what is left."""
+        self.stop()
+        await self._has_run.wait()
+        self.close_input()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._discard_output)
+            tasks.start_soon(self._relay_stderr)
+            await self.wait_for_exit(self._end_timeout)
+            process_group.kill_group(self.pid)
+            await self._process.wait()
+            with anyio.move_on_after(OUTPUT_TIMEOUT):
+                await self._relayed.wait()
+            tasks.cancel_scope.cancel()
+        await self._process.aclose()
+        os.close(self.output.fd)
+
+    async def _stop_after_exit(self) -> None:
+        await self._process.wait()
+        await anyio.sleep(OUTPUT_TIMEOUT)
+        self.stop()
+
+    async def _relay_stderr(self) -> None:
+        """Relay what the process prints. This can be cancelled and begun again."""
+        stderr = self._process.stderr
+        if stderr is None or self._relayed.is_set():
+            pass
+        elif self._on_print is None:
+            await child_output.relay_output(stderr, labeller=self._lines)
+        else:
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+                async for data in stderr:
+                    self._on_print(data)
+        self._relayed.set()
+
+    async def _discard_output(self) -> None:
+        """Read what the process still writes, so that it does not wait for a reader and can end."""
+        with contextlib.suppress(OSError):
+            while await self.output.read():  # noqa: ASYNC110 - slower than the process may write
+                await anyio.sleep(DISCARD_INTERVAL)
