@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import mimetypes
 from enum import Enum
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +27,9 @@ class ToolParameter(_Fields):
 
     `type` is free text; string, number, integer, boolean, object, array and null have a meaning. `enum` is text even
     if the type is a number. The provider applies the default.
+
+    >>> ToolParameter(type="string", description="Where to look", required=True).enum is None
+    True
     """
 
     type: str
@@ -38,7 +40,12 @@ class ToolParameter(_Fields):
 
 
 class Tool(_Fields):
-    """A tool with its parameters by name."""
+    """A tool with its parameters by name.
+
+    >>> city = ToolParameter(type="string", required=True)
+    >>> Tool(name="forecast", description="The weather of tomorrow", parameters={"city": city}).name
+    'forecast'
+    """
 
     name: str
     description: str
@@ -46,7 +53,11 @@ class Tool(_Fields):
 
 
 class ToolResult(_Fields):
-    """The result of a call: `result` on success, `error` on failure."""
+    """The result of a call: `result` on success, `error` on failure.
+
+    >>> ToolResult(success=True, result=21)
+    ToolResult(success=True, result=21, error=None)
+    """
 
     success: bool
     result: Any | None = None
@@ -70,7 +81,11 @@ class LLMMessageContentType(str, Enum):  # noqa: UP042 as above
 
 
 class LLMFunctionCall(BaseModel):
-    """A call that the model requests."""
+    """A call for the model.
+
+    >>> LLMFunctionCall(id="1", name="forecast", arguments={"city": "Ulm"}).arguments
+    {'city': 'Ulm'}
+    """
 
     id: str
     name: str
@@ -94,7 +109,11 @@ class LLMMessageContent(BaseModel):
 
 
 class LLMMessage(BaseModel):
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    >>> LLMMessage.user("Will it rain?").content[0].text
+    'Will it rain?'
+    """
 
     role: LLMRole
     content: list[LLMMessageContent] = Field(default_factory=list)
@@ -114,7 +133,8 @@ class LLMMessage(BaseModel):
     def user_image(cls, image_path: str, name: str | None = None) -> Self:
         """Build a message with an image. Raises OSError if the file cannot be read."""
         mime_type = mimetypes.guess_type(image_path)[0] or ""
-        mime_type = mime_type if mime_type.startswith("image/") else "image/jpeg"
+        if not mime_type.startswith("image/"):
+            mime_type = "image/jpeg"
         data = base64.b64encode(Path(image_path).read_bytes()).decode()
         image = LLMMessageContent(type=LLMMessageContentType.IMAGE, image=f"data:{mime_type};base64,{data}")
         return cls(role=LLMRole.USER, content=[image], name=name)
@@ -141,7 +161,11 @@ def _make_text(content: str) -> LLMMessageContent:
 
 
 class LLMOptions(BaseModel):
-    """Options for a response; `functions` are the tools that the model may call."""
+    """Options for a response; `functions` are the tools of the model.
+
+    >>> LLMOptions(temperature=0).max_tokens is None
+    True
+    """
 
     temperature: float | None = Field(default=1.0, ge=0, le=2)
     top_p: float | None = Field(default=1.0, ge=0, le=1)
@@ -152,7 +176,7 @@ class LLMOptions(BaseModel):
 
 
 class LLMUsage(BaseModel):
-    """The tokens that a response used."""
+    """The tokens of a response."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -160,7 +184,11 @@ class LLMUsage(BaseModel):
 
 
 class LLMResponse(BaseModel):
-    """A response of the model: text, and the calls that it requests."""
+    """A response of the model: text, and calls of tools.
+
+    >>> LLMResponse.merge(LLMResponse(content="Yes."), LLMResponse(content="Take a coat.")).content
+    'Yes.\\nTake a coat.'
+    """
 
     content: str
     tool_calls: list[LLMFunctionCall] | None = None
@@ -170,14 +198,18 @@ class LLMResponse(BaseModel):
     @classmethod
     def merge(cls, *responses: LLMResponse) -> Self:
         """Merge responses: texts on separate lines, calls in order, tokens added up."""
-        usages = [response.usage for response in responses if response.usage]
-        return cls(
-            content="\n".join(response.content for response in responses),
-            tool_calls=list(chain.from_iterable(response.tool_calls or () for response in responses)) or None,
-            usage=LLMUsage(**{name: sum(getattr(usage, name) for usage in usages) for name in LLMUsage.model_fields})
-            if usages
-            else None,
-            vendor_specific=dict(
-                chain.from_iterable((response.vendor_specific or {}).items() for response in responses)
-            ),
-        )
+        calls: list[LLMFunctionCall] = []
+        vendor_specific: dict[str, Any] = {}
+        usage = None
+        for response in responses:
+            calls += response.tool_calls or ()
+            vendor_specific |= response.vendor_specific or {}
+            if response.usage is not None:
+                last = usage or LLMUsage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+                usage = LLMUsage(
+                    prompt_tokens=last.prompt_tokens + response.usage.prompt_tokens,
+                    completion_tokens=last.completion_tokens + response.usage.completion_tokens,
+                    total_tokens=last.total_tokens + response.usage.total_tokens,
+                )
+        content = "\n".join(response.content for response in responses)
+        return cls(content=content, tool_calls=calls or None, usage=usage, vendor_specific=vendor_specific)

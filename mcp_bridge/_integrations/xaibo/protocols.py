@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ToolProviderProtocol(Protocol):
-    """Lists and executes tools. `isinstance` checks only for the methods, which may also be synchronous."""
+    """Lists and executes tools. `isinstance` checks only for the methods. They may also be synchronous.
+
+    >>> isinstance(MockToolProvider([], {}), ToolProviderProtocol)
+    True
+    """
 
     async def list_tools(self) -> list[Tool]:
         """Return all tools of this provider."""
@@ -53,9 +57,16 @@ class ToolParameterError(ToolError):
 
 
 class MockToolProvider:
-    """Lists `tools`, and returns `results` by the name of the tool; an exception there becomes a failure with its text.
+    """A provider for tests. It lists `tools`, and returns `results` by name. An exception there becomes a failure.
 
     `call_history` records the name and the parameters of each call, without defaults.
+
+    >>> import asyncio
+    >>> provider = MockToolProvider([], {"forecast": "rain"})
+    >>> asyncio.run(provider.execute_tool("forecast", {"city": "Ulm"})).result
+    'rain'
+    >>> provider.call_history
+    [('forecast', {'city': 'Ulm'})]
     """
 
     def __init__(self, tools: list[Tool], results: dict[str, Any]) -> None:
@@ -64,11 +75,11 @@ class MockToolProvider:
         self.call_history: list[tuple[str, dict[str, Any]]] = []
 
     async def list_tools(self) -> list[Tool]:
-        """Return the tools that it was given."""
+        """Return the tools of the constructor."""
         return self.tools
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
-        """Return the result that it was given for this tool. A tool without one fails."""
+        """Return the result for this tool. A tool without one fails."""
         from mcp_bridge._integrations.xaibo.models import ToolResult
 
         self.call_history.append((tool_name, deepcopy(parameters)))

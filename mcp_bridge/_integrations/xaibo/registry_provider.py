@@ -21,23 +21,33 @@ from mcp_bridge._protocol.wire.tools import WireTool, to_wire
 class RegistryToolProvider:
     """The tools of a registry, or of a running bridge, as the ToolProvider of a Xaibo agent.
 
-    Every call goes through the pipeline of the registry, with its validation, limits, hooks and approvals. What a
-    ToolParameter cannot express is in its description, as JSON Schema.
+    Every call goes through the pipeline of the registry, with its validation, limits, hooks and approvals. Parts of a
+    schema that a ToolParameter cannot express are in its description, as JSON Schema.
+
+    >>> import asyncio
+    >>> from mcp_bridge import ToolRegistry
+    >>> def double(number: int) -> int:
+    ...     return 2 * number
+    >>> registry = ToolRegistry()
+    >>> _ = registry.tool(double)
+    >>> provider = RegistryToolProvider(registry)
+    >>> asyncio.run(provider.execute_tool("double", {"number": 21})).result
+    42
     """
 
     def __init__(self, tools: Caller | RegistryOwner) -> None:
         self._caller = get_caller(tools)
 
     async def list_tools(self) -> list[Any]:
-        """Return the registered tools, as xaibo's own models if xaibo is imported."""
-        return [build_xaibo_tool(wire) for wire in map(_to_wire, self._caller.list())]
+        """Return the registered tools, as models of xaibo if xaibo is imported."""
+        return [build_xaibo_tool(_to_wire(entry)) for entry in self._caller.list()]
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
         """Run a tool. Errors are results."""
         try:
             wire = self._find_tool(tool_name)
             running, identifier = RUNNING.get(), uuid4().hex
-            ctx = running.ctx if running is not None else RunningCall(request_id=identifier)
+            ctx = RunningCall(request_id=identifier) if running is None else running.ctx
             arguments = wire.read_arguments(parameters)
             call = ToolCall(id=identifier, name=wire.definition.name, arguments=arguments, root=wire.root)
             result = await self._caller.dispatch(call, ctx)
@@ -49,10 +59,10 @@ class RegistryToolProvider:
         return get_models().ToolResult(**fields)
 
     def _find_tool(self, name: str) -> WireTool:
-        entry = next((entry for entry in self._caller.list() if to_client_name(entry.name) == name), None)
-        if entry is None:
-            raise ToolNotFound(f"Unknown tool: {name}.")
-        return _to_wire(entry)
+        for entry in self._caller.list():
+            if to_client_name(entry.name) == name:
+                return _to_wire(entry)
+        raise ToolNotFound(f"Unknown tool: {name}.")
 
 
 def _to_wire(entry: ToolEntry) -> WireTool:
@@ -60,5 +70,9 @@ def _to_wire(entry: ToolEntry) -> WireTool:
 
 
 def _format_content(item: Any) -> str:
-    block = render_block(item, "") if isinstance(item, Content) else {"type": "text", "text": str(item)}
-    return str(block["text"]) if block["type"] == "text" else f"[{block['type']} {block.get('mimeType', '')}]"
+    if not isinstance(item, Content):
+        return str(item)
+    block = render_block(item, "")
+    if block["type"] == "text":
+        return str(block["text"])
+    return f"[{block['type']} {block.get('mimeType', '')}]"

@@ -1,4 +1,4 @@
-"""Converts what a provider returns or raises to a result, and a result to what a provider returns."""
+"""Converts the values and errors of providers to results, and results to those of providers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _ERRORS = {
 
 
 def to_result(value: Any, *, call_id: str = "") -> ToolResult:
-    """Convert what a provider returned. A value that does not have the fields of a result is the output of a success.
+    """Convert the value of a provider. If it has not the fields of a result, it is the output of a success.
 
-    The model gets the error of a failure unchanged, followed by its result. None is a failure: a provider that has no
-    branch for a tool returns it.
+    The model gets the error of a failure unchanged, followed by its result. None is a failure, because a provider
+    without a branch for a tool returns it.
     """
     if isinstance(value, ToolResult):
         return value if value.tool_call_id else replace(value, tool_call_id=call_id)
@@ -51,13 +51,14 @@ def to_result(value: Any, *, call_id: str = "") -> ToolResult:
 
 def convert_known_error(error: BaseException) -> ToolResult | None:
     """Convert an error of Xaibo, of this or another package, to a failure with its text. None for any other error."""
-    if isinstance(error, errors.CallError):  # the pipeline handles it
+    # The pipeline handles its errors.
+    if isinstance(error, errors.CallError):
         return None
-    name = next((error_class.__name__ for error_class in type(error).__mro__ if error_class.__name__ in _ERRORS), None)
-    if name is None:
-        return None
-    code, text = _ERRORS[name]
-    return ToolResult(success=False, error=_format_error(error) or text, code=code)
+    for error_class in type(error).__mro__:
+        if error_class.__name__ in _ERRORS:
+            code, text = _ERRORS[error_class.__name__]
+            return ToolResult(success=False, error=_format_error(error) or text, code=code)
+    return None
 
 
 def _read_fields(value: Any) -> Mapping[str, Any]:
@@ -74,11 +75,12 @@ def _format_error(error: Any) -> str:
     """Return an error as text: the text itself, its `message`, or its `str`."""
     if error is None or isinstance(error, str):
         return error or ""
-    if isinstance(error, Mapping) and isinstance(message := error.get("message"), str):
-        return message
+    if isinstance(error, Mapping) and isinstance(error.get("message"), str):
+        return str(error["message"])
     try:
         return str(error)
-    except Exception:  # a third-party __str__
+    except Exception:
+        # A third-party __str__ may raise anything.
         return type(error).__name__
 
 
@@ -91,7 +93,7 @@ def _find_content(output: Any) -> tuple[Content, ...] | None:
 
 
 def to_provider_fields(result: ToolResult) -> dict[str, Any]:
-    """The fields of a provider's result, with the texts that policies have injected for the model."""
+    """Return the fields of a provider's result, with the texts of policies for the model."""
     content: Any = result.content
     blocks = [content] if isinstance(content, str | bytes | Content) else list(content or ())
     texts = [block.text for block in blocks if isinstance(block, InjectedText)]
@@ -101,5 +103,7 @@ def to_provider_fields(result: ToolResult) -> dict[str, Any]:
     if value is None:
         value = [block for block in blocks if not isinstance(block, InjectedText)] or None
     if texts:
-        value = "\n\n".join([*([] if value is None else [as_text(value)]), *texts])
+        if value is not None:
+            texts.insert(0, as_text(value))
+        value = "\n\n".join(texts)
     return {"success": True, "result": value, "error": None}

@@ -1,4 +1,4 @@
-"""Converts Xaibo's parameters of a tool to JSON Schema, and arguments to what a provider expects.
+"""Converts Xaibo's parameters of a tool to JSON Schema, and arguments to those of a provider.
 
 Parameters are read by their fields, so they may be models of any package, or mappings.
 """
@@ -14,7 +14,7 @@ from typing import Any
 _TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
 _ALIASES = ("str", "int", "float", "bool", "dict", "list", "None")
 """Python's names for the same types."""
-_KINDS = dict(zip((*_TYPES, *_ALIASES), (*_TYPES, *_TYPES), strict=True))
+_TYPE_NAMES = dict(zip((*_TYPES, *_ALIASES), (*_TYPES, *_TYPES), strict=True))
 _BOOLEANS = {"true": True, "false": False}
 _INT64 = range(-(2**63), 2**64)
 """The integers that JSON on the wire can carry."""
@@ -26,12 +26,12 @@ ABSENT: Any = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterChoices:
-    """The type and the enum of a parameter. Each member is a pair: as in the schema, and as the provider wrote it.
+    """The type and the enum of a parameter. Each member is a pair: the value in the schema, and that of the provider.
 
-    `kind` is None if the type is unknown, or if a member is not of this type.
+    `type_name` is None if the type is unknown, or if a member is not of this type.
     """
 
-    kind: str | None
+    type_name: str | None
     members: tuple[tuple[Any, Any], ...] = ()
 
 
@@ -49,43 +49,52 @@ def build_schema(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
         "type": "object",
         "properties": {str(name): _build_property(parameter) for name, parameter in definitions.items()},
     }
-    if required := [str(name) for name, parameter in definitions.items() if _is_required(parameter)]:
+    # An argument with a default may be left out, whatever `required` is.
+    required = [
+        str(name)
+        for name, parameter in definitions.items()
+        if get_field(parameter, "required") and get_field(parameter, "default") is None
+    ]
+    if required:
         schema["required"] = required
     return schema
 
 
 def convert_arguments(parameters: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert arguments for a provider: numbers and booleans of an enum become the text that it has for them."""
-    return {name: _convert_argument((parameters or {}).get(name), value) for name, value in arguments.items()}
+    """Convert arguments for a provider. Numbers and booleans of an enum become the texts in its enum."""
+    converted = dict(arguments)
+    for name, value in arguments.items():
+        parameter = (parameters or {}).get(name)
+        if isinstance(value, bool | int | float) and parameter is not None and get_field(parameter, "enum"):
+            for member, text in _read_choices(parameter).members:
+                if _is_same(member, value):
+                    converted[name] = text
+                    break
+    return converted
 
 
 def get_field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
-def _convert_argument(parameter: Any, value: Any) -> Any:
-    if isinstance(value, bool | int | float) and parameter is not None and get_field(parameter, "enum"):
-        return next((choice for member, choice in _read_choices(parameter).members if _is_same(member, value)), value)
-    return value
-
-
-def _is_required(parameter: Any) -> bool:
-    """Return whether a call must have the argument. One with a default may be left out, whatever `required` says."""
-    return bool(get_field(parameter, "required")) and get_field(parameter, "default") is None
-
-
 def _build_property(parameter: Any) -> dict[str, Any]:
     """Build the JSON Schema of one parameter, without an enum or default that is not JSON."""
     choices = _read_choices(parameter)
-    schema: dict[str, Any] = {} if choices.kind is None else {"type": choices.kind}
-    if isinstance(description := get_field(parameter, "description"), str) and description:
+    schema: dict[str, Any] = {}
+    if choices.type_name is not None:
+        schema["type"] = choices.type_name
+    description = get_field(parameter, "description")
+    if isinstance(description, str) and description:
         schema["description"] = str(description)
-    enum = {"enum": [value for value, _ in choices.members]} if choices.members else {}
-    if choices.kind == "array":
+    enum = {}
+    if choices.members:
+        enum["enum"] = [value for value, _ in choices.members]
+    if choices.type_name == "array":
         schema["items"] = enum
     else:
         schema |= enum
-    if (default := _read_default(parameter, choices)) is not ABSENT:
+    default = _read_default(parameter, choices)
+    if default is not ABSENT:
         schema["default"] = default
     return schema
 
@@ -93,40 +102,43 @@ def _build_property(parameter: Any) -> dict[str, Any]:
 def _read_choices(parameter: Any) -> ParameterChoices:
     """Read type and enum so that a value can satisfy both.
 
-    Members of numbers and booleans, which are text, are parsed. If one is not of the type, the type is left out. The
-    members of an array's enum apply to its items; objects and null have none.
+    The texts for numbers and booleans are parsed. If one is not of the type, the type is left out. The members of an
+    array's enum apply to its items; objects and null have none.
     """
     name = get_field(parameter, "type")
-    type_name = _KINDS.get(name) if isinstance(name, str) else None
+    type_name = _TYPE_NAMES.get(name) if isinstance(name, str) else None
     choices = _read_enum(parameter)
     if type_name in ("object", "null") or not choices:
-        return ParameterChoices(kind=type_name)
-    members = choices if type_name in (None, "array") else [_parse_member(type_name, member) for member in choices]
-    if any(member is ABSENT for member in members):
-        type_name, members = None, choices
-    return ParameterChoices(kind=type_name, members=tuple(_join_members(members, choices)))
+        return ParameterChoices(type_name=type_name)
+    members = choices
+    if type_name not in (None, "array"):
+        members = [_parse_member(type_name, member) for member in choices]
+        if any(member is ABSENT for member in members):
+            type_name, members = None, choices
+    return ParameterChoices(type_name=type_name, members=tuple(_join_members(members, choices)))
 
 
-def _parse_member(kind: str | None, member: Any) -> Any:
+def _parse_member(type_name: str | None, member: Any) -> Any:
     """Return a member of an enum as a value of its type, ABSENT if that is not possible."""
-    if kind == "string":
+    if type_name == "string":
         return member if isinstance(member, str) else ABSENT
     if isinstance(member, str):
-        member = _parse_scalar(member)
-    if kind == "boolean":
+        text = member.lower()
+        try:
+            member = _BOOLEANS[text] if text in _BOOLEANS else json.loads(member)
+        except (ValueError, RecursionError):
+            return ABSENT
+    if type_name == "boolean":
         return member if isinstance(member, bool) else ABSENT
     if isinstance(member, bool) or not isinstance(member, int | float) or not math.isfinite(member):
         return ABSENT
-    if kind == "integer" and isinstance(member, float):
-        member = int(member) if member.is_integer() else ABSENT
-    return ABSENT if isinstance(member, int) and member not in _INT64 else member
-
-
-def _parse_scalar(text: str) -> Any:
-    try:
-        return _BOOLEANS[text.lower()] if text.lower() in _BOOLEANS else json.loads(text)
-    except (ValueError, RecursionError):
+    if type_name == "integer" and isinstance(member, float):
+        if not member.is_integer():
+            return ABSENT
+        member = int(member)
+    if isinstance(member, int) and member not in _INT64:
         return ABSENT
+    return member
 
 
 def _copy_json(value: Any) -> Any:
@@ -152,7 +164,10 @@ def _join_members(members: Sequence[Any], choices: Sequence[Any]) -> Iterator[tu
     """Pair each distinct member with its text. Of several texts for one number, the first is used."""
     used_members: set[Any] = set()
     for member, text in zip(members, choices, strict=True):
-        key = (json.dumps(member, sort_keys=True),) if isinstance(member, bool | list | dict) else member
+        key = member
+        # Lists cannot be in a set, and True would be the same as 1.
+        if isinstance(member, bool | list | dict):
+            key = (json.dumps(member, sort_keys=True),)
         if key not in used_members:
             used_members.add(key)
             yield member, text
@@ -162,14 +177,15 @@ def _read_default(parameter: Any, choices: ParameterChoices) -> Any:
     """Return the default for the schema. One of null appears only if it was set, and null is a valid argument."""
     default = get_field(parameter, "default")
     if default is not None:
-        return next((member for member, text in choices.members if _is_same(text, default)), _copy_json(default))
-    is_valid = choices.kind in (None, "null") and not choices.members and not get_field(parameter, "required")
-    return None if is_valid and _is_set(parameter, "default") else ABSENT
-
-
-def _is_set(parameter: Any, name: str) -> bool:
-    fields = parameter if isinstance(parameter, Mapping) else getattr(parameter, "model_fields_set", None)
-    return isinstance(fields, Mapping | Set) and name in fields
+        for member, text in choices.members:
+            if _is_same(text, default):
+                return member
+        return _copy_json(default)
+    is_valid = choices.type_name in (None, "null") and not choices.members and not get_field(parameter, "required")
+    fields = parameter if isinstance(parameter, Mapping) else getattr(parameter, "model_fields_set", ())
+    if is_valid and isinstance(fields, Mapping | Set) and "default" in fields:
+        return None
+    return ABSENT
 
 
 def _is_same(left: Any, right: Any) -> bool:

@@ -12,20 +12,21 @@ from mcp_bridge._json_schema.type_sets import TYPES
 from mcp_bridge._protocol.wire.tools import WireTool
 
 _CARRIED = frozenset({"type", "description", "default", "enum", "title"})
-"""The keywords that a ToolParameter has fields for, or that are only for display."""
+"""The keywords with a field of ToolParameter, and those for display only."""
 
 
 def get_models() -> Any:
-    """xaibo's models, which other modules of an agent require, or else the same ones of this package."""
-    if (theirs := sys.modules.get("xaibo.core.models.tools")) is not None:
-        return theirs
+    """Return the models of xaibo if it is imported, because the modules of its agents require them, or our copies."""
+    xaibo_models = sys.modules.get("xaibo.core.models.tools")
+    if xaibo_models is not None:
+        return xaibo_models
     from mcp_bridge._integrations.xaibo import models
 
     return models
 
 
 def adapt_tool(tool: Any) -> Any:
-    """Return a tool of a provider as xaibo's own model, because the orchestrators of xaibo reject others."""
+    """Return a tool of a provider as a model of xaibo, because the orchestrators of xaibo reject others."""
     models = get_models()
     return tool if isinstance(tool, models.Tool) else models.Tool.model_validate(tool, from_attributes=True)
 
@@ -47,8 +48,9 @@ def _build_fields(subschema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     has_texts = isinstance(enum, list) and all(isinstance(item, str) for item in enum)
     is_lossy = {*schema} - _CARRIED or ("enum" in schema and not has_texts)
     text = json.dumps({name: schema[name] for name in schema if name not in ("description", "title", "default")})
-    notes = [f"JSON Schema: {text}"] if is_lossy and "$ref" not in text else []
-    description = " ".join([*filter(None, [schema.get("description")]), *notes])
+    description = schema.get("description") or ""
+    if is_lossy and "$ref" not in text:
+        description = f"{description} JSON Schema: {text}".lstrip()
     return {
         "type": type_name,
         "description": description or None,
@@ -58,15 +60,12 @@ def _build_fields(subschema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choose_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
-    """The type that is not null, of the schema or of its first alternative that has one; text if there is none."""
-    type_names = schema.get("type")
-    names = type_names if isinstance(type_names, list) else [type_names]
-    alternatives = [
-        resolve_schema(alternative, root) for alternative in (schema.get("anyOf") or schema.get("oneOf") or ())
-    ]
-    names = [
-        *names,
-        *(alternative.get("type") for alternative in alternatives),
-        "object" if "properties" in schema else "string",
-    ]
-    return next(name for name in names if isinstance(name, str) and name in TYPES and name != "null")
+    """Return the first type of the schema, or of its alternatives, except null."""
+    types = schema.get("type")
+    names = list(types) if isinstance(types, list) else [types]
+    for alternative in schema.get("anyOf") or schema.get("oneOf") or ():
+        names.append(resolve_schema(alternative, root).get("type"))
+    for name in names:
+        if isinstance(name, str) and name in TYPES and name != "null":
+            return name
+    return "object" if "properties" in schema else "string"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,16 @@ WrapProvider = Callable[[str, Any], Any]
 
 
 def read_agent(path: Path, directory: Path) -> Any:
-    """Read the AgentConfig of a YAML file, whose classes are importable from its folder and from `directory`.
+    """Read the AgentConfig of a YAML file. Classes are importable from its folder and from `directory`.
 
     Raises SourceError with the place and the problem, but without values of the file.
     """
     try:
         text = path.read_text("utf-8")
+    except FileNotFoundError as error:
+        raise SourceError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
-        problem = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {type(error).__name__}"
-        raise SourceError(f"{path}: {problem}") from error
+        raise SourceError(f"{path}: cannot be read: {type(error).__name__}") from error
     for folder in (directory, path.parent):
         add_to_path(folder)
     try:
@@ -47,7 +49,8 @@ def read_agent(path: Path, directory: Path) -> Any:
         try:
             config = AgentConfig.from_yaml(text)
         except Exception as error:
-            if (message := _format_yaml_error(error)) is not None:
+            message = _format_yaml_error(error)
+            if message is not None:
                 raise SourceError(f"{path}{message}") from None
             raise
     _check_circles(config, path)
@@ -55,59 +58,59 @@ def read_agent(path: Path, directory: Path) -> Any:
 
 
 def find_providers(config: Any) -> list[str]:
-    """List the ids of the modules that provide tools, without those whose tools another module collects.
+    """List the ids of the modules that provide tools, without those below another provider.
 
     A ToolCollector of xaibo is replaced by its providers in reverse order, because its last tool of a name counts.
     """
     ids = [module.id for module in config.modules if _is_provider(config, module)]
     parts = {module_id: _list_providers(config, module_id) for module_id in ids}
-    inner = {provider_id for module_id in ids for provider_id in parts[module_id] if provider_id in ids}
-    providers: list[str] = []
-    for module_id in [provider_id for provider_id in ids if provider_id not in inner] or ids:
-        providers += [
-            provider_id
-            for provider_id in _expand_collector(config, module_id, parts, frozenset())
-            if provider_id not in providers
-        ]
-    return providers
+    inner = set(chain.from_iterable(parts.values()))
+    outer = [module_id for module_id in ids if module_id not in inner]
+    providers: dict[str, None] = {}
+    for module_id in outer or ids:
+        providers |= dict.fromkeys(_expand_collector(config, module_id, parts, frozenset()))
+    return list(providers)
 
 
 def build_module(
     config: Any, module_id: str, modules: Mapping[str, Any], wrap: WrapProvider | None = None
 ) -> dict[str, Any]:
-    """Make a module and the modules that it needs, except those in `modules`. Return all by id.
+    """Make a module and its dependencies, except those in `modules`. Return all by id.
 
-    `wrap` replaces each provider by what the modules that need it get. Imports nothing else. Raises what their classes
-    raise.
+    `wrap` replaces each provider for the modules that need it. Imports nothing else. Raises any error of the classes.
     """
-    providers = (
-        {} if wrap is None else _build_providers(config, _find_needed(config, module_id, modules), modules, wrap)
-    )
-    return (
-        providers
-        if module_id in providers
-        else providers | _build_instances(config, module_id, {**modules, **providers})
-    )
+    instances: dict[str, Any] = {}
+    if wrap is not None:
+        instances = _build_providers(config, _find_needed(config, module_id, modules), modules, wrap)
+    if module_id not in instances:
+        instances |= _build_instances(config, module_id, {**modules, **instances})
+    return instances
 
 
 def _build_providers(config: Any, ids: set[str], modules: Mapping[str, Any], wrap: WrapProvider) -> dict[str, Any]:
-    """Make the providers among these modules, each after those that it needs, and wrap them."""
-    order: TopologicalSorter[str] = TopologicalSorter()
-    for exchange in config.exchange:
-        if exchange.module is not None:
-            order.add(exchange.module, *_to_list(exchange.provider))
-    providers = {module.id for module in config.modules if module.id in ids and _is_wrapped(config, module)}
+    """Make the providers among these modules, each after its dependencies, and wrap them.
+
+    A ToolCollector of xaibo is not wrapped, because it only passes calls on.
+    """
+    providers = set()
+    for module in config.modules:
+        if module.id in ids and _is_provider(config, module) and not _is_collector(_import_class(module)):
+            providers.add(module.id)
     instances: dict[str, Any] = {}
-    for provider_id in [*order.static_order(), *sorted(providers)]:
+    for provider_id in chain(_sort_modules(config).static_order(), sorted(providers)):
         if provider_id in providers and provider_id not in instances and provider_id not in modules:
             instances |= _build_instances(config, provider_id, {**modules, **instances})
             instances[provider_id] = wrap(provider_id, instances[provider_id])
     return instances
 
 
-def _is_wrapped(config: Any, module: Any) -> bool:
-    """Whether a module is a provider. A ToolCollector of xaibo is not wrapped, because it only passes calls on."""
-    return _is_provider(config, module) and not _is_collector(_import_class(module))
+def _sort_modules(config: Any) -> TopologicalSorter[str]:
+    """Return a sorter of the modules by their dependencies in the exchange."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for exchange in config.exchange:
+        if exchange.module is not None:
+            sorter.add(exchange.module, *_to_list(exchange.provider))
+    return sorter
 
 
 def _build_instances(config: Any, module_id: str, modules: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def _build_instances(config: Any, module_id: str, modules: Mapping[str, Any]) ->
 
 
 def make_host(config: Any) -> dict[str, Any]:
-    """Make the Xaibo object that modules may depend on, and register the agent with it."""
+    """Make the Xaibo object, on which modules may depend, and register the agent with it."""
     from xaibo import Xaibo
 
     host = Xaibo()
@@ -134,7 +137,7 @@ def make_host(config: Any) -> dict[str, Any]:
 
 
 def add_agent_modules(config: Any, modules: dict[str, Any], wrap: WrapProvider) -> None:
-    """Make the modules of `scope: agent`, which live longer than one call, and add them to `modules`."""
+    """Make the modules of `scope: agent`, and add them to `modules`. They live longer than one call."""
     from xaibo.core.config import Scope
 
     for module in config.modules:
@@ -144,7 +147,7 @@ def add_agent_modules(config: Any, modules: dict[str, Any], wrap: WrapProvider) 
 
 
 def make_agent(config: Any, modules: Mapping[str, Any], wrap: WrapProvider) -> Any:
-    """Make a new agent, as xaibo does for each call, whose modules get the providers that `wrap` returns.
+    """Make a new agent, as xaibo does for each call. Its modules get the providers of `wrap`.
 
     This copies the configuration: xaibo's `get_agent` adds an entry to a shared one in each call, and searches it.
     """
@@ -163,35 +166,40 @@ def make_tool_result(*, success: bool, result: Any, error: str | None) -> Any:
 
 
 def find_entry_points(config: Any) -> dict[str, str]:
-    """Return the ids of the modules that take text, by entry point: `__entry__`, or the id if there are several."""
+    """Return the ids of modules for text by their entry points: `__entry__`, or the id if there are several."""
     entry_points: dict[str, str] = {}
     for exchange in config.exchange:
         if exchange.module != ENTRY or not (exchange.protocol == TEXT or _can_take_text(config, exchange.provider)):
             continue
-        several = isinstance(exchange.provider, list)
+        has_several = isinstance(exchange.provider, list)
         for provider in _to_list(exchange.provider):
             if provider not in entry_points.values():
-                entry_points[provider if several else ENTRY] = provider
+                entry_points[provider if has_several else ENTRY] = provider
     return entry_points
 
 
 def describe_failure(config: Any, module_id: str | None = None) -> str:
-    """Explain in sentences why xaibo cannot make all modules, or those that one needs. Empty if no reason is known."""
-    ids = [module.id for module in config.modules] if module_id is None else _find_needed(config, module_id, {})
-    classes = [(each, _import_class(each)) for each in config.modules if each.id in ids]
-    missing = [f"{each.id} ({each.module})" for each, module_class in classes if module_class is None]
-    hint = f"Cannot import {', '.join(missing)}. Install the missing packages, or correct the names"
-    lines = [hint] if missing else []
-    lines += [
-        f"{each.module}: {flaw}"
-        for each, module_class in classes
-        if module_class is not None and (flaw := _find_flaw(module_class))
-    ]
-    return "".join(f". {line}" for line in lines)
+    """Explain why xaibo cannot make all modules, or one module and its dependencies. Empty if the reason is unknown."""
+    ids = None if module_id is None else _find_needed(config, module_id, {})
+    missing, flaws = [], []
+    for module in config.modules:
+        if ids is not None and module.id not in ids:
+            continue
+        module_class = _import_class(module)
+        if module_class is None:
+            missing.append(f"{module.id} ({module.module})")
+        else:
+            flaw = _find_flaw(module_class)
+            if flaw:
+                flaws.append(f". {module.module}: {flaw}")
+    text = "".join(flaws)
+    if missing:
+        text = f". Cannot import {', '.join(missing)}. Install the missing packages, or correct the names{text}"
+    return text
 
 
 def _find_flaw(module_class: type) -> str:
-    """Explain why xaibo, which reads the annotations of `__init__`, cannot make a class."""
+    """Explain why xaibo cannot make a class. It reads the annotations of `__init__`."""
     annotations = getattr(module_class.__init__, "__annotations__", None)  # type: ignore[misc]
     if annotations is None:
         return "it has no __init__ of its own. Define one that takes config"
@@ -205,8 +213,10 @@ def _find_flaw(module_class: type) -> str:
 def _build_overrides(modules: Mapping[str, Any]) -> Any:
     from xaibo import ConfigOverrides, ExchangeConfig, Xaibo
 
-    exchanges = [ExchangeConfig(protocol=Xaibo, provider=_XAIBO)]
-    return ConfigOverrides(instances=dict(modules), exchange=exchanges if _XAIBO in modules else [])
+    exchanges = []
+    if _XAIBO in modules:
+        exchanges.append(ExchangeConfig(protocol=Xaibo, provider=_XAIBO))
+    return ConfigOverrides(instances=dict(modules), exchange=exchanges)
 
 
 def _format_yaml_error(error: Exception) -> str | None:
@@ -217,29 +227,29 @@ def _format_yaml_error(error: Exception) -> str | None:
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return None
-    lines = [
-        f"{'.'.join(map(str, item['loc'])) or 'the agent'}: {item['msg']}"
-        for item in errors(include_input=False, include_url=False, include_context=False)
-    ]
+    lines = []
+    for item in errors(include_input=False, include_url=False, include_context=False):
+        place = ".".join(map(str, item["loc"])) or "the agent"
+        lines.append(f"{place}: {item['msg']}")
     return ": " + "; ".join(lines)
 
 
 def _is_provider(config: Any, module: Any) -> bool:
     if PROVIDER in (module.provides or ()):
         return True
-    if any(exchange.protocol == PROVIDER and module.id in _to_list(exchange.provider) for exchange in config.exchange):
-        return True
+    for exchange in config.exchange:
+        if exchange.protocol == PROVIDER and module.id in _to_list(exchange.provider):
+            return True
     module_class = _import_class(module)
-    return module_class is not None and all(
-        callable(getattr(module_class, name, None)) for name in ("list_tools", "execute_tool")
-    )
+    return all(callable(getattr(module_class, name, None)) for name in ("list_tools", "execute_tool"))
 
 
 def _list_providers(config: Any, module_id: str) -> list[str]:
-    exchanges = [
-        exchange for exchange in config.exchange if exchange.module == module_id and exchange.protocol == PROVIDER
-    ]
-    return [provider for exchange in exchanges for provider in _to_list(exchange.provider)]
+    providers = []
+    for exchange in config.exchange:
+        if exchange.module == module_id and exchange.protocol == PROVIDER:
+            providers += _to_list(exchange.provider)
+    return providers
 
 
 def _expand_collector(
@@ -254,20 +264,15 @@ def _expand_collector(
 
 
 def _is_collector(module_class: Any) -> bool:
-    return module_class is not None and (module_class.__module__, module_class.__name__) == (
-        _COLLECTOR,
-        "ToolCollector",
-    )
+    if module_class is None:
+        return False
+    return bool(module_class.__module__ == _COLLECTOR and module_class.__name__ == "ToolCollector")
 
 
 def _check_circles(config: Any, path: Path) -> None:
     """Raise SourceError for modules that need each other: xaibo would search for their order forever."""
-    order: TopologicalSorter[str] = TopologicalSorter()
-    for exchange in config.exchange:
-        if exchange.module is not None:
-            order.add(exchange.module, *_to_list(exchange.provider))
     try:
-        order.prepare()
+        _sort_modules(config).prepare()
     except CycleError as error:
         circle = " needs ".join(f"'{module}'" for module in reversed(error.args[1]))
         raise SourceError(f"{path}: exchange: {circle}. Remove one of these dependencies") from None
@@ -290,9 +295,8 @@ def _find_needed(config: Any, module_id: str, modules: Mapping[str, Any]) -> set
 
 def _can_take_text(config: Any, provider: Any) -> bool:
     ids = _to_list(provider)
-    return all(
-        callable(getattr(_import_class(module), "handle_text", None)) for module in config.modules if module.id in ids
-    )
+    modules = [module for module in config.modules if module.id in ids]
+    return all(callable(getattr(_import_class(module), "handle_text", None)) for module in modules)
 
 
 def _import_class(module: Any) -> Any:

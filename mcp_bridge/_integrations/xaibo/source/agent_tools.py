@@ -1,6 +1,6 @@
-"""The tools of a running agent: every call goes through the pipeline of the call that runs the agent.
+"""The tools of a running agent. Their calls go through the pipeline, in the context of the call of the agent.
 
-So validation, hooks, approvals, limits and audit apply to the tools that an agent calls, too.
+So validation, hooks, approvals, limits and audit apply to the tools of an agent, too.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class AgentProvider:
         return getattr(self.provider, name)
 
     async def list_tools(self) -> list[Any]:
-        """Return the selected tools as the provider describes them, or as the settings override them.
+        """Return the selected tools with the overrides of the settings.
 
-        A provider that collects the tools of others gets them unchanged, because its own are changed in turn.
+        A provider that collects the tools of others gets them unchanged, because its tools are changed in turn.
         """
         is_collected, token = _LISTING.get(), _LISTING.set(True)
         try:
@@ -70,10 +70,12 @@ class AgentProvider:
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
         running = RUNNING.get()
-        if running is None:  # no call, and so no policy, is known
+        # Without a call, no policy could apply.
+        if running is None:
             logger.error("agent tool %r was called outside of a call", tool_name)
             return _make_failure(_NOT_RUNNING.format(tool_name))
-        if running.name == tool_name and running.arguments == parameters:  # a provider that passes its call on
+        # A provider may pass its call on to another one.
+        if running.name == tool_name and running.arguments == parameters:
             return await resolve_awaitable(self.provider.execute_tool(tool_name, parameters))
         entry = await self._find_entry(tool_name)
         if entry is None:
@@ -100,7 +102,10 @@ class AgentProvider:
         return entry
 
     def _get_entry(self, name: str) -> ToolEntry | None:
-        return next((entry for entry in self._tools.entries if entry.name == name), None)
+        for entry in self._tools.entries:
+            if entry.name == name:
+                return entry
+        return None
 
 
 def _make_failure(error: str) -> Any:

@@ -1,4 +1,4 @@
-"""Whole agents as tools, which take a message and return the response with its attachments."""
+"""Whole agents as tools. They take a message and return the response with its attachments."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"<svg", "image/svg+xml"),
     (4, b"ftypavif", "image/avif"),
     (4, b"ftyphei", "image/heic"),
-    *((0, start, "audio/mpeg") for start in (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"\xff\xf3", "audio/mpeg"),
+    (0, b"\xff\xf2", "audio/mpeg"),
     (4, b"ftypM4A", "audio/mp4"),
     (0, b"\x1aE\xdf\xa3", "audio/webm"),
 )
-"""First bytes that identify a format only if the agent names the kind, because they are short or rare."""
+"""First bytes of formats. They are short or rare, so they count only if the agent names image or audio."""
 
 
 _SCHEMA: dict[str, Any] = {
@@ -48,11 +50,9 @@ _SCHEMA: dict[str, Any] = {
 
 
 def build_entries(config: Any, modules: dict[str, Any], wrap: agent_config.WrapProvider) -> list[ToolEntry]:
-    """Build a tool for each entry point of an agent; `modules` are those that live longer than a call.
+    """Build a tool for each entry point of an agent. Raises SourceError if the agent cannot be made, or takes no text.
 
-    `wrap` returns what the agent gets instead of a provider.
-
-    Raises SourceError if the agent cannot be made, or takes no text.
+    `modules` live longer than a call. `wrap` replaces the providers of the agent.
     """
     points = agent_config.find_entry_points(config)
     if not points:
@@ -61,17 +61,16 @@ def build_entries(config: Any, modules: dict[str, Any], wrap: agent_config.WrapP
         )
     with report_errors(f"agent '{config.id}' cannot be made"):
         agent_config.make_agent(config, modules, wrap)
-    return [
-        _build_entry(config, _AgentCaller(config, modules, module_id, wrap), name) for name, module_id in points.items()
-    ]
-
-
-def _build_entry(config: Any, caller: _AgentCaller, name: str) -> ToolEntry:
-    description = config.description or f"Sends a message to the agent '{config.id}' and returns its response."
-    if name != agent_config.ENTRY:
-        description = f"{description} (entry point: {name})"
-    title = config.id if name == agent_config.ENTRY else f"{config.id}.{name}"
-    return ToolEntry(title, description, caller.call, dict(_SCHEMA))
+    entries = []
+    for name, module_id in points.items():
+        caller = _AgentCaller(config, modules, module_id, wrap)
+        title = config.id
+        description = config.description or f"Sends a message to the agent '{config.id}' and returns its response."
+        if name != agent_config.ENTRY:
+            title += f".{name}"
+            description += f" (entry point: {name})"
+        entries.append(ToolEntry(title, description, caller.call, dict(_SCHEMA)))
+    return entries
 
 
 class _AgentCaller:
@@ -90,7 +89,8 @@ class _AgentCaller:
             agent = agent_config.make_agent(self._config, self._modules, self._wrap)
             response = await agent.handle_text(data["message"], entry_point=self._module_id)
             return await self._convert_response(response)
-        except CallError:  # written for the model
+        except CallError:
+            # Its text is written for the model.
             raise
         except Exception as error:
             logger.error("agent %r failed", self._config.id, exc_info=error)
@@ -104,7 +104,9 @@ class _AgentCaller:
         text, attachments = getattr(response, "text", None), list(getattr(response, "attachments", None) or ())
         if not attachments:
             return ToolResult(success=True, output=text)
-        blocks: list[Content] = [Text(text)] if text else []
+        blocks: list[Content] = []
+        if text:
+            blocks.append(Text(text))
         for number, attachment in enumerate(attachments, 1):
             blocks.append(await to_thread.run_sync(convert_attachment, attachment, f"{self._config.id}/{number}"))
         return ToolResult(success=True, content=tuple(blocks))
@@ -116,17 +118,24 @@ def convert_attachment(attachment: Any, name: str) -> Content:
     An image or audio of an unknown media type becomes a resource.
     """
     content = getattr(attachment, "content", None)
-    data, name_of_file = _read_bytes(content), getattr(content, "name", None)
-    file = PurePath(name_of_file).name if isinstance(name_of_file, str) else ""  # a descriptor has a number
+    data, file_name = _read_bytes(content), getattr(content, "name", None)
+    uri = f"xaibo://{quote(name)}"
+    # A file of a descriptor has a number instead of a name.
+    if isinstance(file_name, str) and PurePath(file_name).name:
+        file_name = PurePath(file_name).name
+        uri += f"/{quote(file_name)}"
+    else:
+        file_name = ""
     type_name = getattr(getattr(attachment, "type", None), "value", "file")
     mime_type = getattr(attachment, "mime_type", None)
-    mime = mime_type if isinstance(mime_type, str) else ""
-    mime = mime or _detect_mime_type(data, type_name) or mimetypes.guess_type(file)[0] or _BINARY
-    uri = f"xaibo://{quote(name)}" + (f"/{quote(file)}" if file else "")
-    if mime.startswith("text/") or mime == _BINARY:
+    if not isinstance(mime_type, str) or not mime_type:
+        mime_type = _detect_mime_type(data, type_name) or mimetypes.guess_type(file_name)[0] or _BINARY
+    if mime_type.startswith("text/") or mime_type == _BINARY:
         with suppress(UnicodeDecodeError):
-            return EmbeddedResource(uri, data.decode(), "text/plain" if mime == _BINARY else mime)
-    return from_bytes(data, mime, uri) if mime.startswith(f"{type_name}/") else EmbeddedResource(uri, data, mime)
+            return EmbeddedResource(uri, data.decode(), "text/plain" if mime_type == _BINARY else mime_type)
+    if mime_type.startswith(f"{type_name}/"):
+        return from_bytes(data, mime_type, uri)
+    return EmbeddedResource(uri, data, mime_type)
 
 
 def _read_bytes(content: Any) -> bytes:
@@ -143,10 +152,11 @@ def _read_bytes(content: Any) -> bytes:
 
 
 def _detect_mime_type(data: bytes, type_name: str) -> str:
-    mime = detect_mime_type(data)
-    if mime != _BINARY:
-        return mime
-    if type_name not in ("image", "audio"):
-        return ""
-    rare = (mime for at, start, mime in _SIGNATURES if data[at:].startswith(start) and mime.startswith(type_name))
-    return next(rare, "")
+    mime_type = detect_mime_type(data)
+    if mime_type != _BINARY:
+        return mime_type
+    if type_name in ("image", "audio"):
+        for offset, start, mime_type in _SIGNATURES:
+            if data[offset:].startswith(start) and mime_type.startswith(type_name):
+                return mime_type
+    return ""

@@ -12,9 +12,9 @@ _FORMAT = "Write it as package.module:Name or path/to/file.py:Name"
 
 
 def import_reference(reference: str, directory: Path) -> Any:
-    """Return what `package.module:Name`, `package.module.Name` or `file.py:Name` refers to.
+    """Return the object of the reference `package.module:Name`, `package.module.Name` or `file.py:Name`.
 
-    Modules in `directory` are importable. Raises SourceError that says which part is wrong, or where an import fails.
+    Modules in `directory` are importable. Raises SourceError with the part that is wrong, or the place of the failure.
     """
     head, _, attribute = reference.rpartition(":" if ":" in reference else ".")
     if not head or not all(name.isidentifier() for name in attribute.split(".")):

@@ -25,10 +25,10 @@ _NOT_FOUND = re.compile(r"not found|could not find|unknown tool|no such tool|no 
 
 
 class ProviderTools:
-    """The tools of one provider, which has the name `label` in problems.
+    """The tools of one provider. If a later listing fails, they stay as they were.
 
-    If a later listing fails, the tools stay as they were. `on_missing` is called, from any thread, when the provider
-    reports that a listed tool does not exist.
+    `label` names the provider in problems. `on_missing` is called, from any thread, when the provider reports that a
+    listed tool does not exist.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ProviderTools:
         self._provider = provider
         self._on_missing = on_missing
         self._redactor = redactor or Redactor()
-        self._known: list[dict[str, Any]] | None = None
+        self._last_tools: list[dict[str, Any]] | None = None
 
     async def refresh(self) -> None:
         """List the tools. Never raises: an error becomes a problem."""
@@ -48,16 +48,19 @@ class ProviderTools:
         with anyio.move_on_after(LIST_TIMEOUT):
             try:
                 await self.list_tools()
-            except BaseException as error:  # third-party code may raise any error; a cancellation passes
+            except BaseException as error:
+                # Third-party code may raise any error. Only a cancellation passes.
                 if is_own_cancellation(error):
                     raise
                 problem = f"cannot list its tools: {describe_error(error)}"
             else:
                 return
-        self.problems = [self._format_problem(problem + ("; its tools stay as they were" if self.entries else ""))]
+        if self.entries:
+            problem += "; its tools stay as they were"
+        self.problems = [self._format_problem(problem)]
 
     async def list_tools(self) -> list[Any]:
-        """List the tools as the provider describes them, and update `entries`. Raises what the provider raises."""
+        """Return the tools of the provider, and update `entries`. Raises any error of the provider."""
         tools = list(await call_method(self._provider.list_tools))
         self._update(tools)
         return tools
@@ -68,7 +71,8 @@ class ProviderTools:
         for tool in tools:
             try:
                 entry = self._build_entry(tool)
-            except Exception as error:  # a third-party property, or a tool without a name
+            except Exception as error:
+                # The tool has a property that fails, or no name.
                 problems.append(self._format_problem(f"lists a tool that cannot be read: {describe_error(error)}"))
                 continue
             if entries.setdefault(entry.name, entry) is not entry:
@@ -76,8 +80,9 @@ class ProviderTools:
         if not tools:
             problems.append(self._format_problem("lists no tools"))
         last_tools = [entry.to_dict() for entry in entries.values()]
-        if last_tools != self._known:  # otherwise keep the entries, so that no change is announced
-            self.entries, self._known = list(entries.values()), last_tools
+        # Without a change, keep the entries, so that no change is announced.
+        if last_tools != self._last_tools:
+            self.entries, self._last_tools = list(entries.values()), last_tools
         self.problems = problems
 
     def _build_entry(self, tool: Any) -> ToolEntry:
@@ -155,7 +160,7 @@ class _ProviderToolCaller:
 
 
 async def _wait_for_result(value: Any) -> Any:
-    """Await the `result` of a value: PythonToolProvider puts the coroutine of an async function there."""
+    """Await the `result` of a value. PythonToolProvider puts the coroutine of an async function there."""
     result = get_field(value, "result")
     if not inspect.isawaitable(result):
         return value

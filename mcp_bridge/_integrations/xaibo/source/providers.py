@@ -25,16 +25,17 @@ _XAIBO_TOOLS = "xaibo.primitives.modules.tools."
 
 
 def is_provider(value: Any) -> bool:
-    """Return whether an object lists and executes tools. One with every attribute, such as a mock, does not count."""
+    """Whether an object lists and executes tools. An object with every attribute, such as a mock, does not count."""
     try:
-        has = all(callable(getattr(value, name, None)) for name in _METHODS)
-        return has and not hasattr(value, "no_such_attribute_anywhere")
-    except Exception:  # a third-party __getattr__
+        has_methods = all(callable(getattr(value, name, None)) for name in _METHODS)
+        return has_methods and not hasattr(value, "no_such_attribute_anywhere")
+    except Exception:
+        # A third-party __getattr__ may raise anything.
         return False
 
 
 async def make_provider(target: Any, name: str, config: Mapping[str, Any]) -> Any:
-    """Return `target` if it is a provider, else what this class or function makes of `config` in a thread.
+    """Return `target` if it is a provider. Otherwise call it, a class or a function, with `config` in a thread.
 
     Raises SourceError if it needs more than config, fails, takes longer than `MAKE_TIMEOUT`, or makes something else.
     """
@@ -75,7 +76,7 @@ def _redact_errors(config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def make_redactor(config: Any) -> Redactor:
-    """Make a redactor for the secrets of a configuration: the values whose keys name a secret."""
+    """Make a redactor for the secrets of a configuration, by the names of its keys."""
     return Redactor(_find_secrets(config))
 
 
@@ -96,26 +97,29 @@ def _build_arguments(target: Callable[..., Any], name: str, config: Mapping[str,
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    takes = any(item.name == "config" or item.kind is item.VAR_KEYWORD for item in parameters)
-    missing = [
-        f"'{item.name}'"
-        for item in parameters
-        if item.name != "config"
-        and item.default is item.empty
-        and item.kind not in (item.VAR_KEYWORD, item.VAR_POSITIONAL)
-    ]
+    takes_config = False
+    missing = []
+    for parameter in parameters:
+        if parameter.name == "config" or parameter.kind is parameter.VAR_KEYWORD:
+            takes_config = True
+        elif parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL:
+            missing.append(f"'{parameter.name}'")
     if missing:
         raise SourceError(
             f"provider '{name}' needs {', '.join(missing)} besides config. Name the YAML of an agent that provides "
             "it (agent: path/to/agent.yaml), or a function that makes the provider"
         )
-    if config and not takes:
+    if takes_config:
+        return {"config": deepcopy(dict(config))}
+    if config:
         raise SourceError(f"provider '{name}' takes no config. Leave config out")
-    return {"config": deepcopy(dict(config))} if takes else {}
+    return {}
 
 
 def _describe(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"a {type(value).__name__}"
 
 
 def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
@@ -136,29 +140,33 @@ def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
 class _PythonTools:
     """Makes a PythonToolProvider run its functions in a thread, and reload its modules only after an edit.
 
-    Its own methods are `async` but never wait, so a function would block the event loop; and each listing reloads
-    every module, which discards the state of the functions.
+    Its methods are `async` but never wait, so a function would block the event loop. Each listing reloads every module,
+    and so discards the state of the functions.
     """
 
     def __init__(self, provider: Any) -> None:
         self._provider = provider
         self._stamps: dict[Path, int] = {}
-        self._listed: list[Any] | None = None
+        self._tools: list[Any] | None = None
 
     def list_tools(self) -> list[Any]:
-        if self._listed is None or self._stamps != self._read_stamps():
-            self._listed = _run_coroutine(self._provider.list_tools())
+        if self._tools is None or self._stamps != self._read_stamps():
+            self._tools = _run_coroutine(self._provider.list_tools())
             self._stamps = self._read_stamps()
-        return self._listed
+        return self._tools
 
     def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
         return _run_coroutine(self._provider.execute_tool(tool_name, parameters))
 
     def _read_stamps(self) -> dict[Path, int]:
-        """Return when each module was modified, in nanoseconds."""
-        modules = [sys.modules.get(name) for name in self._provider.tool_packages if isinstance(name, str)]
-        paths = [Path(file) for module in modules if (file := getattr(module, "__file__", None))]
-        return {path: path.stat().st_mtime_ns if path.exists() else 0 for path in paths}
+        """Return the times of the last changes of all modules, in nanoseconds."""
+        stamps = {}
+        for name in self._provider.tool_packages:
+            file = getattr(sys.modules.get(name), "__file__", None) if isinstance(name, str) else None
+            if file:
+                path = Path(file)
+                stamps[path] = path.stat().st_mtime_ns if path.exists() else 0
+        return stamps
 
 
 def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Which call the code of a provider or an agent runs in."""
+"""The call in which the code of a provider or an agent runs."""
 
 from __future__ import annotations
 

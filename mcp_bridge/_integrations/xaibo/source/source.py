@@ -1,4 +1,4 @@
-"""XaiboSource: makes providers and agents, publishes their tools, and lists them again when they may have changed."""
+"""XaiboSource makes providers and agents, publishes their tools, and lists them again when they may have changed."""
 
 from __future__ import annotations
 
@@ -27,17 +27,21 @@ from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 
 
 class XaiboSource(Source):
-    """Tools of a provider, or of the agent in a YAML file, which may be a tool itself.
+    """Tools of a provider, or of the providers of an agent, and agents as tools.
 
-    Tools are listed once, every `refresh` seconds if that is given, and when a provider reports that a listed tool
-    does not exist.
+    Tools are listed once, every `refresh` seconds if that is set, and when a provider reports that a listed tool does
+    not exist.
 
     Args:
-        provider: A provider, or a reference as `package.module:Name` to one, its class, or a function that makes it.
-        config: What the class or function gets as `config`.
+        provider: A provider, its class, a function that makes it, or a reference to one of them (`package.module:Name`).
+        config: The argument `config` of the class or function.
         agent: The YAML file of an agent.
-        offer: Which tools of the agent to publish: those of its providers, the agent itself, or both.
-        directory: The folder from which references can be imported.
+        offer: The tools of the agent to publish: those of its providers, the agent, or both.
+        directory: The folder for references.
+
+    >>> from mcp_bridge.xaibo import MockToolProvider
+    >>> XaiboSource("weather", provider=MockToolProvider([], {"forecast": "rain"})).name
+    'weather'
     """
 
     Options = XaiboOptions
@@ -58,7 +62,7 @@ class XaiboSource(Source):
         super().__init__(name)
         self._provider = provider
         self._config = dict(config or {})
-        self._agent = agent.resolve() if agent is not None else None
+        self._agent = None if agent is None else agent.resolve()
         self._published = offer
         self._refresh = refresh
         self._directory = (directory or Path.cwd()).resolve()
@@ -82,7 +86,7 @@ class XaiboSource(Source):
             name,
             provider=options.provider,
             config=options.config,
-            agent=directory / Path(options.agent).expanduser() if options.agent is not None else None,
+            agent=None if options.agent is None else directory / Path(options.agent).expanduser(),
             offer=options.offer,
             refresh=options.refresh,
             directory=directory,
@@ -94,14 +98,16 @@ class XaiboSource(Source):
         await self._make()
         last_offer: Offer | None = None
         while True:
-            self._refresh_event = anyio.Event()  # before listing, so that a report during it causes another one
+            # A report during the listing causes another listing.
+            self._refresh_event = anyio.Event()
             async with anyio.create_task_group() as tasks:
                 for provider in self._providers:
                     tasks.start_soon(provider.refresh)
             offer = self._build_offer()
             if not offer.tools and last_offer is None and self._refresh is None:
                 raise SourceError("\n".join(offer.problems))
-            if offer != last_offer:  # publishing logs all problems again
+            # Publishing logs all problems again, so do it only after a change.
+            if offer != last_offer:
                 publish(offer)
                 last_offer = offer
             with anyio.move_on_after(self._refresh or inf):
@@ -130,8 +136,8 @@ class XaiboSource(Source):
             try:
                 with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
                     agent_config.add_agent_modules(config, modules, self._wrap_provider)
-                shared_modules = dict(modules)  # without the providers that are made below
-                self._agents = build_entries(config, shared_modules, self._wrap_provider)
+                # The copy has not the providers that are made below.
+                self._agents = build_entries(config, dict(modules), self._wrap_provider)
             except SourceError as error:
                 text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config))
@@ -166,7 +172,8 @@ class XaiboSource(Source):
         return next(iter(selection.select_tools([entry], self.name)), None)
 
     def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
-        if isinstance(provider, AgentProvider):  # its calls are published, and so governed already
+        # The calls of an AgentProvider would go through the pipeline twice.
+        if isinstance(provider, AgentProvider):
             provider = provider.provider
         redactor = make_redactor(self._config if config is None else config)
         for inner_label, inner_provider in unwrap_provider(provider, label):
@@ -179,7 +186,8 @@ class XaiboSource(Source):
         problems = list(self._problems)
         entries: dict[str, tuple[str, ToolEntry]] = {}
         candidates = [(f"the agent {entry.name}", entry) for entry in self._agents]
-        candidates += [(provider.label, entry) for provider in self._providers for entry in provider.entries]
+        for provider in self._providers:
+            candidates += [(provider.label, entry) for entry in provider.entries]
         for label, entry in candidates:
             first, winner = entries.setdefault(entry.name, (label, entry))
             if winner is not entry:
@@ -187,11 +195,14 @@ class XaiboSource(Source):
                     f"'{first}' and '{label}' both have a tool named '{entry.name}'. "
                     f"That of '{first}' is published. Rename or remove one"
                 )
-        problems += [problem for provider in self._providers for problem in provider.problems]
+        for provider in self._providers:
+            problems += provider.problems
         return Offer(tools=[entry for _, entry in entries.values()], problems=problems)
 
     def _schedule_refresh(self) -> None:
         """Request another listing. May be called from any thread."""
         if self._soon is not None:
-            with suppress(RuntimeError):  # the event loop has ended
-                self._soon(lambda: self._refresh_event.set())  # noqa: PLW0108 - the event may be replaced before it runs
+            # The event loop may have ended.
+            with suppress(RuntimeError):
+                # The event may be replaced before the function runs.
+                self._soon(lambda: self._refresh_event.set())  # noqa: PLW0108
