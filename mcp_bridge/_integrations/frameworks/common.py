@@ -1,4 +1,4 @@
-"""What the adapters share: class checks, names and schemas of tools, failures, and the question before a call."""
+"""Shared by the adapters: class checks, names and schemas of tools, failures, and the question before a call."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ Json = dict[str, Any]
 
 
 def is_a(value: object, package: str, *names: str) -> bool:
-    """Return whether the object's class, or a base class, is one of `names` of a package.
+    """Whether the object's class, or a base class, is one of `names` of a package.
 
-    It looks only at classes: no code of the object runs, and an object that has every attribute does not match.
+    No code of the object runs, and an object with every attribute does not match.
     """
     try:
         return any(base.__name__ in names and get_package(base) == package for base in type(value).__mro__)
-    except Exception:  # a third-party metaclass
+    except Exception:
+        # A third-party metaclass may raise anything.
         return False
 
 
@@ -43,7 +44,8 @@ def get_description(tool: Any) -> str:
 def to_json_schema(model: Any) -> Json:
     """Return the JSON Schema of a pydantic model (version 1 or 2), or a schema, with inlined definitions.
 
-    Title and description of the model are left out, because the tool has its own. Raises SourceError for anything else.
+    Title and description are those of the model, not of the tool, so they are left out. Raises SourceError for anything
+    else.
     """
     if isinstance(model, dict):
         schema = dict(model)
@@ -62,24 +64,25 @@ def make_failure(text: str, code: str | None = None) -> ToolResult:
 
 def list_validation_errors(error: Any) -> list[str]:
     """Return a line for each error in a pydantic ValidationError, without the values."""
-    return [f"{'.'.join(str(key) for key in item['loc'])}: {item['msg']}" for item in error.errors()]
+    return [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
 
 
 def find_published_name(ctx: RunningCall, handler: Any, name: str) -> str:
-    """Return the name under which the tool with this handler is published, or `name`.
+    """Return the published name of the tool with this handler, or `name`.
 
-    If the settings change arguments, another handler is around it, and only a tool that is alone with `name` is found.
+    If the settings change arguments, another handler is around it. Then only a single tool of this name is recognised.
     """
-    tools = ctx.tools()
-    published_names = [entry.name for entry in tools if entry.name_in_source == name]
-    return next(
-        (entry.name for entry in tools if entry.handler == handler),
-        published_names[0] if len(published_names) == 1 else name,
-    )
+    published_names = []
+    for entry in ctx.tools():
+        if entry.handler == handler:
+            return entry.name
+        if entry.name_in_source == name:
+            published_names.append(entry.name)
+    return published_names[0] if len(published_names) == 1 else name
 
 
 async def require_approval(ctx: RunningCall, name: str, arguments: Any) -> None:
-    """Ask the user whether this call may run, for tools whose framework would stop for an approval.
+    """Ask the user whether this call may run. A framework with approvals would stop here.
 
     Raises ApprovalDeclined if the user does not agree, Denied if the client cannot ask.
     """

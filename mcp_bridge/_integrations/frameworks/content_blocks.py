@@ -12,6 +12,8 @@ from urllib.parse import unquote_to_bytes
 from mcp_bridge._contracts.content import Content, ResourceLink, Text
 from mcp_bridge._protocol.wire.values import as_text, from_bytes
 
+_DEFAULT_TYPES = {"image": "image/png", "audio": "audio/wav"}
+
 
 def from_base64(text: str | bytes, mime_type: str | None = None) -> Content:
     """Return base64 data as content; text that is not base64 stays text."""
@@ -45,14 +47,16 @@ def from_mapping(block: Mapping[str, Any]) -> Content:
     source = block.get("source")
     fields = source if isinstance(source, Mapping) else block
     url = fields.get("image_url", fields.get("url"))
-    url = url.get("url") if isinstance(url, Mapping) else url
+    if isinstance(url, Mapping):
+        url = url.get("url")
     mime_type = fields.get("mime_type", fields.get("media_type"))
-    mime_type = (
-        mime_type if isinstance(mime_type, str) else {"image": "image/png", "audio": "audio/wav"}.get(str(block_type))
-    )
+    if not isinstance(mime_type, str):
+        mime_type = _DEFAULT_TYPES.get(str(block_type))
     data = fields.get("base64", fields.get("data"))
     if isinstance(data, bytes):
         return from_bytes(data, mime_type)
     if isinstance(data, str):
         return from_base64(data, mime_type)
-    return from_url(url, mime_type) if isinstance(url, str) else Text(as_text(dict(block)))
+    if isinstance(url, str):
+        return from_url(url, mime_type)
+    return Text(as_text(dict(block)))

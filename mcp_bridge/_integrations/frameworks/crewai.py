@@ -18,7 +18,7 @@ from mcp_bridge._integrations.frameworks.common import (
 
 PACKAGE = "crewai"
 _PROMPT = re.compile(r"\ATool Name:.*\nTool Arguments:.*\nTool Description:\s*", re.DOTALL)
-"""What CrewAI puts before a description that it has made for a prompt."""
+"""The beginning of a description that CrewAI has made for a prompt."""
 _PLACEHOLDER = "_ArgsSchemaPlaceholder"
 
 
@@ -46,7 +46,7 @@ def _call(tool: Any, data: Json) -> Any:
 
 
 def _convert_error(tool: Any, error: Exception) -> ToolResult:
-    """Return a failure for errors that the model may read. Raises all others again."""
+    """Return a failure for errors with a text for the model. Raises all others."""
     if is_a(error, PACKAGE, "ToolUsageLimitExceededError"):
         return make_failure(str(error))
     beginnings = ("Arguments validation failed", f"Tool '{tool.name}' arguments validation failed")

@@ -1,7 +1,7 @@
-"""Finds the tools and toolboxes of frameworks among the objects that the settings name.
+"""Finds the tools and toolboxes of frameworks among the objects in the settings.
 
-A framework is recognised by the class of the object, so it need not be installed, and its adapter is imported only
-once an object of it is found.
+A framework is recognised by the class of the object, so it need not be installed. Its adapter is imported with the
+first object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOOLS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("pydantic_ai", ("Tool",), "pydantic_ai"),
     ("llm", ("Tool",), "llm"),
 )
-"""Package and classes of single tools, and the adapter whose `build_entry` takes them."""
+"""Package and classes of single tools, and the adapter with their `build_entry`."""
 TOOLBOXES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("pydantic_ai", ("AbstractToolset",), "pydantic_ai"),
     ("fastmcp", ("FastMCP",), "fastmcp"),
@@ -40,7 +40,7 @@ TOOLBOXES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("smolagents", ("ToolCollection",), "smolagents"),
     ("llm", ("Toolbox",), "llm"),
 )
-"""The same for sets of tools, which the adapter's `build_toolbox` takes."""
+"""The same for sets of tools, and the adapter with their `build_toolbox`."""
 SERVERS: tuple[tuple[str, tuple[str, ...]], ...] = (("fastmcp", ("FastMCP",)), ("mcp", ("MCPServer",)))
 """Packages and classes of servers. A server is published without being named in `tools`."""
 KNOWN = (
@@ -52,7 +52,7 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 
 class DiscoveredTools:
-    """Tools, toolboxes by their reference, and a line for each problem. An object counts once, however often named."""
+    """Tools, toolboxes by their reference, and a line for each problem. An object counts only once."""
 
     def __init__(self) -> None:
         self.tools: list[PlacedTool] = []
@@ -82,17 +82,23 @@ class DiscoveredTools:
             return True
         try:
             is_known = add(where, value)
-        except BaseException as error:  # third-party code may raise any error
+        except BaseException as error:
+            # Third-party code may raise any error.
             if is_own_cancellation(error):
                 raise
-            self.problems.append(f"'{where}': {error if isinstance(error, SourceError) else describe_error(error)}")
+            text = str(error) if isinstance(error, SourceError) else describe_error(error)
+            self.problems.append(f"'{where}': {text}")
             is_known = True
         if is_known:
             self._seen[id(value)] = value
         return is_known
 
     def _add_entry(self, where: str, value: object) -> bool:
-        entry = cast("ToolEntry", value) if issubclass(type(value), ToolEntry) else convert_tool(value)
+        # isinstance would run code of the object.
+        if issubclass(type(value), ToolEntry):
+            entry: ToolEntry | None = cast("ToolEntry", value)
+        else:
+            entry = convert_tool(value)
         if entry is not None:
             self.tools.append((where, entry))
         return entry is not None
@@ -105,37 +111,40 @@ class DiscoveredTools:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether an object may belong to a framework: its class is neither Python's nor ours. Cheap."""
+    """Whether an object may belong to a framework: its class is neither Python's nor ours. Cheap."""
     package = get_package(type(value))
     return package != _OWN_PACKAGE and package not in sys.stdlib_module_names
 
 
 def is_server(value: object) -> bool:
-    """Return whether an object is a server of FastMCP or of the MCP SDK. Cheap."""
+    """Whether an object is a server of FastMCP or of the MCP SDK. Cheap."""
     return any(is_a(value, package, *classes) for package, classes in SERVERS)
 
 
 def convert_tool(value: object) -> ToolEntry | None:
     """Return the tool of a framework as an entry, None for anything else. Raises SourceError."""
     adapter = _find_adapter(value, TOOLS)
-    return cast("ToolEntry", adapter.build_entry(value)) if adapter is not None else None
+    if adapter is None:
+        return None
+    return cast("ToolEntry", adapter.build_entry(value))
 
 
 def convert_toolbox(value: object) -> Toolbox | None:
     """Return the set of tools of a framework as a toolbox, None for anything else. Raises SourceError."""
-    is_manual = type(value) is dict and "utcp_version" in value and "tools" in value
-    adapter = _import_adapter("utcp.calls") if is_manual else _find_adapter(value, TOOLBOXES)
-    return cast("Toolbox", adapter.build_toolbox(value)) if adapter is not None else None
+    adapter = _find_adapter(value, TOOLBOXES)
+    if type(value) is dict and "utcp_version" in value and "tools" in value:
+        adapter = _import_adapter("utcp.calls")
+    if adapter is None:
+        return None
+    return cast("Toolbox", adapter.build_toolbox(value))
 
 
 def describe_unknown(where: str, value: Any) -> str:
-    """Return a line about an object that is neither a tool nor a set of tools: what it is, and what is supported."""
+    """Return a problem for an object that is neither a tool nor a set of tools."""
     value_class = type(value)
-    name = (
-        value_class.__qualname__
-        if value_class.__module__ == "builtins"
-        else f"{value_class.__module__}.{value_class.__qualname__}"
-    )
+    name = value_class.__qualname__
+    if value_class.__module__ != "builtins":
+        name = f"{value_class.__module__}.{name}"
     if issubclass(value_class, type):
         name = f"the class {value.__module__}.{value.__qualname__}, which cannot be called without arguments"
     elif issubclass(value_class, Sequence | AbstractSet | Mapping) and not value:
@@ -146,7 +155,7 @@ def describe_unknown(where: str, value: Any) -> str:
 def remove_duplicates(
     tools: Iterable[PlacedTool], used_names: Mapping[str, str] | None = None
 ) -> tuple[list[ToolEntry], list[str]]:
-    """Return the first tool of each name, and a line for each other one; `taken` maps names in use to their owners."""
+    """Return the first tool of each name, and a problem for each other one. `used_names` have these owners."""
     owners, entries, problems = dict(used_names or {}), [], []
     for where, entry in tools:
         if entry.name not in owners:
@@ -161,8 +170,10 @@ def remove_duplicates(
 
 
 def _find_adapter(value: object, table: Iterable[tuple[str, tuple[str, ...], str]]) -> ModuleType | None:
-    names = (adapter for package, classes, adapter in table if is_a(value, package, *classes))
-    return next(map(_import_adapter, names), None)
+    for package, classes, adapter in table:
+        if is_a(value, package, *classes):
+            return _import_adapter(adapter)
+    return None
 
 
 def _import_adapter(name: str) -> ModuleType:
@@ -170,7 +181,8 @@ def _import_adapter(name: str) -> ModuleType:
 
 
 def _iter_items(where: str, value: Any) -> Iterator[tuple[str, object]]:
-    value_class = type(value)  # isinstance would run code of the object
+    # isinstance would run code of the object.
+    value_class = type(value)
     if issubclass(value_class, Mapping):
         yield from ((f"{where}[{key!r}]", item) for key, item in value.items())
     elif issubclass(value_class, list | tuple | set | frozenset):

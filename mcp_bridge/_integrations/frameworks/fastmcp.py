@@ -1,8 +1,8 @@
 """FastMCP servers in this process.
 
-A local tool's function is called directly. A tool that takes a `Context` or a dependency runs through FastMCP's own
-`Tool.run`; tools of other providers, and servers with middleware, through `FastMCP.call_tool`. All of them find the
-`Context` of the call, which reaches the client of the bridge.
+A call takes the shortest of three ways. The function of a plain local tool is called directly. A tool with a `Context`
+or a dependency runs through FastMCP's `Tool.run`. Tools of other providers, and all tools of a server with middleware,
+run through `FastMCP.call_tool`. In each case, the `Context` of the call reaches the client of the bridge.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def build_toolbox(server: Any) -> Toolbox:
 class _FastMcpServer(SdkServer):
     """The client uses the handshake era, in which a server announces changes without a subscription.
 
-    FastMCP announces them when a tool changes what its session sees, or sends the notification, but not for `add_tool`.
+    FastMCP announces them when a tool changes the tools of its session, or sends the notification, but not for
+    `add_tool`.
     """
 
     package = PACKAGE
@@ -73,8 +74,9 @@ class _FastMcpServer(SdkServer):
         try:
             async with self._context(fastmcp=self.server) as context:
                 self._lifespan = context.lifespan_context
-            async with package.Client(self.server) as newest:  # only the newest version lists extensions
-                self._has_extensions = bool((newest.server_capabilities.extensions or {}).keys() - {_UI})
+            # Only the newest version lists extensions.
+            async with package.Client(self.server) as client:
+                self._has_extensions = bool((client.server_capabilities.extensions or {}).keys() - {_UI})
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
@@ -82,7 +84,8 @@ class _FastMcpServer(SdkServer):
 
     async def __aexit__(self, *exc_info: Any) -> None:
         client, self.client = self.client, None
-        with anyio.move_on_after(CLOSE_TIMEOUT, shield=True):  # also ends the lifespan of the server
+        # This also ends the lifespan of the server.
+        with anyio.move_on_after(CLOSE_TIMEOUT, shield=True):
             await client.__aexit__(*exc_info)
 
     async def list_page_items(self, kind: str) -> Sequence[Any]:
@@ -101,8 +104,10 @@ class _FastMcpServer(SdkServer):
         is_plain = type(tool).__name__ == "FunctionTool" and tool.auth is None and not _has_app(tool)
         if has_middleware or self._has_extensions or not is_plain:
             tool = None
-        elif (direct := _build_direct_handler(tool)) is not None:
-            return direct
+        else:
+            direct_handler = _build_direct_handler(tool)
+            if direct_handler is not None:
+                return direct_handler
 
         async def run_on_server(arguments: Json, ctx: RunningCall) -> Any:
             with self._bind(self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})):
@@ -119,20 +124,22 @@ class _FastMcpServer(SdkServer):
     async def fetch_contents(self, uri: str, ctx: RunningCall) -> Any:
         with self._bind(self._build_request(ctx, "resources/read", {"uri": uri})):
             result = await self.server.read_resource(uri)
-        return result.input_required if hasattr(result, "input_required") else (result.contents, result.meta)
+        if hasattr(result, "input_required"):
+            return result.input_required
+        return result.contents, result.meta
 
     async def get_prompt(self, name: str, arguments: Json, ctx: RunningCall) -> Any:
         with self._bind(self._build_request(ctx, "prompts/get", {"name": name, "arguments": arguments})):
             result = await self.server.render_prompt(name, arguments)
-        return result.input_required if hasattr(result, "input_required") else result.to_mcp_prompt_result()
+        if hasattr(result, "input_required"):
+            return result.input_required
+        return result.to_mcp_prompt_result()
 
-    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
-        class_name = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
-        ref = getattr(import_module("mcp_types"), class_name).model_validate(reference)
-        return await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)
+    async def list_completions(self, reference: Any, argument: Json, arguments: Json | None) -> Any:
+        return await self.client.complete(reference, argument, arguments)
 
     def is_opaque(self, template: str) -> bool:
-        """Variables of a query may be lists, whose commas and encoded commas differ."""
+        """Whether only the server can read the variables: those of a query may be lists, with encoded commas."""
         return "{?" in template or super().is_opaque(template)
 
     def _build_request(self, ctx: RunningCall, method: str, params: Json) -> Any:
@@ -144,16 +151,16 @@ class _FastMcpServer(SdkServer):
 
 
 def _has_app(tool: Any) -> bool:
-    """Whether a tool is part of an app, whose results the server changes."""
+    """Whether a tool is part of an app. The server changes the results of these tools."""
     meta = tool.meta or {}
     return "ui" in meta or "app" in (meta.get(PACKAGE) or {})
 
 
 def _build_direct_handler(tool: Any) -> Handler | None:
-    """Return a handler that calls the function of a tool, or None if FastMCP has to do it.
+    """Return a handler for the function of a tool, or None if FastMCP has to call the function.
 
-    FastMCP has to call functions with a Context, a dependency or a timeout, generators, and functions that may look
-    for the current Context.
+    These are functions with a Context, a dependency or a timeout, generators, and functions that may look for the
+    current Context.
     """
     function = tool.fn
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
@@ -163,7 +170,8 @@ def _build_direct_handler(tool: Any) -> Handler | None:
 
     try:
         entry = decorate(function).tool_entry
-    except Exception:  # a signature that only FastMCP can read
+    except Exception:
+        # Only FastMCP can read the signature.
         return None
     if tool.parameters.get("properties", {}).keys() != entry.input_schema.get("properties", {}).keys():
         return None
@@ -187,8 +195,9 @@ def _build_converting_handler(tool: Any, handler: Handler) -> Handler:
     def run_in_thread(data: Json) -> Any:
         try:
             value = handler(data)
+            # The bridge awaits the coroutine in the event loop.
             if type(value) not in _PLAIN and (inspect.isawaitable(value) or inspect.isasyncgen(value)):
-                return convert_later(value)  # which the bridge awaits in the event loop
+                return convert_later(value)
             return _convert_value(tool, value)
         except Exception as error:
             return convert_error(error, PACKAGE)
@@ -210,22 +219,26 @@ def _convert_value(tool: Any, value: Any) -> Any:
 
 
 def _convert_result(result: Any) -> Any:
-    return read_needs(result.input_required) if hasattr(result, "input_required") else convert_result(result)
+    if hasattr(result, "input_required"):
+        return read_needs(result.input_required)
+    return convert_result(result)
 
 
 def _may_find_context(function: Any) -> bool:
-    """Whether a function can reach FastMCP's `get_context` and the like, as far as the names in modules show.
+    """Whether the names in modules show that a function may reach FastMCP's `get_context`, or similar functions.
 
-    These are its own module, those that are used there, and theirs, but not those that installed packages use.
+    The search begins in the module of the function and goes on in the modules of the values there, except those of
+    installed packages.
     """
     inner_function = inspect.unwrap(getattr(function, "__func__", function))
     names = getattr(inner_function, "__globals__", None)
     if names is None:
         return True
-    # A function that another one defines is in no module, nor is what it takes from there.
+    # The variables of an outer function are in no module.
     try:
         outer_names = inspect.getclosurevars(inner_function).nonlocals
-    except ValueError:  # a variable has no value yet
+    except ValueError:
+        # A variable has no value yet.
         return True
     pending: list[Mapping[str, Any]] = [{"": inner_function}, outer_names, names]
     visited = {id(names)}
@@ -262,11 +275,15 @@ def _is_of_user(module: str) -> bool:
 
 
 def _uses_context(value: Any) -> bool:
-    """Whether it is one of FastMCP's functions, or the code of a user's function or class has their names."""
+    """Whether a value is one of FastMCP's functions, or the code of a user's function or class has their names."""
     if isinstance(value, ModuleType | FunctionType) and _get_module(value) in _DEPENDENCIES:
         return True
     if not _is_of_user(_get_module(value)):
         return False
     members = vars(value).values() if isinstance(value, type) else [value]
-    codes = [getattr(inspect.unwrap(member), "__code__", None) for member in members if inspect.isfunction(member)]
-    return any(not _FINDERS.isdisjoint(code.co_names) for code in codes if code is not None)
+    for member in members:
+        if inspect.isfunction(member):
+            code = getattr(inspect.unwrap(member), "__code__", None)
+            if code is not None and not _FINDERS.isdisjoint(code.co_names):
+                return True
+    return False

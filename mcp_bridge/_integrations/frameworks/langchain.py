@@ -27,11 +27,11 @@ from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "langchain_core"
 ARTIFACT = "langchain/artifact"
-"""The key in `_meta` for the artifact of a tool, which the model does not read."""
+"""The key in `_meta` for the artifact of a tool. The model does not read it."""
 _JSON = (str, int, float, bool, list, dict)
 _OWN_PARAMETERS = ("callbacks", "run_manager")
 _OWN_TYPES = ("InjectedToolCallId", "RunnableConfig")
-"""Parameters and types of parameters for which LangChain itself provides a value in every call."""
+"""Parameters, and types of parameters, with a value from LangChain in every call."""
 
 
 def build_entry(tool: Any) -> ToolEntry:
@@ -52,7 +52,8 @@ def build_toolbox(kit: Any) -> Toolbox:
 
 
 def _build_schema(tool: Any) -> Json:
-    if tool.args_schema is None and is_a(tool, PACKAGE, "Tool"):  # takes one text, as `tool_input`
+    # Such a tool takes one text, as `tool_input`.
+    if tool.args_schema is None and is_a(tool, PACKAGE, "Tool"):
         return {"type": "object", "properties": dict(tool.args), "required": list(tool.args)}
     return to_json_schema(tool.tool_call_schema)
 
@@ -60,7 +61,7 @@ def _build_schema(tool: Any) -> Json:
 def _build_handler(tool: Any) -> Any:
     """Return a handler for the event loop only if the tool is asynchronous.
 
-    LangChain would run a synchronous one in threads of its own, which the server's limit does not cover.
+    LangChain would run a synchronous one in its threads, which the server's limit does not cover.
     """
 
     def run_in_thread(data: Json) -> Any:
@@ -81,7 +82,7 @@ def _build_handler(tool: Any) -> Any:
 def _is_async(tool: Any) -> bool:
     # `_run` and `_arun` are the documented methods for subclasses of BaseTool.
     is_inherited = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
-    return getattr(tool, "coroutine", None) is not None if is_inherited else True
+    return not is_inherited or getattr(tool, "coroutine", None) is not None
 
 
 def _build_call(tool: Any, data: Json) -> Json:
@@ -89,15 +90,12 @@ def _build_call(tool: Any, data: Json) -> Json:
 
 
 def _convert_error(tool: Any, error: Exception) -> ToolResult:
-    """Return a failure for errors that the model may read. Raises all others again."""
+    """Return a failure for errors with a text for the model. Raises all others."""
     if is_a(error, PACKAGE, "ToolException"):
         return make_failure(str(error) or "Tool execution error")
     schema_name = getattr(tool.args_schema, "__name__", None)
-    if (
-        is_a(error, "pydantic_core", "ValidationError")
-        and schema_name is not None
-        and getattr(error, "title", None) == schema_name
-    ):
+    is_of_arguments = schema_name is not None and getattr(error, "title", None) == schema_name
+    if is_of_arguments and is_a(error, "pydantic_core", "ValidationError"):
         raise InvalidArguments(list_validation_errors(error)) from error
     raise error
 
@@ -107,13 +105,18 @@ def _convert_returned(value: Any) -> Any:
     if message is None:
         return value
     has_failed = message.status == "error"
+    fields: Json = {"success": not has_failed}
+    if has_failed:
+        fields["code"] = "tool_error"
+    if isinstance(message.artifact, _JSON):
+        fields["meta"] = {ARTIFACT: message.artifact}
     if isinstance(message.content, str):
-        fields: Json = {"error" if has_failed else "output": message.content}
+        fields["error" if has_failed else "output"] = message.content
     else:
-        blocks = [from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)) for item in message.content]
-        fields = {"content": blocks}
-    meta = {ARTIFACT: message.artifact} if isinstance(message.artifact, _JSON) else None
-    return ToolResult(success=not has_failed, code="tool_error" if has_failed else None, meta=meta, **fields)
+        fields["content"] = [
+            from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)) for item in message.content
+        ]
+    return ToolResult(**fields)
 
 
 def _find_message(value: Any) -> Any:
@@ -124,12 +127,14 @@ def _find_message(value: Any) -> Any:
     if not isinstance(value, list) and isinstance(update, Mapping):
         value = update.get("messages")
     if isinstance(value, list):
-        return next((item for item in reversed(value) if is_a(item, PACKAGE, "ToolMessage")), None)
+        for item in reversed(value):
+            if is_a(item, PACKAGE, "ToolMessage"):
+                return item
     return None
 
 
 def _list_injected_parameters(tool: Any) -> list[str]:
-    """List the required parameters that the model cannot fill in and LangChain does not."""
+    """List the required parameters without a value from the model or LangChain."""
     if isinstance(tool.args_schema, dict) or (tool.args_schema is None and is_a(tool, PACKAGE, "Tool")):
         return []
     fields = dict(getattr(tool.get_input_schema(), "model_fields", {}))

@@ -30,7 +30,7 @@ _MEDIA = (
     ("video", "video_mimetype", "video"),
     ("data", "document_mimetype", "application"),
 )
-"""For each kind of block the attribute of its bytes, that of its media type, and the prefix of a bare subtype."""
+"""For each kind of block: the attributes of its bytes and its media type, and the prefix for a bare subtype."""
 
 
 def build_entry(tool: Any) -> ToolEntry:
@@ -59,8 +59,10 @@ def _build_handler(tool: Any) -> Any:
         return _convert_returned(await run_on_asyncio(partial(tool.acall, **(data or {}))))
 
     function = getattr(tool, "real_fn", None)
-    plain = not hasattr(tool, "acall") or (function is not None and not inspect.iscoroutinefunction(function))
-    return run_in_thread if plain else run_on_loop
+    is_synchronous = function is not None and not inspect.iscoroutinefunction(function)
+    if is_synchronous or not hasattr(tool, "acall"):
+        return run_in_thread
+    return run_on_loop
 
 
 def _convert_returned(value: Any) -> Any:
@@ -68,12 +70,16 @@ def _convert_returned(value: Any) -> Any:
     if not is_a(value, PACKAGE, "ToolOutput"):
         return value
     blocks = getattr(value, "blocks", None)
-    content = [_convert_block(block) for block in blocks] if isinstance(blocks, list) else [Text(str(value.content))]
+    content: list[Content] = [Text(str(value.content))]
+    if isinstance(blocks, list):
+        content = [_convert_block(block) for block in blocks]
     if value.is_error:
         failure = make_failure(str(value.content))
-        return failure if all(isinstance(block, Text) for block in content) else replace(failure, content=content)
-    raw = value.raw_output
-    return ToolResult(success=True, content=content, output=raw if isinstance(raw, dict) else None)
+        if all(isinstance(block, Text) for block in content):
+            return failure
+        return replace(failure, content=content)
+    output = value.raw_output if isinstance(value.raw_output, dict) else None
+    return ToolResult(success=True, content=content, output=output)
 
 
 def _convert_block(block: Any) -> Content:
@@ -87,16 +93,20 @@ def _convert_block(block: Any) -> Content:
 
 
 def _convert_media(block: Any, data: Any, mime_type: str | None) -> Content:
-    """Return the data of a block, which LlamaIndex stores as base64, a stream, a path or a URL."""
+    """Return the data of a block. LlamaIndex stores it as base64, a stream, a path or a URL."""
     if isinstance(data, bytes | str):
         content = from_base64(data, mime_type)
-        return from_bytes(data, mime_type) if isinstance(content, Text) and isinstance(data, bytes) else content
+        if isinstance(content, Text) and isinstance(data, bytes):
+            return from_bytes(data, mime_type)
+        return content
     if hasattr(data, "read"):
         data.seek(0)
         return from_bytes(data.read(), mime_type)
     if block.path is not None:
         return from_file(block.path, mime_type)
-    return from_url(str(block.url), mime_type) if block.url is not None else Text("")
+    if block.url is not None:
+        return from_url(str(block.url), mime_type)
+    return Text("")
 
 
 def _build_mime_type(value: Any, family: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Tools of simonw/llm: a schema, and an implementation that takes keyword arguments; and its toolboxes."""
+"""Tools of simonw/llm (a schema, and an implementation with keyword arguments), and its toolboxes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "llm"
 CALL = "llm_tool_call"
-"""The parameter to which llm passes the call itself."""
+"""The parameter for the call."""
 
 
 def build_entry(tool: Any) -> ToolEntry:
-    """Build the entry of a tool. Raises SourceError if it has no implementation: then only a provider can run it."""
+    """Build the entry of a tool. Raises SourceError if it has no implementation, so only a provider can run it."""
     name = get_tool_name(tool, "llm")
     if not callable(tool.implementation):
         raise SourceError(f"the llm tool '{name}' has no implementation. Give it one")
@@ -33,7 +33,7 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(toolbox: Any) -> Toolbox:
-    """Build a toolbox over one of llm, which is prepared when it is opened."""
+    """Build a toolbox over one of llm. Opening it prepares that one."""
     return _PreparedToolkit(toolbox)
 
 
@@ -80,8 +80,10 @@ def _convert_returned(value: Any) -> Any:
         return value
     if not value.attachments:
         return value.output
-    text = [] if value.output is None else [Text(as_text(value.output))]
-    content: list[Content] = [*text, *(_convert_attachment(item) for item in value.attachments)]
+    content: list[Content] = []
+    if value.output is not None:
+        content.append(Text(as_text(value.output)))
+    content += [_convert_attachment(item) for item in value.attachments]
     return ToolResult(success=True, output=value.output, content=content)
 
 

@@ -1,12 +1,12 @@
 """Servers of the official MCP SDK (`MCPServer`), in this process.
 
 Calls run through the server's public methods, with a request context of the bridge, inside the server's own middleware.
-If an extension intercepts tool calls, which no public method includes, calls run through the SDK's client.
+No public method includes extensions, so if one intercepts tool calls, calls run through the SDK's client.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -68,7 +68,7 @@ class _McpServer(SdkServer):
                 closing.set()
 
     async def _run_client(self, closing: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-        """Keep the client open, in a task of its own, in which the server's lifespan starts and ends."""
+        """Keep the client open. The server's lifespan has to start and end in this task."""
         with anyio.CancelScope() as scope:
             self.server.middleware.append(self._keep_lifespan)
             try:
@@ -87,7 +87,8 @@ class _McpServer(SdkServer):
         while True:
             page = await getattr(self.client, f"list_{kind}")(cursor=cursor, cache_mode="bypass")
             items += getattr(page, kind)
-            if (cursor := page.next_cursor) is None:
+            cursor = page.next_cursor
+            if cursor is None:
                 return items
 
     def read_presentation(self) -> tuple[Any, str | None]:
@@ -114,18 +115,18 @@ class _McpServer(SdkServer):
 
     async def fetch_contents(self, uri: str, ctx: RunningCall) -> Any:
         result = await self._run(_READ, {"uri": uri}, ctx)
-        return result if is_a(result, "mcp_types", "InputRequiredResult") else (result, None)
+        if is_a(result, "mcp_types", "InputRequiredResult"):
+            return result
+        return result, None
 
     async def get_prompt(self, name: str, arguments: Json, ctx: RunningCall) -> Any:
         return await self._run(_GET, {"name": name, "arguments": arguments}, ctx)
 
-    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
-        class_name = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
-        ref = getattr(import_module("mcp_types"), class_name).model_validate(reference)
-        return (await self.client.complete(ref, {"name": argument, "value": value}, dict(known) or None)).completion
+    async def list_completions(self, reference: Any, argument: Json, arguments: Json | None) -> Any:
+        return (await self.client.complete(reference, argument, arguments)).completion
 
     async def _keep_lifespan(self, request: Any, call_next: Any) -> Any:
-        """Middleware of the first request of the client: its context has the value of the server's lifespan."""
+        """Keep the value of the server's lifespan. This is a middleware of the first request."""
         self._lifespan = request.lifespan_context
         return await call_next(request)
 
@@ -140,13 +141,13 @@ class _McpServer(SdkServer):
         return await call_next(request)
 
     async def _call_method(self, request: Any) -> Any:
-        """Call the server's method for a request, which its middleware may have changed."""
+        """Call the server's method for a request. Middleware may have changed the request."""
         params = request.params
+        continuation = None
+        if "inputResponses" in params or "requestState" in params:
+            continuation = self._continuation.model_validate(params)
         context = self._context(
-            request_context=request,
-            mcp_server=self.server,
-            input_params=self._continuation.model_validate(params) if _is_continued(params) else None,
-            subscriptions=self._bus,
+            request_context=request, mcp_server=self.server, input_params=continuation, subscriptions=self._bus
         )
         if request.method == _CALL:
             return await self.server.call_tool(params["name"], params.get("arguments") or {}, context)
@@ -155,7 +156,7 @@ class _McpServer(SdkServer):
         return await self.server.read_resource(params["uri"], context)
 
     async def _call_as_handler(self, request: Any) -> Any:
-        """Do the same for middleware, which sees the errors of tools as results."""
+        """Call the method for middleware. Errors of tools are results there."""
         try:
             return await self._call_method(request)
         except Exception as error:
@@ -170,16 +171,12 @@ async def _call_middleware(middleware: Any, call_next: Any, request: Any) -> Any
 
 
 def _get_home(middleware: Any) -> str:
-    """Return the package that a middleware is from: a function's or a class's."""
+    """Return the package of a middleware, a function or an object."""
     return str(getattr(middleware, "__module__", "")).partition(".")[0] or get_package(type(middleware))
 
 
-def _is_continued(params: Mapping[str, Any]) -> bool:
-    return "inputResponses" in params or "requestState" in params
-
-
 class _ChangeBus:
-    """The server's `SubscriptionBus`, which reports changes of lists and resources to the bridge."""
+    """The server's `SubscriptionBus`. It reports changes of lists and resources to the bridge."""
 
     def __init__(self, report_change: Callable[[], None]) -> None:
         self._report_change = report_change
@@ -189,5 +186,5 @@ class _ChangeBus:
         self._report_change()
 
     def subscribe(self, listener: Any) -> Callable[[], None]:
-        """Do nothing: the bridge has subscriptions of its own."""
+        """Do nothing: the bridge implements subscriptions."""
         return lambda: None

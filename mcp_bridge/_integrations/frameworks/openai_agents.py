@@ -1,4 +1,4 @@
-"""Tools of the OpenAI Agents SDK: `FunctionTool`, which `function_tool`, `Agent.as_tool` and MCP servers make."""
+"""Tools of the OpenAI Agents SDK: `FunctionTool`, made by `function_tool`, `Agent.as_tool` and MCP servers."""
 
 from __future__ import annotations
 
@@ -53,22 +53,23 @@ class _ToolCaller:
         self._tool = tool
 
     async def call(self, data: Json, ctx: RunningCall) -> ToolResult:
-        """Handle one call. The user is asked on the server's own event loop; the SDK runs on asyncio."""
+        """Handle one call. The user is asked in the event loop of the server; the SDK runs on asyncio."""
         arguments = dict(data or {})
         if await run_on_asyncio(partial(self._needs_approval, arguments)):
             await require_approval(ctx, find_published_name(ctx, self.call, self._tool.name), arguments)
         return await run_on_asyncio(partial(self._run, arguments))
 
     async def _needs_approval(self, arguments: Json) -> bool:
-        """Raises ToolUnavailable if the tool is not enabled for this call."""
+        """Whether the user has to approve the call. Raises ToolUnavailable if the tool is not enabled for it."""
         tool, context = self._tool, self._build_context(arguments)
         if callable(tool.is_enabled) and not await resolve_awaitable(tool.is_enabled(context, context.agent)):
             raise ToolUnavailable("This tool is not enabled now.")
         policy = getattr(tool, "needs_approval", False)
         if not callable(policy):
             return bool(policy)
+        # As in the SDK, because the policy would not see the default values.
         if set(tool.params_json_schema.get("properties", ())) - set(arguments):
-            return True  # as in the SDK: the policy would not see the default values
+            return True
         return bool(await resolve_awaitable(policy(context, arguments, context.tool_call_id)))
 
     def _build_context(self, arguments: Json) -> Any:
@@ -84,7 +85,8 @@ class _ToolCaller:
         if rejection is not None:
             return make_failure(rejection, "denied")
         try:
-            invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool  # applies the timeout of the tool
+            # This function applies the timeout of the tool.
+            invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool
             tool = _copy_with_failures(self._tool, failures)
             value = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
         except Exception as error:
@@ -94,10 +96,12 @@ class _ToolCaller:
         rejection = await self._run_guardrails(
             "tool_output_guardrails", "ToolOutputGuardrailData", context, output=value
         )
-        return _convert_returned(self._tool, value) if rejection is None else make_failure(rejection, "denied")
+        if rejection is not None:
+            return make_failure(rejection, "denied")
+        return _convert_returned(self._tool, value)
 
     async def _convert_error(self, error: Exception, context: Any) -> ToolResult:
-        """Return a failure for errors that the model may read. Raises all others."""
+        """Return a failure for errors with a text for the model. Raises all others."""
         tool = self._tool
         if is_a(error, PACKAGE, "ToolTimeoutError"):
             format_timeout = getattr(tool, "timeout_error_function", None)
@@ -105,15 +109,16 @@ class _ToolCaller:
                 text = f"The tool did not finish within {float(tool.timeout_seconds):g} seconds and was stopped."
                 return make_failure(text, ToolTimeout.code)
             return make_failure(as_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
-        if is_a(error, PACKAGE, "ModelBehaviorError"):  # arguments that match the schema, but not the function
-            cause = error.__cause__
-            invalid = is_a(cause, "pydantic_core", "ValidationError")
-            lines = list_validation_errors(cause) if invalid else [str(error)]
+        # The arguments match the schema, but not the function.
+        if is_a(error, PACKAGE, "ModelBehaviorError"):
+            lines = [str(error)]
+            if is_a(error.__cause__, "pydantic_core", "ValidationError"):
+                lines = list_validation_errors(error.__cause__)
             raise InvalidArguments(lines) from error
         raise error
 
     async def _run_guardrails(self, attribute: str, data_class: str, context: Any, **fields: Any) -> str | None:
-        """Return the text of a guardrail that rejects the call. Raises Denied if one would end the run."""
+        """Return the text of a guardrail that rejects the call, or None. Raises Denied if one would end the run."""
         for guardrail in getattr(self._tool, attribute, None) or ():
             data = getattr(import_module(f"{PACKAGE}.tool_guardrails"), data_class)
             behavior = (await guardrail.run(data(context=context, agent=context.agent, **fields))).behavior
@@ -125,10 +130,10 @@ class _ToolCaller:
 
 
 def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
-    """Copy a tool so that errors which its error function turns into text are added to `failures`.
+    """Copy a tool, so that errors are added to `failures` before its error function turns them into text.
 
-    Nothing else distinguishes a failure from a result. The SDK's default function hides the error; without it, the
-    error is raised, and logged.
+    Nothing else distinguishes a failure from a result. The SDK's default function hides the error, so it is removed,
+    and the error is raised and logged.
     """
     new_tool: Any = copy(tool)
     new_tool.timeout_behavior = "raise_exception"

@@ -32,16 +32,16 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 
 PACKAGE = "pydantic_ai"
 METADATA = "pydantic_ai/metadata"
-"""The key in `_meta` for the metadata of a `ToolReturn`, which the model does not read."""
+"""The key in `_meta` for the metadata of a `ToolReturn`. The model does not read it."""
 _UNSUPPORTED = {"external": "its result is made elsewhere", "output": "its call would end the run of an agent"}
-"""Kinds of tools that cannot be called here, and why."""
+"""Kinds of tools that cannot be called here, with the reason."""
 _MEDIA = ("BinaryContent", "FileUrl", "TextContent", "UploadedFile")
 _KINDS = ("audio-url", "binary", "document-url", "image-url", "text-content", "uploaded-file", "video-url")
 _JSON = (str, int, float, bool, list, dict)
 
 
 def build_entry(tool: Any) -> ToolEntry:
-    """Build the entry of a tool, before anything prepares it. Raises SourceError if it cannot be called here."""
+    """Build the entry of a tool without preparing it. Raises SourceError if it cannot be called here."""
     problem = _find_problem(tool.tool_def)
     if problem is not None:
         raise SourceError(problem)
@@ -50,19 +50,22 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(toolset: Any) -> Toolbox:
-    """Build a toolbox over a toolset, which stays in one run as long as it is open."""
+    """Build a toolbox over a toolset. It stays in one run as long as it is open."""
     return _ToolsetToolbox(toolset)
 
 
 class _ToolsetToolbox(Toolbox):
     def __init__(self, toolset: Any) -> None:
-        self._given = toolset
+        self._original = toolset
         self._toolset: Any = None
 
     async def __aenter__(self) -> Self:
         context = _build_context()
-        for_run = getattr(self._given, "for_run", None)  # newer versions make a toolset for each run
-        toolset = await for_run(context) if for_run is not None else self._given
+        toolset = self._original
+        # Newer versions make a toolset for each run.
+        for_run = getattr(toolset, "for_run", None)
+        if for_run is not None:
+            toolset = await for_run(context)
         await toolset.__aenter__()
         self._toolset = toolset
         if for_run is not None:
@@ -75,12 +78,15 @@ class _ToolsetToolbox(Toolbox):
 
     async def list_entries(self) -> Sequence[ToolEntry]:
         tools = await self._toolset.get_tools(_build_context())
-        definitions = [tool.tool_def for tool in tools.values()]
-        problems = {definition.name: _find_problem(definition) for definition in definitions}
-        self.problems = [problem for problem in problems.values() if problem is not None]
-        return [
-            _build_entry(definition, self._toolset) for definition in definitions if problems[definition.name] is None
-        ]
+        entries, problems = [], []
+        for tool in tools.values():
+            problem = _find_problem(tool.tool_def)
+            if problem is None:
+                entries.append(_build_entry(tool.tool_def, self._toolset))
+            else:
+                problems.append(problem)
+        self.problems = problems
+        return entries
 
 
 def _build_context() -> Any:
@@ -90,26 +96,29 @@ def _build_context() -> Any:
 
 
 def _find_problem(definition: Any) -> str | None:
-    reason = _UNSUPPORTED.get(definition.kind)
-    return f"the pydantic-ai tool '{definition.name}' cannot be called here: {reason}" if reason else None
+    if definition.kind not in _UNSUPPORTED:
+        return None
+    return f"the pydantic-ai tool '{definition.name}' cannot be called here: {_UNSUPPORTED[definition.kind]}"
 
 
 def _build_entry(definition: Any, toolset: Any) -> ToolEntry:
     output = getattr(definition, "return_schema", None) or {}
-    metadata = definition.metadata if isinstance(definition.metadata, dict) else {}
-    annotations = metadata.get("annotations")  # of the MCP server that the tool comes from
+    if output.get("type") != "object" or _is_media(output):
+        output = {}
+    # A tool of an MCP server has the annotations of that server.
+    annotations = definition.metadata.get("annotations") if isinstance(definition.metadata, dict) else None
     return ToolEntry(
         definition.name,
         definition.description or "",
         _ToolsetCaller(toolset, definition.name).call,
         inline_definitions(dict(definition.parameters_json_schema)),
-        inline_definitions(dict(output)) if output.get("type") == "object" and not _is_media(output) else {},
+        inline_definitions(dict(output)),
         annotations=dict(annotations) if isinstance(annotations, dict) else {},
     )
 
 
 def _is_media(schema: Json) -> bool:
-    """Return whether this is the schema of a file class of pydantic-ai, which becomes content and not structure."""
+    """Whether this is the schema of a file class of pydantic-ai. Files become content, not structure."""
     kind_schema = (schema.get("properties") or {}).get("kind")
     return isinstance(kind_schema, dict) and kind_schema.get("const") in _KINDS
 
@@ -157,7 +166,7 @@ class _ToolsetCaller:
         return _wrap_output(_convert_returned(value), getattr(tool.tool_def, "return_schema", None) or {})
 
     def _convert_error(self, error: Exception) -> ToolResult:
-        """Return a failure for errors that the model may read. Raises all others again."""
+        """Return a failure for errors with a text for the model. Raises all others."""
         if is_a(error, PACKAGE, "ModelRetry", "ToolFailed"):
             return make_failure(as_text(getattr(error, "message", "")))
         if is_a(error, PACKAGE, "CallDeferred"):
@@ -167,7 +176,7 @@ class _ToolsetCaller:
 
 @contextmanager
 def _run_in_own_threads() -> Iterator[None]:
-    """Run synchronous functions in an executor of their own, so that a cancelled call returns at once.
+    """Run synchronous functions in a new executor, so that a cancelled call does not wait for them.
 
     pydantic-ai takes an executor only on asyncio. On other event loops a cancelled call waits for its thread.
     """
@@ -183,7 +192,7 @@ def _run_in_own_threads() -> Iterator[None]:
 
 
 def _wrap_output(result: ToolResult, schema: Json) -> ToolResult:
-    """Make a result match its schema: toolsets of MCP servers unwrap `{"result": ...}`, but keep the schema."""
+    """Make a result match its schema. Toolsets of MCP servers unwrap `{"result": ...}`, but keep the schema."""
     output = result.output
     if list(schema.get("properties") or ()) != ["result"] or (isinstance(output, dict) and "result" in output):
         return result
@@ -192,13 +201,14 @@ def _wrap_output(result: ToolResult, schema: Json) -> ToolResult:
 
 
 def _convert_returned(value: Any) -> ToolResult:
-    """Return a value as a result: files as content, followed by the content that a `ToolReturn` adds."""
+    """Return a value as a result: files as content, followed by the additional content of a `ToolReturn`."""
     extra_content: list[Content] = []
     meta = None
     if is_a(value, PACKAGE, "ToolReturn"):
-        extra = value.content
-        extra_content = [_convert_block(item) for item in ([extra] if isinstance(extra, str) else extra or ())]
-        meta = {METADATA: value.metadata} if isinstance(value.metadata, _JSON) else None
+        items = [value.content] if isinstance(value.content, str) else value.content or []
+        extra_content = [_convert_block(item) for item in items]
+        if isinstance(value.metadata, _JSON):
+            meta = {METADATA: value.metadata}
         value = value.return_value
     items = list(value) if isinstance(value, list | tuple) else [value]
     if any(is_a(item, PACKAGE, *_MEDIA) for item in items):
@@ -206,8 +216,9 @@ def _convert_returned(value: Any) -> ToolResult:
     result = to_result(value)
     if not extra_content:
         return replace(result, meta=meta)
-    value_content = [] if value is None else result.content or [Text(as_text(result.output))]
-    return replace(result, content=[*value_content, *extra_content], meta=meta)
+    if value is not None:
+        extra_content = [*(result.content or [Text(as_text(result.output))]), *extra_content]
+    return replace(result, content=extra_content, meta=meta)
 
 
 def _convert_block(item: Any) -> Content:

@@ -23,17 +23,18 @@ def is_factory(value: object) -> bool:
     return all(item.default is not item.empty or item.kind in free for item in parameters)
 
 
-async def made_by(factory: Any, reference: str, patience: float | None) -> object:
-    """Return what a function without arguments makes; a synchronous one runs in a thread.
+async def call_factory(factory: Any, reference: str, timeout: float | None) -> object:
+    """Call a function without arguments, in a thread if it is synchronous.
 
-    Raises SourceError if it fails or takes longer than `patience` seconds.
+    Raises SourceError if it fails or takes longer than `timeout` seconds.
     """
     try:
-        with anyio.move_on_after(patience):
+        with anyio.move_on_after(timeout):
             return await call_method(factory)
     except BaseException as error:
         if is_own_cancellation(error):
             raise
         raise SourceError(f"'{reference}' failed when it was called: {describe_error(error)}") from error
-    late = f"'{reference}' has made nothing within {patience:g} seconds"
-    raise SourceError(f"{late}. Make it do less, or raise start_timeout")
+    raise SourceError(
+        f"'{reference}' has made nothing within {timeout:g} seconds. Make it do less, or raise start_timeout"
+    )

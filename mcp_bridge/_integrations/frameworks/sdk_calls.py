@@ -1,9 +1,9 @@
-"""The request context of servers that are built on the MCP SDK (MCPServer, FastMCP).
+"""The request context of servers on top of the MCP SDK (MCPServer, FastMCP).
 
 Such a server reaches its client through a dispatch context of the SDK. The one here forwards to the running call, so
-progress, log messages, questions and change notifications are sent like those of any other tool. The server sees
-a client of the handshake era, whatever the client's own version is, because only that era lets a
-function wait for an answer. The bridge carries them to clients of both eras.
+progress, log messages, questions and change notifications are sent like those of any other tool. The server sees a
+client of the handshake era, because only that era lets a function wait for the answer to a question. The bridge carries
+the question to clients of both eras.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from mcp_bridge._protocol.wire import questions
 
 VERSION = "2025-11-25"
 """The protocol version that servers see."""
-TOKEN = "bridge"  # noqa: S105  # the server reports progress only if there is one
+# The server reports progress only if there is a token.
+TOKEN = "bridge"  # noqa: S105
 _LIST_CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
 
 
 class BackChannel:
-    """The `DispatchContext` of one request, which an SDK server uses as its connection to the client."""
+    """The `DispatchContext` of one request: for an SDK server, its connection to the client."""
 
     can_send_request = True
     message_metadata = None
@@ -82,7 +83,7 @@ class RequestFactory:
         self._request = import_module("mcp.server.context").ServerRequestContext
 
     def build_request(self, ctx: RunningCall, method: str, params: Json, lifespan: Any) -> Any:
-        """Build the request context of a call. `lifespan` is what the server's lifespan has yielded."""
+        """Build the request context of a call. `lifespan` is the value of the server's lifespan."""
         channel = BackChannel(ctx, self._report_change)
         if ctx.capabilities:
             connection = self._connection.from_envelope(VERSION, None, dict(ctx.capabilities), outbound=channel)
@@ -102,10 +103,12 @@ class RequestFactory:
 
 
 def find_session(ctx: RunningCall) -> str:
-    """Return the key of the client's session; a new one for a client that nothing identifies between two requests."""
+    """Return the key of the client's session, or a new key for a client without an identity."""
     if ctx.session:
         return ctx.session
-    return uuid4().hex if ctx.client is not None else "process"
+    if ctx.client is None:
+        return "process"
+    return uuid4().hex
 
 
 def read_needs(result: Any) -> NeedsInput:
@@ -131,6 +134,6 @@ def read_protocol_error(error: Any) -> tuple[int, Any]:
 
 
 def dump_json(model: Any) -> Json:
-    """Return a model of the SDK as the JSON that it is on the wire."""
+    """Return a model of the SDK as JSON on the wire."""
     data: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)
     return data

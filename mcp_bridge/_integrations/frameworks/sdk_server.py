@@ -1,4 +1,4 @@
-"""What servers of the MCP SDK and FastMCP have in common: everything that they list becomes an offer of the bridge."""
+"""Shared by servers of the MCP SDK and of FastMCP: their tools, resources and prompts become an offer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NOT_FOUND = ("NotFoundError", "DisabledError", "ResourceNotFoundError")
 _MISSING_CODES = (INVALID_PARAMS, -32002)
 """The codes of errors for resources and prompts that do not exist (2025-11-25 and later versions)."""
 _WRAPPER_TEXT = re.compile(r"Error (calling tool|reading resource|rendering prompt) ['\"]")
-"""How FastMCP's errors begin that contain the text of an unexpected exception."""
+"""The beginning of FastMCP's errors with the text of an unexpected exception."""
 _BUSY = -32000
 """The code of the errors of FastMCP's rate limiters."""
 _FIRST_DELAY, _LAST_DELAY = 0.05, 1.0
@@ -53,10 +53,10 @@ logger = logging.getLogger("mcp_bridge.frameworks")
 
 
 class SdkServer(Toolbox):
-    """A server that the SDK could serve. A subclass opens it and calls it.
+    """A server in this process. A subclass opens it and calls it.
 
-    `client` is a client of the server in this process, open while the server is. It starts the server's lifespan, lists
-    everything and completes arguments. Calls do not go through it.
+    `client` is a client of the server, and open as long. It starts the server's lifespan, lists everything and
+    completes arguments. Calls do not go through it.
     """
 
     package = ""
@@ -87,15 +87,15 @@ class SdkServer(Toolbox):
         """Return the messages of a prompt (a model)."""
 
     @abstractmethod
-    async def list_completions(self, reference: Json, argument: str, value: str, known: Mapping[str, str]) -> Any:
-        """Return a completion (a model)."""
+    async def list_completions(self, reference: Any, argument: Json, arguments: Json | None) -> Any:
+        """Return a completion (a model). `reference` is a model, and `arguments` are those with a value."""
 
     @abstractmethod
     def read_presentation(self) -> tuple[Any, str | None]:
-        """Return how the server presents itself to its client (an `Implementation`), and its instructions."""
+        """Return the `Implementation` that the server sends to clients, and its instructions."""
 
     def open_requests(self, auth: Any) -> None:
-        """Prepare for calls. The SDK is imported here. `auth` is the server's own authentication, which is not used."""
+        """Prepare for calls. The SDK is imported here. `auth` is the server's authentication, and not used."""
         self.requests = RequestFactory(self.report_change)
         if auth is not None:
             logger.warning(
@@ -107,7 +107,7 @@ class SdkServer(Toolbox):
         return [await self._build_tool(dump_json(tool)) for tool in await self._list_items("tools")]
 
     async def _list_items(self, kind: str) -> Sequence[Any]:
-        """List the items of a kind; again while the server is busy, until the time to open it is over."""
+        """List the items of a kind. Repeat it while the server is busy, until the time to open it is over."""
         delay = _FIRST_DELAY
         while True:
             try:
@@ -177,10 +177,13 @@ class SdkServer(Toolbox):
         text = template["uriTemplate"]
         names = [variable.name for variable in parse_template_variables(text)]
         is_opaque = self.is_opaque(text)
-        parsed = None if is_opaque else import_module("mcp.shared.uri_template").UriTemplate.parse(text)
+        uri_template: Any = None
+        if not is_opaque:
+            uri_template = import_module("mcp.shared.uri_template").UriTemplate.parse(text)
 
         async def read_contents(data: Json, ctx: RunningCall) -> Any:
-            return await self._read_contents(data["uri"] if parsed is None else parsed.expand(data), ctx)
+            uri = data["uri"] if is_opaque else uri_template.expand(data)
+            return await self._read_contents(uri, ctx)
 
         return ResourceTemplate(
             text,
@@ -191,7 +194,7 @@ class SdkServer(Toolbox):
         )
 
     def is_opaque(self, template: str) -> bool:
-        """Return whether only the server itself can read the variables of a URI with this template."""
+        """Whether only the server can read the variables of a URI with this template."""
         return bool(check_template(template))
 
     async def _read_contents(self, uri: str, ctx: RunningCall) -> Any:
@@ -206,8 +209,8 @@ class SdkServer(Toolbox):
 
     def _build_prompt(self, prompt: Json, completes: bool) -> PromptEntry:
         arguments = [
-            PromptArgument(one["name"], one.get("description") or "", bool(one.get("required")), one.get("title"))
-            for one in prompt.get("arguments") or ()
+            PromptArgument(item["name"], item.get("description") or "", bool(item.get("required")), item.get("title"))
+            for item in prompt.get("arguments") or ()
         ]
 
         async def build_messages(data: Json, ctx: RunningCall) -> ToolResult | NeedsInput:
@@ -232,9 +235,13 @@ class SdkServer(Toolbox):
         )
 
     def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Handler]:
+        class_name = "PromptReference" if reference["type"] == "ref/prompt" else "ResourceTemplateReference"
+        model = getattr(import_module("mcp_types"), class_name).model_validate(reference)
+
         def build_function(argument: str) -> Handler:
             async def list_values(value: str, known: Mapping[str, str]) -> Json:
-                return dump_json(await self.list_completions(reference, argument, value, known))
+                arguments = dict(known) or None
+                return dump_json(await self.list_completions(model, {"name": argument, "value": value}, arguments))
 
             return list_values
 
@@ -262,7 +269,7 @@ def convert_block(block: Any) -> Content:
 
 
 async def return_failure(call: Awaitable[Any], package: str, *, missing: str | None = None) -> Any:
-    """Return what a call of a server returns, or its error as `convert_error` does."""
+    """Return the result of a call of a server, or its error as `convert_error` does."""
     try:
         return await call
     except Exception as error:
@@ -274,10 +281,12 @@ async def return_failure(call: Awaitable[Any], package: str, *, missing: str | N
 def convert_error(error: Exception, package: str, *, missing: str | None = None) -> ToolResult:
     """Return an error for the model as a failure, with the code `missing` if the server does not find something.
 
-    Raises the bridge's own error that caused it, else any other error, whose text stays on the server.
+    Raises the error of the bridge that caused it, or any other error. Their texts stay on the server.
     """
-    if (cause := find_call_error(error)) is not None:
-        raise cause from None  # without a context, which would be an effect of this error
+    cause = find_call_error(error)
+    if cause is not None:
+        # Without a context, because that would be an effect of this error.
+        raise cause from None
     if not is_for_model(error, package):
         raise error
     is_missing = is_a(error, package, *_NOT_FOUND)
@@ -290,17 +299,17 @@ def convert_error(error: Exception, package: str, *, missing: str | None = None)
 
 
 def is_for_model(error: Exception, package: str) -> bool:
-    """Return whether the text of an error is for the model. That of a crash stays on the server."""
+    """Whether the text of an error is for the model. That of a crash stays on the server."""
     return is_protocol_error(error) or (is_a(error, package, *_FOR_MODEL) and not is_a(error, package, *_CRASHES))
 
 
 def _unwrap_crash(error: Exception) -> Exception:
-    """Return the exception of the author's function that the package has wrapped in its own error, or the error."""
+    """Return the exception of the author's function inside an error of the package, or the error."""
     cause = error.__cause__
-    is_wrapper = is_a(error, "mcp", *_CRASHES) or (
-        is_a(error, "fastmcp", "FastMCPError") and _WRAPPER_TEXT.match(str(error))
-    )
-    return cause if is_wrapper and isinstance(cause, Exception) else error
+    is_wrapper = is_a(error, "fastmcp", "FastMCPError") and _WRAPPER_TEXT.match(str(error))
+    if isinstance(cause, Exception) and (is_wrapper or is_a(error, "mcp", *_CRASHES)):
+        return cause
+    return error
 
 
 def _to_embedded(uri: str, item: Any) -> EmbeddedResource:
@@ -313,11 +322,14 @@ def _read_presentation(item: Json) -> dict[str, Any]:
 
 
 def _read_resource_fields(item: Json) -> dict[str, Any]:
-    return {
+    fields = {
         "name": item.get("name") or "",
         "description": item.get("description") or "",
         "mime_type": item.get("mimeType"),
         "annotations": item.get("annotations") or {},
-        **({"size": item["size"]} if item.get("size") is not None else {}),
         **_read_presentation(item),
     }
+    # Templates have no size.
+    if item.get("size") is not None:
+        fields["size"] = item["size"]
+    return fields

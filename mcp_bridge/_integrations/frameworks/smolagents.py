@@ -1,4 +1,4 @@
-"""Tools of smolagents, which run in a thread, and its tool collections."""
+"""Tools of smolagents, and its tool collections. The tools run in a thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OBJECTS = frozenset(("image", "audio"))
 
 
 def build_entry(tool: Any) -> ToolEntry:
-    """Build the entry of a tool. Raises SourceError if it requires an image or audio, which JSON cannot carry."""
+    """Build the entry of a tool. Raises SourceError if it requires an image or audio, because JSON has none."""
     name = get_tool_name(tool, "smolagents")
     return ToolEntry(name, get_description(tool), partial(_call, tool), _build_schema(name, tool.inputs))
 
@@ -37,8 +37,7 @@ def _build_schema(name: str, inputs: Mapping[str, Any]) -> Json:
     required: list[str] = []
     for key, item in inputs.items():
         optional = bool(item.get("nullable"))
-        type_names = item.get("type")
-        type_names = [type_names] if isinstance(type_names, str) else list(type_names or ())
+        type_names = _list_types(item)
         json_types = [type_name for type_name in type_names if type_name not in _OBJECTS]
         if type_names and not json_types:
             if optional:
@@ -51,28 +50,38 @@ def _build_schema(name: str, inputs: Mapping[str, Any]) -> Json:
         if not optional:
             required.append(key)
     schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": required} if required else schema
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def _list_types(item: Mapping[str, Any]) -> list[str]:
+    types = item.get("type") or []
+    return [types] if isinstance(types, str) else list(types)
 
 
 def _convert_input(item: Mapping[str, Any]) -> Json:
     """Return one input as JSON Schema: `any` means no type, `nullable` adds null; other keys are copied."""
     schema = {key: _convert_nested(value) for key, value in item.items() if key not in ("type", "nullable")}
-    kinds = item.get("type")
-    kinds = [kinds] if isinstance(kinds, str) else list(kinds or ())
-    if not kinds or "any" in kinds:
+    types = _list_types(item)
+    if not types or "any" in types:
         return schema
     if item.get("nullable"):
-        kinds = [*kinds, *(() if "null" in kinds else ("null",))]
+        if "null" not in types:
+            types.append("null")
         if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
             schema["enum"] = [*schema["enum"], None]
-    return {"type": kinds[0] if len(kinds) == 1 else kinds, **schema}
+    return {"type": types[0] if len(types) == 1 else types, **schema}
 
 
 def _convert_nested(value: Any) -> Any:
     if isinstance(value, Mapping):
-        is_input = "type" in value or "nullable" in value
-        return _convert_input(value) if is_input else {k: _convert_nested(v) for k, v in value.items()}
-    return [_convert_nested(item) for item in value] if isinstance(value, list) else value
+        if "type" in value or "nullable" in value:
+            return _convert_input(value)
+        return {key: _convert_nested(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_convert_nested(item) for item in value]
+    return value
 
 
 def _call(tool: Any, data: Json) -> Any:
@@ -92,9 +101,11 @@ def _convert_returned(value: Any, output_type: str) -> Any:
         return from_bytes(value)
     if output_type in _OBJECTS and isinstance(value, str | Path):
         return _convert_file(value)
-    if output_type in _OBJECTS and value is not None:  # arrays, which smolagents can encode
+    # smolagents can encode arrays.
+    if output_type in _OBJECTS and value is not None:
         agent_value = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(value, output_type)
-        return agent_value if agent_value is value else _convert_returned(agent_value, output_type)
+        if agent_value is not value:
+            return _convert_returned(agent_value, output_type)
     return value
 
 
@@ -105,4 +116,6 @@ def _encode_image(image: Any) -> Content:
 
 
 def _convert_file(place: str | Path) -> Content:
-    return from_url(str(place)) if "://" in str(place) or str(place).startswith("data:") else from_file(place)
+    if "://" in str(place) or str(place).startswith("data:"):
+        return from_url(str(place))
+    return from_file(place)

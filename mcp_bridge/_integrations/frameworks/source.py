@@ -1,4 +1,4 @@
-"""FrameworkSource: publishes the tools of the objects and UTCP manuals that the settings name."""
+"""FrameworkSource publishes the tools of objects of other frameworks, and of UTCP manuals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, describe_unknown, remove_duplicates
-from mcp_bridge._integrations.frameworks.references import is_factory, made_by
+from mcp_bridge._integrations.frameworks.references import call_factory, is_factory
 from mcp_bridge._integrations.frameworks.toolboxes import OpenToolboxes, publish_toolboxes
 from mcp_bridge._runtime.python_import import import_attribute
 from mcp_bridge._runtime.source_files import find_source_files
@@ -73,7 +73,8 @@ class FrameworkSource(Source):
     def list_files(self) -> Sequence[Path]:
         """Return the manuals, and the files of the objects' modules in the folder of the settings."""
         modules = [reference.partition(":")[0].partition(".")[0] for reference in self.options.objects]
-        return [*find_source_files(self._directory, modules=modules), *(path for path in self._utcp if path.exists())]
+        files = list(find_source_files(self._directory, modules=modules))
+        return files + [path for path in self._utcp if path.exists()]
 
     async def _discover(self) -> DiscoveredTools:
         discovery = DiscoveredTools()
@@ -92,7 +93,7 @@ class FrameworkSource(Source):
         if discovery.add(reference, value):
             return
         if is_factory(value):
-            value = await made_by(value, reference, self.options.start_timeout)
+            value = await call_factory(value, reference, self.options.start_timeout)
             if discovery.add(reference, value):
                 return
             reference = f"{reference}()"

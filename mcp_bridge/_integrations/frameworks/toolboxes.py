@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Self
 
 import anyio
@@ -23,14 +24,14 @@ OPEN_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 10.0
 """Seconds that closing a toolbox may take."""
 PlacedTool = tuple[str, ToolEntry]
-"""A tool, and the reference in the settings that names it or its toolbox."""
+"""A tool, after the reference to it or its toolbox in the settings."""
 logger = logging.getLogger("mcp_bridge.frameworks")
 
 
 class Toolbox(ABC):
-    """An object of a framework that has many tools, such as a server or a toolset; entered and left once, in one task.
+    """An object with many tools, such as a server or a toolset. It is entered and left once, in one task.
 
-    `problems` has a line for each tool that `list_entries` could not list.
+    `problems` has a line for each tool that `list_entries` has left out.
     """
 
     problems: Sequence[str] = ()
@@ -55,7 +56,7 @@ class Toolbox(ABC):
 
 
 class Toolkit(Toolbox):
-    """A set of tools that holds nothing open; `list_tools` and `build_entry` run in a thread."""
+    """A set of tools without a connection. `list_tools` and `build_entry` run in a thread."""
 
     def __init__(self, list_tools: Callable[[], Iterable[Any]], build_entry: Callable[[Any], ToolEntry]) -> None:
         self._list_tools = list_tools
@@ -80,9 +81,9 @@ class Toolkit(Toolbox):
 async def open_toolboxes(
     toolboxes: Mapping[str, Toolbox], timeout: float | None = OPEN_TIMEOUT
 ) -> AsyncIterator[OpenToolboxes]:
-    """Keep toolboxes, by their references, open during the block, which begins once each of them is listed.
+    """Keep toolboxes, by their references, open during the block. It begins once all of them are listed.
 
-    A toolbox that takes longer than `timeout` seconds to open or list is closed; the others are not affected.
+    A toolbox is closed if opening and listing it takes longer than `timeout` seconds. The others are not affected.
     """
     group = OpenToolboxes(toolboxes, timeout)
     async with anyio.create_task_group() as tasks:
@@ -115,10 +116,10 @@ async def publish_toolboxes(
 
 
 class OpenToolboxes:
-    """The current tools and problems of several toolboxes, each of which runs in a task of its own."""
+    """The current tools and problems of several toolboxes. Each of them runs in a separate task."""
 
     def __init__(self, toolboxes: Mapping[str, Toolbox], timeout: float | None) -> None:
-        self._timeout = timeout if timeout is not None else math.inf
+        self._timeout = math.inf if timeout is None else timeout
         self._offers: dict[str, Offer] = {where: Offer() for where in toolboxes}
         self._problems: dict[str, list[str]] = {where: [] for where in toolboxes}
         self._open = set(toolboxes)
@@ -130,24 +131,27 @@ class OpenToolboxes:
 
     @property
     def tools(self) -> list[PlacedTool]:
-        return [(where, entry) for where, offer in self._offers.items() for entry in offer.tools]
+        tools: list[PlacedTool] = []
+        for where, offer in self._offers.items():
+            tools += [(where, entry) for entry in offer.tools]
+        return tools
 
     @property
     def problems(self) -> list[str]:
         """A line for each toolbox that failed, and for each tool that cannot be published."""
-        return [line for lines in self._problems.values() for line in lines]
+        return list(chain.from_iterable(self._problems.values()))
 
     def add_to(self, offer: Offer) -> Offer:
-        """Return the offer with everything of the toolboxes but their tools."""
-        offers = self._offers.values()
-        servers = (item.server for item in (offer, *offers) if item.server is not None)
-        return replace(
-            offer,
-            resources=[*offer.resources, *(entry for item in offers for entry in item.resources)],
-            templates=[*offer.templates, *(entry for item in offers for entry in item.templates)],
-            prompts=[*offer.prompts, *(entry for item in offers for entry in item.prompts)],
-            server=next(servers, None),
-        )
+        """Return the offer with the resources, templates, prompts and server of the toolboxes, without their tools."""
+        for item in self._offers.values():
+            offer = replace(
+                offer,
+                resources=[*offer.resources, *item.resources],
+                templates=[*offer.templates, *item.templates],
+                prompts=[*offer.prompts, *item.prompts],
+                server=offer.server or item.server,
+            )
+        return offer
 
     @property
     def is_open(self) -> bool:
@@ -170,13 +174,14 @@ class OpenToolboxes:
                     scope.deadline = math.inf
                     self._set_listed(where)
                     await self._watch_changes(where, toolbox)
-            except BaseException as error:  # third-party code may raise any error
+            except BaseException as error:
+                # Third-party code may raise any error.
                 if is_own_cancellation(error):
                     raise
                 self._close_failed(where, f"'{where}': {_format_error(error)}")
         if scope.cancelled_caught:
-            late = f"'{where}' was not opened and listed within {self._timeout:g} seconds"
-            self._close_failed(where, f"{late}. Check what it waits for, or raise start_timeout")
+            problem = f"'{where}' was not opened and listed within {self._timeout:g} seconds"
+            self._close_failed(where, f"{problem}. Check what it waits for, or raise start_timeout")
 
     async def _watch_changes(self, where: str, toolbox: Toolbox) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Builds a toolbox of a manual, whose tools are called by the packages of UTCP or as programs without a shell."""
+"""Builds a toolbox of a manual. The packages of UTCP call its tools, or they run as programs without a shell."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from mcp_bridge._version import DISTRIBUTION
 
 KINDS = ("http", "streamable_http", "sse", "cli")
 _SHELL_KEY = "commands"
-"""The key of a call template whose text goes to a shell, which has variables of its own."""
+"""The key of a call template with text for a shell. The shell replaces its variables."""
 _PATH = re.compile(r"\{([^}]+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def build_toolbox(manual: Any) -> Toolbox:
-    """Build a toolbox over a manual: one that was read, one of the package utcp, or a mapping. Raises SourceError."""
+    """Build a toolbox over a Manual, a manual of the package utcp, or a mapping. Raises SourceError."""
     return _ManualToolbox(manual if isinstance(manual, Manual) else convert_manual(manual))
 
 
@@ -56,7 +56,9 @@ class _ManualToolbox(Toolbox):
 
 
 def _build_entry(tool: ManualTool, manual: Manual) -> ToolEntry:
-    outputs = tool.outputs if tool.outputs.get("type") == "object" and tool.outputs.get("properties") else {}
+    outputs: Json = {}
+    if tool.outputs.get("type") == "object" and tool.outputs.get("properties"):
+        outputs = tool.outputs
     inputs = {"type": "object", **tool.inputs}
     return ToolEntry(tool.name, tool.description, _build_handler(tool, manual), inputs, outputs, list(tool.tags))
 
@@ -86,11 +88,14 @@ def _replace_variables(value: Any, manual: str) -> Any:
         return _VARIABLE.sub(lambda match: _get_variable(match[1], manual), value)
     if isinstance(value, dict):
         return {key: item if key == _SHELL_KEY else _replace_variables(item, manual) for key, item in value.items()}
-    return [_replace_variables(item, manual) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_replace_variables(item, manual) for item in value]
+    return value
 
 
 def _get_variable(name: str, manual: str) -> str:
-    manual_name = f"{manual.replace('_', '__')}_{name}"  # UTCP's name for the variable of one manual
+    # UTCP's name for the variable of one manual.
+    manual_name = f"{manual.replace('_', '__')}_{name}"
     value = os.environ.get(manual_name) or os.environ.get(name)
     if not value:
         raise SourceError(f"the variable ${{{name}}} is not set. Set {name}, or {manual_name} for this manual alone")
@@ -113,21 +118,24 @@ class _UtcpCaller:
         self._url = str(template.get("url") or "")
         self._body = template.get("body_field", "body")
         self._inputs = _list_inputs(tool)
-        self._parts = split_shell_commands(template) if tool.kind == "cli" else None
+        self._commands = split_shell_commands(template) if tool.kind == "cli" else None
         self._protocol, self._template = _load_protocol(tool.kind, template)
 
     async def call(self, data: Json) -> ToolResult:
         arguments = dict(data or {})
-        if self._parts is not None:
+        if self._commands is not None:
             check_declared(arguments, self._inputs)
-            check_shell_values(self._parts, arguments)
+            check_shell_values(self._commands, arguments)
         missing = [name for name in _PATH.findall(self._url) if name not in arguments]
         if missing:
             lines = [f"{name}: required, because it is a part of the URL" for name in missing]
             raise InvalidArguments(lines)
         if self._url:
-            values = {name: value for name, value in arguments.items() if value is not None}
-            arguments = {name: value if name == self._body else _encode_value(value) for name, value in values.items()}
+            for name, value in dict(arguments).items():
+                if value is None:
+                    del arguments[name]
+                elif name != self._body:
+                    arguments[name] = _encode_value(value)
         call = partial(self._protocol.call_tool, None, self._name, arguments, self._template)
         try:
             return to_result(await run_on_asyncio(call))
@@ -138,11 +146,13 @@ class _UtcpCaller:
 def _encode_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_encode_value(item) for item in value]
-    return as_text(value) if isinstance(value, bool | Mapping) else value
+    if isinstance(value, bool | Mapping):
+        return as_text(value)
+    return value
 
 
 def _convert_error(error: Exception, url: str) -> ToolResult:
-    """Return a failure for errors that the model may read, without their text: it may hold the URL, and so secrets."""
+    """Return a failure for errors of HTTP, without their text, because the URL may contain secrets. Raises others."""
     if is_a(error, "aiohttp", "ClientResponseError"):
         response: Any = error
         return make_failure(f"HTTP {response.status}: {response.message}")
@@ -169,12 +179,15 @@ def _load_protocol(call_type: str, template: Json) -> tuple[Any, Any]:
     except Exception as error:
         raise SourceError(f"its call template is not valid: {_format_problem(error)}") from None
     factory = getattr(protocols, "communication_protocol_factories", {}).get(call_type)
-    return factory() if factory is not None else protocols.communication_protocols[call_type], call_template
+    protocol = protocols.communication_protocols[call_type] if factory is None else factory()
+    return protocol, call_template
 
 
 def _format_problem(error: BaseException) -> str:
-    """Return what pydantic found, without the values, which may be secrets."""
+    """Return the errors of pydantic without the values, because these may be secrets."""
     cause: BaseException | None = error
     while cause is not None and not is_a(cause, "pydantic_core", "ValidationError"):
         cause = cause.__cause__ or cause.__context__
-    return "; ".join(list_validation_errors(cause)) if cause is not None else type(error).__name__
+    if cause is None:
+        return type(error).__name__
+    return "; ".join(list_validation_errors(cause))

@@ -1,4 +1,4 @@
-"""Call templates for commands: run without a shell where possible, each argument as one word of the command."""
+"""Call templates for commands. They run without a shell if possible, with each argument as one word."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def split_command(template: Json) -> list[str] | None:
 
     Raises SourceError if there is no command, or no such program: a shell would report that as a success.
     """
-    if isinstance(template.get("command_name"), str):  # before version 1
+    # The key before version 1.
+    if isinstance(template.get("command_name"), str):
         return shlex.split(template["command_name"])
     commands = template.get("commands")
     if not commands:
@@ -62,24 +63,23 @@ def split_command(template: Json) -> list[str] | None:
 
 
 class ProgramCall:
-    """Runs one program. Only `declared` arguments reach it, and no value can become an option."""
+    """Runs one program. Only its `parameters` reach it, and no value can become an option."""
 
     def __init__(self, words: list[str], template: Json, parameters: Collection[str]) -> None:
         self._words = words
-        self._declared = parameters
-        self._options = "command_name" in template
+        self._parameters = parameters
+        self._has_options = "command_name" in template
         self._template = template
         self._folder = template.get("working_dir")
 
     async def run(self, data: Json) -> ToolResult:
         """Run the program and return its output, or its stderr as an error if the exit code is not 0."""
         arguments = dict(data or {})
-        check_declared(arguments, self._declared)
-        words = (
-            [*self._words, *_build_options(arguments)]
-            if self._options
-            else replace_placeholders(self._words, arguments)
-        )
+        check_declared(arguments, self._parameters)
+        if self._has_options:
+            words = self._words + list(_build_options(arguments))
+        else:
+            words = replace_placeholders(self._words, arguments)
         if any("\0" in word for word in words):
             raise InvalidArguments(["$: arguments of a program cannot contain null characters"])
         try:
@@ -88,9 +88,7 @@ class ProgramCall:
             )
         except OSError as error:
             raise ToolUnavailable(f"The program '{words[0]}' cannot be started: {error.strerror}.") from error
-        output, stderr = (
-            text.decode(errors="replace").strip().removeprefix("\ufeff") for text in (process.stdout, process.stderr)
-        )
+        output, stderr = _decode_text(process.stdout), _decode_text(process.stderr)
         if process.returncode:
             failure = make_failure(stderr or output or f"The program ended with exit code {process.returncode}.")
             return replace(failure, meta={EXIT_CODE: process.returncode})
@@ -98,6 +96,10 @@ class ProgramCall:
             text = f"The program '{words[0]}' has succeeded, but its output has more than {MAX_VALUES} values."
             return ToolResult(success=False, error=text, code="result_too_large", meta={EXIT_CODE: 0})
         return ToolResult(success=True, output=_parse_output(output))
+
+
+def _decode_text(data: bytes) -> str:
+    return data.decode(errors="replace").strip().removeprefix("\ufeff")
 
 
 def _parse_output(text: str) -> Any:
@@ -110,24 +112,29 @@ def _parse_output(text: str) -> Any:
 
 
 def add_working_dir(template: Json, folder: Path | None) -> Json:
-    """Return the template with the absolute folder that its program runs in: `working_dir`, relative to the manual.
+    """Return the template with the absolute `working_dir` of its program. A relative one starts at the manual.
 
-    A manual that is not a file has no folder; then a program without `working_dir` runs in the folder of the process.
+    A manual that is not a file has no folder. Its programs without `working_dir` run in the folder of the process.
     """
     value = template.get("working_dir")
     directory = value if isinstance(value, str) else ""
-    return {**template, "working_dir": (str(folder / directory) if folder is not None else directory) or None}
+    if folder is not None:
+        directory = str(folder / directory)
+    return {**template, "working_dir": directory or None}
 
 
 def _build_environment(template: Json) -> dict[str, str]:
     names = template.get("inherit_env_vars")
-    names = _INHERITED if names is None else names
+    if names is None:
+        names = _INHERITED
     variables = {name: os.environ[name] for name in names if name in os.environ}
-    return {**variables, **{name: str(value) for name, value in (template.get("env_vars") or {}).items()}}
+    for name, value in (template.get("env_vars") or {}).items():
+        variables[name] = str(value)
+    return variables
 
 
 def check_declared(arguments: Json, parameters: Collection[str]) -> None:
-    """Raise InvalidArguments for arguments that the tool does not declare: each could become an option."""
+    """Raise InvalidArguments for arguments that are no parameters. Each could become an option."""
     extra_names = [name for name in arguments if name not in parameters]
     if extra_names:
         expected = ", ".join(parameters) or "no arguments"
@@ -141,8 +148,8 @@ def check_declared(arguments: Json, parameters: Collection[str]) -> None:
 def replace_placeholders(words: Sequence[str], arguments: Json) -> list[str]:
     """Fill in the arguments. A word that is only a placeholder is omitted if its argument is missing.
 
-    Raises InvalidArguments for a value that would turn its word into an option: it begins with a dash, and the word in
-    the template does not. After the word `--` programs expect no options, so any value is allowed.
+    Raises InvalidArguments for a value that would turn its word into an option, because it begins with a dash. After
+    the word `--` programs expect no options, so any value is allowed.
     """
     words_with_values: list[str] = []
     for word in words:
@@ -161,21 +168,23 @@ def split_shell_commands(template: Json) -> list[list[str]]:
 
     The words of an arithmetic expression begin with `((`.
     """
-    steps = template.get("commands") or []
-    return [command for step in steps for command in _split_simple_commands(str(step.get("command") or ""))]
+    commands: list[list[str]] = []
+    for step in template.get("commands") or []:
+        commands += _split_simple_commands(str(step.get("command") or ""))
+    return commands
 
 
-def check_shell_values(parts: Iterable[Sequence[str]], arguments: Json) -> None:
-    """Raise InvalidArguments for values that a program would read as options, or that the shell would interpret.
+def check_shell_values(commands: Iterable[Sequence[str]], arguments: Json) -> None:
+    """Raise InvalidArguments for values that a program would read as options, or a shell would interpret.
 
     utcp-cli gives values to the shell as quoted variables. They stay single words, except in a substitution inside
     double quotes, which splits them, and in an arithmetic expression, which evaluates them.
     """
-    for command in parts:
+    for command in commands:
         replace_placeholders(command, arguments)
-        unsafe_words = (
-            command if command[:1] == [_ARITHMETIC] else [word for word in command if _SUBSTITUTION.search(word)]
-        )
+        unsafe_words = command
+        if command[:1] != [_ARITHMETIC]:
+            unsafe_words = [word for word in command if _SUBSTITUTION.search(word)]
         for name in _PLACEHOLDER.findall(" ".join(unsafe_words)):
             if name in arguments and not _PLAIN.fullmatch(as_text(arguments[name])):
                 line = f"$.{name}: the shell would interpret this value. Use only letters, digits and ./:@%+,=_-"
@@ -188,18 +197,19 @@ def _split_simple_commands(command: str) -> Iterator[list[str]]:
     try:
         words = list(lexer)
     except ValueError:
-        yield from ([match[0]] for match in _PLACEHOLDER.finditer(command))
+        for match in _PLACEHOLDER.finditer(command):
+            yield [match[0]]
         return
-    part: list[str] = []
-    arithmetic = False
+    simple_command: list[str] = []
+    is_arithmetic = False
     for word in words:
         if word.strip(_OPERATORS):
-            part.append(word)
+            simple_command.append(word)
             continue
-        yield part
-        arithmetic = _ARITHMETIC in word or (arithmetic and "))" not in word)
-        part = [_ARITHMETIC] if arithmetic else []
-    yield part
+        yield simple_command
+        is_arithmetic = _ARITHMETIC in word or (is_arithmetic and "))" not in word)
+        simple_command = [_ARITHMETIC] if is_arithmetic else []
+    yield simple_command
 
 
 def _build_options(arguments: Json) -> Iterator[str]:
@@ -214,4 +224,8 @@ def _build_options(arguments: Json) -> Iterator[str]:
                 yield f"--{name}"
             elif item is not False and item is not None:
                 text = as_text(item)
-                yield from (f"--{name}={text}",) if text.startswith("-") else (f"--{name}", text)
+                if text.startswith("-"):
+                    yield f"--{name}={text}"
+                else:
+                    yield f"--{name}"
+                    yield text

@@ -1,4 +1,4 @@
-"""A UTCP manual as data: version 1, and earlier versions, which have other names for its keys."""
+"""A UTCP manual as data, of version 1 or of earlier versions with other names for the keys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def read_manual(path: str | Path) -> Manual:
 
 def convert_manual(value: Any) -> Manual:
     """Convert a manual of the package utcp, or a mapping. Raises SourceError."""
-    data = value if isinstance(value, Mapping) else _remove_nulls(value.model_dump(mode="json", by_alias=True))
+    data = value
+    # The package utcp writes null for keys without a value.
+    if not isinstance(value, Mapping):
+        data = _remove_nulls(value.model_dump(mode="json", by_alias=True))
     try:
         return _parse_manual(Document(path="", data=dict(data)), "manual", None)
     except ConfigError as error:
@@ -83,11 +86,11 @@ def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> 
     for key in ("inputs", "outputs"):
         if not isinstance(tool.get(key), dict | None):
             raise document.make_error((*where, key), "expected a JSON Schema, as a mapping")
-    template_key = next((key for key in _TEMPLATES if key in tool), None)
-    if template_key is None:
+    template_keys = [key for key in _TEMPLATES if key in tool]
+    if not template_keys:
         problem = f"the tool '{tool['name']}' has no tool_call_template, which defines how to call it"
         raise document.make_error(where, problem)
-    call_type, template = _parse_template(document, (*where, template_key), tool[template_key])
+    call_type, template = _parse_template(document, (*where, template_keys[0]), tool[template_keys[0]])
     tags = tool.get("tags")
     return ManualTool(
         name=tool["name"],
@@ -111,7 +114,8 @@ def _parse_template(document: Document, where: tuple[str | int, ...], template: 
 
 
 def _remove_nulls(value: Any) -> Any:
-    """Remove the keys that are not set, for which the package utcp writes null."""
     if isinstance(value, Mapping):
         return {key: _remove_nulls(item) for key, item in value.items() if item is not None}
-    return [_remove_nulls(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_remove_nulls(item) for item in value]
+    return value

@@ -33,7 +33,7 @@ class XaiboSource(Source):
     not exist.
 
     Args:
-        provider: A provider, its class, a function that makes it, or a reference to one of them (`package.module:Name`).
+        provider: A provider, its class, a function that makes it, or a reference to one of them (`module:Name`).
         config: The argument `config` of the class or function.
         agent: The YAML file of an agent.
         offer: The tools of the agent to publish: those of its providers, the agent, or both.
