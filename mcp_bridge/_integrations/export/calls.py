@@ -1,4 +1,4 @@
-"""Calls in a model's response, which is plain data or an object of the vendor's SDK."""
+"""Calls in a model's response. The response is plain data or an object of the vendor's SDK."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ from mcp_bridge._json_schema.type_sets import get_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall(ToolCall):
-    """A call for the registry: `name` is the registered tool's, `arguments` are what its handler receives.
+    """A call of a model, for the registry.
 
-    `exported` is the name that the model used, and `model_id` the id that it gave (Gemini and Ollama may give none).
-    `refusal` is why the call is impossible: arguments that are not JSON, or a tool that was not exported.
+    Attributes:
+        name: The name of the registered tool.
+        arguments: The arguments for its handler.
+        exported: The name of the tool in the response.
+        model_id: The id of the call in the response (Gemini and Ollama may have none).
+        refusal: Why the call is impossible: its arguments are not JSON, or the tool was not exported.
+
+    >>> from mcp_bridge import ToolRegistry
+    >>> from mcp_bridge.export import Export
+    >>> def double(number: int) -> int:
+    ...     return 2 * number
+    >>> registry = ToolRegistry()
+    >>> _ = registry.tool(double)
+    >>> response = {"content": [{"type": "tool_use", "id": "1", "name": "double", "input": {"number": 21}}]}
+    >>> (call,) = Export(registry, "anthropic").calls(response)
+    >>> call.name, call.arguments
+    ('double', {'number': 21})
     """
 
     exported: str
@@ -35,7 +50,7 @@ class RawCall:
 
 
 def get_field(value: Any, *names: str) -> Any:
-    """The first of these fields that a mapping or an object has, or None."""
+    """Return the first of these fields of a mapping or an object, or None."""
     for name in names:
         field = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if field is not None:
@@ -44,22 +59,25 @@ def get_field(value: Any, *names: str) -> Any:
 
 
 def list_items(response: Any, *path: str) -> list[Any]:
-    """The list at the end of `path`, with the first item of each list on the way.
+    """Return the list at the end of `path`, with the first item of each list on the way.
 
     Accepts a whole response, the message in it, the list, or a single item.
     """
     value = response
     for name in path:
-        if (inner := get_field(value, name)) is not None:
-            is_choice = name != path[-1] and isinstance(inner, list | tuple)
-            value = next(iter(inner), None) if is_choice else inner
+        inner = get_field(value, name)
+        if inner is None:
+            continue
+        value = inner
+        if name != path[-1] and isinstance(inner, list | tuple):
+            value = inner[0] if inner else None
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def parse_arguments(arguments: Any, tool: str) -> dict[str, Any]:
-    """The arguments of a call as an object; missing ones are an empty object.
+    """Return the arguments of a call as an object. Missing ones are an empty object.
 
-    Raises InvalidArguments for text that is not JSON, and for JSON that is not an object.
+    Raises InvalidArguments for text without JSON, and for JSON without an object.
     """
     value = _parse_json(arguments, tool) if isinstance(arguments, str | bytes) else arguments
     if value is None:

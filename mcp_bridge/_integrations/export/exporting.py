@@ -21,7 +21,7 @@ from mcp_bridge._integrations.export.tools import ExportedTool, Problem, choose_
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 
 Contexts = CallContext | Callable[[ModelCall], CallContext]
-"""The context of the call in which a model's calls run, or a function that returns one for each of them."""
+"""The context for the calls of a model, or a function that returns a context for each of them."""
 
 
 class Export:
@@ -36,9 +36,23 @@ class Export:
     Attributes:
         tools: The tools for the request, as JSON.
         names: Exported names to registered ones.
-        problems: What was changed and, with `strict`, why a tool is not strict.
+        problems: The changes and, with `strict`, the reasons why tools are not strict.
 
     Raises ConfigError for an unknown format or one without strict mode, and ToolNotFound for a name in `only`.
+
+    >>> import asyncio
+    >>> from mcp_bridge import ToolRegistry
+    >>> def double(number: int) -> int:
+    ...     return 2 * number
+    >>> registry = ToolRegistry()
+    >>> _ = registry.tool(double)
+    >>> export = Export(registry, "anthropic")
+    >>> export.tools[0]["name"]
+    'double'
+    >>> response = {"content": [{"type": "tool_use", "id": "1", "name": "double", "input": {"number": 21}}]}
+    >>> (message,) = asyncio.run(export.run(response))
+    >>> message["content"]
+    [{'type': 'tool_result', 'tool_use_id': '1', 'content': '42'}]
     """
 
     def __init__(
@@ -64,9 +78,9 @@ class Export:
         self.tools: list[dict[str, Any]] = self._format.format_tools(list(self._tools.values()))
 
     def calls(self, response: Any) -> list[ModelCall]:
-        """The calls in a model's response: an object of the vendor's SDK or plain data, whole or a part of it.
+        """Return the calls in a model's response: an object of the vendor's SDK or plain data, whole or a part of it.
 
-        Never raises: a call that is impossible has a `refusal`.
+        Never raises: an impossible call has a `refusal`.
         """
         return [self._build_call(call) for call in self._format.find_calls(response)]
 
@@ -76,11 +90,12 @@ class Export:
             if call.refusal is not None:
                 raise call.refusal
             return await self._caller.dispatch(call, _get_context(call, ctx))
-        except CallError as error:  # the call was impossible, or the tool is no longer registered
+        except CallError as error:
+            # The call was impossible, or the tool is not registered any more.
             return to_error_result(error)
 
     def result(self, call: ModelCall, result: ToolResult) -> dict[str, Any]:
-        """A result in the format: a message, or a block or item of a message. Text is verbatim."""
+        """Return a result in the format: a message, or a block or item of a message. Text is verbatim."""
         return self._format.format_result(call, to_model_result(result))
 
     async def run(self, response: Any, ctx: Contexts | None = None) -> list[dict[str, Any]]:
@@ -88,7 +103,8 @@ class Export:
 
         Args:
             response: The response; without calls there are no messages.
-            ctx: The context of the call whose tool talks to the model, or a function that returns one for each call.
+            ctx: The context of the call in which the response was requested, or a function that returns one for each
+                call of the response.
         """
         calls = self.calls(response)
         results: dict[int, ToolResult] = {}
@@ -117,7 +133,7 @@ class Export:
             arguments=arguments,
             exported=raw.name,
             model_id=raw.id,
-            root=tool.wire.root if tool is not None else "$",
+            root="$" if tool is None else tool.wire.root,
             refusal=refusal,
         )
 
@@ -126,7 +142,7 @@ def _get_format(name: str, strict: bool) -> Format:
     if name not in FORMATS:
         raise ConfigError(f"unknown format '{name}'", hint=f"Name one of: {', '.join(FORMATS)}")
     if strict and not FORMATS[name].strict:
-        names = ", ".join(format_name for format_name, item in FORMATS.items() if item.strict)
+        names = ", ".join(item.name for item in FORMATS.values() if item.strict)
         raise ConfigError(f"format '{name}' has no strict mode", hint=f"These have: {names}")
     return FORMATS[name]
 
@@ -151,4 +167,6 @@ def _select_entries(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[T
 def _get_context(call: ModelCall, ctx: Contexts | None) -> CallContext:
     if ctx is None:
         return CallContext(request_id=call.id)
-    return ctx if isinstance(ctx, CallContext) else ctx(call)
+    if isinstance(ctx, CallContext):
+        return ctx
+    return ctx(call)

@@ -1,4 +1,4 @@
-"""The vendors' formats: how each one writes tools, calls and results."""
+"""The formats of vendors for tools, calls and results."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Format(ABC):
 
     @abstractmethod
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """The `tools` of a request."""
+        """Return the `tools` of a request."""
 
     @abstractmethod
     def find_calls(self, response: Any) -> Iterator[RawCall]:
-        """The calls in a model's response, in their order."""
+        """Yield the calls in a model's response, in their order."""
 
     @abstractmethod
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
-        """One result: a message, or a block or item of a message."""
+        """Return one result: a message, or a block or item of a message."""
 
     def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The messages to append to the conversation for all results of one response."""
+        """Return the messages for all results of one response."""
         return list(results)
 
 
@@ -48,22 +48,25 @@ class OpenAIChat(Format):
     """Where the calls are in a response."""
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        strict = [{} if tool.strict is None else {"strict": tool.strict} for tool in tools]
-        functions = [{**tool.labels, "parameters": tool.schema} for tool in tools]
-        return [
-            {"type": "function", "function": function | more} for function, more in zip(functions, strict, strict=True)
-        ]
+        items = []
+        for tool in tools:
+            function: dict[str, Any] = {**tool.labels, "parameters": tool.schema}
+            if tool.strict is not None:
+                function["strict"] = tool.strict
+            items.append({"type": "function", "function": function})
+        return items
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
-        """The calls of the first choice, custom tools included: they are never exported, but need a result."""
+        """Yield the calls of the first choice. Custom tools are never exported, but their calls need a result, too."""
         for item in list_items(response, *self.path):
             function = get_field(item, "function", "custom")
-            if (name := get_field(function, "name")) is not None:
+            name = get_field(function, "name")
+            if name is not None:
                 arguments = get_field(function, "arguments", "input")
                 yield RawCall(id=get_field(item, "id"), name=str(name), arguments=arguments)
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
-        """A message. The format only has text, also for errors."""
+        """Return a message. The format only has text, also for errors."""
         return {"role": "tool", "tool_call_id": call.id, "content": result.text}
 
 
@@ -74,7 +77,7 @@ class OpenAIResponses(Format):
     strict = True
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """`strict` is always present, because this API's default is true."""
+        """Return the tools with `strict`, because the default of this API is true."""
         return [
             {"type": "function", **tool.labels, "parameters": tool.schema, "strict": bool(tool.strict)}
             for tool in tools
@@ -87,7 +90,7 @@ class OpenAIResponses(Format):
                 yield RawCall(id=get_field(item, "call_id"), name=name, arguments=get_field(item, "arguments"))
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
-        """An input item. The format has no field for errors."""
+        """Return an input item. The format has no field for errors."""
         only_text = not any(get_image(block) or get_pdf(block) for block in result.blocks)
         output = result.text if only_text else [self._format_block(block) for block in result.blocks]
         return {"type": "function_call_output", "call_id": call.id, "output": output}
@@ -111,14 +114,14 @@ class Anthropic(Format):
         return [{**tool.labels, "input_schema": tool.schema} for tool in tools]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
-        """The `tool_use` blocks; tools that Anthropic runs itself have blocks of another type."""
+        """Yield the `tool_use` blocks. Calls of Anthropic's server tools have blocks of another type."""
         for item in list_items(response, "content"):
             if get_field(item, "type") == "tool_use":
                 name = str(get_field(item, "name") or "")
                 yield RawCall(id=get_field(item, "id"), name=name, arguments=get_field(item, "input"))
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
-        """A `tool_result` block. Blank text is dropped, because the API rejects it."""
+        """Return a `tool_result` block. Blank text is dropped, because the API rejects it."""
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.id}
         blocks = [self._format_block(item) for item in result.blocks]
         content = [item for item in blocks if item.get("text") is None or item["text"].strip()]
@@ -126,17 +129,21 @@ class Anthropic(Format):
             block["content"] = content[0]["text"]
         elif content:
             block["content"] = content
-        return block | {"is_error": True} if result.failed else block
+        if result.failed:
+            block["is_error"] = True
+        return block
 
     def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One message: this API expects all results of a response in the next message."""
+        """Return one message. This API expects all results of a response in the next message."""
         return [{"role": "user", "content": list(results)}] if results else []
 
     @staticmethod
     def _format_block(block: dict[str, Any]) -> dict[str, Any]:
-        if image := get_image(block):
+        image = get_image(block)
+        if image is not None:
             return {"type": "image", "source": {"type": "base64", "media_type": image[0], "data": image[1]}}
-        if pdf := get_pdf(block):
+        pdf = get_pdf(block)
+        if pdf is not None:
             return {"type": "document", "source": {"type": "base64", "media_type": PDF, "data": pdf}}
         return {"type": "text", "text": format_block(block)}
 
@@ -148,26 +155,31 @@ class Gemini(Format):
     needs_initial_letter = True
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """`parametersJsonSchema` accepts JSON Schema, which `parameters` does not."""
+        """Return one tool with all functions. `parametersJsonSchema` accepts JSON Schema; `parameters` does not."""
         declarations = [{**tool.labels, "parametersJsonSchema": tool.schema} for tool in tools]
         return [{"functionDeclarations": declarations}] if declarations else []
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
-        """The function calls of the first candidate; some have no id."""
+        """Yield the function calls of the first candidate. Some have no id."""
         for item in list_items(response, "candidates", "content", "parts"):
             call = get_field(item, "function_call", "functionCall")
-            if (name := get_field(call, "name")) is not None:
+            name = get_field(call, "name")
+            if name is not None:
                 yield RawCall(id=get_field(call, "id"), name=str(name), arguments=get_field(call, "args"))
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
-        """A `functionResponse` part, with the id of the call if it has one."""
-        output = result.text if result.value is None else result.value
-        response = {"error": result.text} if result.failed else {"output": output}
-        call_id = {"id": call.model_id} if call.model_id is not None else {}
-        return {"functionResponse": {**call_id, "name": call.exported, "response": response}}
+        """Return a `functionResponse` part, with the id of the call if it has one."""
+        if result.failed:
+            response: dict[str, Any] = {"error": result.text}
+        else:
+            response = {"output": result.text if result.value is None else result.value}
+        part: dict[str, Any] = {"name": call.exported, "response": response}
+        if call.model_id is not None:
+            part["id"] = call.model_id
+        return {"functionResponse": part}
 
     def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One content: the order identifies results without an id."""
+        """Return one content. The order identifies results without an id."""
         return [{"role": "user", "parts": list(results)}] if results else []
 
 
@@ -177,33 +189,42 @@ class Bedrock(Format):
     name = "bedrock"
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """The `tools` of a request's `toolConfig`."""
+        """Return the `tools` of a request's `toolConfig`."""
         return [{"toolSpec": {**tool.labels, "inputSchema": {"json": tool.schema}}} for tool in tools]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
         for item in list_items(response, "output", "message", "content"):
             call = get_field(item, "toolUse")
-            if (name := get_field(call, "name")) is not None:
+            name = get_field(call, "name")
+            if name is not None:
                 yield RawCall(id=get_field(call, "toolUseId"), name=str(name), arguments=get_field(call, "input"))
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
-        """A `toolResult` block. Blank text is dropped, because the API rejects it."""
-        blocks = [{"json": result.value}] if result.value is not None else map(self._format_block, result.blocks)
-        content = [item for item in blocks if "text" not in item or str(item["text"]).strip()]
+        """Return a `toolResult` block. Blank text is dropped, because the API rejects it."""
+        content: list[dict[str, Any]] = []
+        if result.value is not None:
+            content.append({"json": result.value})
+        else:
+            for block in result.blocks:
+                item = self._format_block(block)
+                if "text" not in item or item["text"].strip():
+                    content.append(item)
         status = "error" if result.failed else "success"
         return {"toolResult": {"toolUseId": call.id, "content": content or [{"text": NOTHING}], "status": status}}
 
     def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One message: this API expects all results of a response in the next message."""
+        """Return one message. This API expects all results of a response in the next message."""
         return [{"role": "user", "content": list(results)}] if results else []
 
     @staticmethod
     def _format_block(block: dict[str, Any]) -> dict[str, Any]:
-        """Images and PDFs as bytes, which boto3 expects."""
-        if image := get_image(block):
+        """Return a block with images and PDFs as bytes. boto3 expects them."""
+        image = get_image(block)
+        if image is not None:
             mime_type, data = image
             return {"image": {"format": mime_type.removeprefix("image/"), "source": {"bytes": base64.b64decode(data)}}}
-        if pdf := get_pdf(block):
+        pdf = get_pdf(block)
+        if pdf is not None:
             return {"document": {"format": "pdf", "name": "document", "source": {"bytes": base64.b64decode(pdf)}}}
         return {"text": format_block(block)}
 
@@ -216,7 +237,7 @@ class Ollama(OpenAIChat):
     path = ("message", "tool_calls")
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
-        """A message. The format only has text, also for errors."""
+        """Return a message. The format only has text, also for errors."""
         return {"role": "tool", "tool_name": call.exported, "content": result.text}
 
 

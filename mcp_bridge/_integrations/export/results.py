@@ -1,4 +1,4 @@
-"""A tool's result as a model sees it: MCP content blocks, and text for what a format does not support."""
+"""A tool's result for a model: MCP content blocks, or text if a format does not support a block."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mcp_bridge._protocol.wire.values import to_result
 NOTHING = "The tool returned nothing."
 """For formats that require text."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""What Anthropic, OpenAI and Bedrock accept."""
+"""The media types of images that Anthropic, OpenAI and Bedrock accept."""
 PDF = "application/pdf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelResult:
-    """`blocks` are MCP content blocks as JSON. `value` is the tool's output if it is an object."""
+    """A result for a model: MCP content blocks as JSON, and the tool's output in `value` if it is an object."""
 
     failed: bool
     blocks: tuple[dict[str, Any], ...]
@@ -32,25 +32,29 @@ class ModelResult:
 
 
 def to_model_result(result: ToolResult) -> ModelResult:
-    """Text stays verbatim; the error comes first in a failed result.
+    """Convert a result. Text stays verbatim, and the error comes first in a failed result.
 
-    Raises ValueError for an output that contains itself, which no registry returns.
+    Raises ValueError for an output that contains itself. No registry returns one.
     """
     result = to_result(result)
     wire = to_wire(ToolDefinition(name="", description="", module=""))
     blocks = to_mcp(result, wire, "")["content"]
-    plain = result.success and result.content is None and isinstance(result.output, dict)
-    return ModelResult(failed=bool(result.is_error), blocks=tuple(blocks), value=result.output if plain else None)
+    value = None
+    if result.success and result.content is None and isinstance(result.output, dict):
+        value = result.output
+    return ModelResult(failed=bool(result.is_error), blocks=tuple(blocks), value=value)
 
 
 def format_block(block: Mapping[str, Any]) -> str:
-    """The text of a block, or a line that says what cannot be shown."""
+    """Return the text of a block, or a line about a block without text."""
     match block["type"]:
         case "text":
             return str(block["text"])
         case "resource_link":
-            description = f" ({block['description']})" if block.get("description") else ""
-            return f"{block['name']}: {block['uri']}{description}"
+            text = f"{block['name']}: {block['uri']}"
+            if block.get("description"):
+                text += f" ({block['description']})"
+            return text
         case "resource" if "text" in block["resource"]:
             return str(block["resource"]["text"])
         case "resource":
@@ -61,14 +65,14 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 
 def get_image(block: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The media type and the base64 of an image that models accept, or None for any other block."""
+    """Return the media type and the base64 of an image for models, or None for any other block."""
     if block["type"] == "image" and block["mimeType"] in IMAGES:
         return block["mimeType"], block["data"]
     return None
 
 
 def get_pdf(block: Mapping[str, Any]) -> str | None:
-    """The base64 of a PDF, or None for any other block."""
+    """Return the base64 of a PDF, or None for any other block."""
     resource = block.get("resource", {})
     return resource.get("blob") if resource.get("mimeType") == PDF else None
 

@@ -1,7 +1,11 @@
-"""OpenAI's strict mode: a schema in its subset of JSON Schema, or what the subset cannot express.
+"""OpenAI's strict mode: converts schemas to its subset of JSON Schema.
 
-Every property is required, optional ones accept null, and objects accept only the properties they name. Nothing else
-changes: what the subset does not support is reported with its JSON path, and never dropped silently.
+Every property is required, optional ones accept null, and objects accept only their named properties. Nothing else
+changes. Other differences from the subset are reported with their JSON path, and never dropped silently.
+
+For example, `{"properties": {"unit": {"type": "string", "default": "C"}}}` becomes `{"properties": {"unit": {"type":
+["string", "null"], "description": "Default: \\"C\\"\\nnull: the default"}}, "required": ["unit"],
+"additionalProperties": false}`.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from mcp_bridge._json_schema.walking import COMBINATORS, DEFINITIONS, get_list, 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
 _LABELS = ("title", "description")
 _NOTES = frozenset({"default", "examples", "example"})
-"""Keywords for the model, which are moved into the description."""
+"""Keywords for the model. They are moved into the description."""
 _IGNORED = frozenset({"$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
 _KEPT = frozenset(
     {
@@ -48,22 +52,23 @@ LONG_ENUM, MAX_ENUM_CHARACTERS = 250, 15_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictSchema:
-    """A schema in strict form. If it has problems, each a JSON path and a text, strict mode cannot be used."""
+    """A schema in strict form. With a problem, a JSON path and a text, strict mode cannot be used."""
 
     schema: dict[str, Any]
     problems: tuple[tuple[str, str], ...]
 
 
 def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
-    """The strict form of a tool's input schema, whose root is an object."""
+    """Return the strict form of a tool's input schema. Its root is an object."""
     converter = _Converter(root=schema)
     root = {keyword: value for keyword, value in schema.items() if keyword not in {*DEFINITIONS, "$id"}}
     strict = converter.convert(root, "$")
     for keyword in DEFINITIONS:
-        if parts := get_mapping(schema, keyword):
-            strict[keyword] = {
-                name: converter.convert(subschema, extend_path("$", keyword, name)) for name, subschema in parts.items()
-            }
+        definitions = get_mapping(schema, keyword)
+        if definitions:
+            strict[keyword] = {}
+        for name, subschema in definitions.items():
+            strict[keyword][name] = converter.convert(subschema, extend_path("$", keyword, name))
     if not converter.problems:
         converter.problems += [("$", text) for text in _check_limits(strict)]
     return StrictSchema(schema=strict, problems=tuple(converter.problems))
@@ -71,7 +76,7 @@ def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
 
 @dataclass(slots=True, kw_only=True)
 class _Converter:
-    """Converts one schema; `problems` is what strict mode cannot express."""
+    """Converts one schema. `problems` has its differences from strict mode."""
 
     root: Mapping[str, Any]
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -84,7 +89,8 @@ class _Converter:
             if keyword not in _KNOWN:
                 self._report(extend_path(path, keyword), "strict mode does not have this keyword")
         strict = {keyword: value for keyword, value in schema.items() if keyword in _KEPT}
-        if (text := schema.get("format")) is not None and text not in _FORMATS:
+        text = schema.get("format")
+        if text is not None and text not in _FORMATS:
             self._report(extend_path(path, "format"), f"strict mode does not have the format {text!r}")
         if any(keyword in schema for keyword in _COMPOSED):
             return _add_notes(self._convert_composed(schema, strict, path), schema)
@@ -99,11 +105,12 @@ class _Converter:
         self.problems.append((path, text))
 
     def _add_type(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> None:
-        """Strict mode requires a type everywhere; one that follows from the values is added."""
-        if types := list_declared_types(schema):
-            for name in types:
-                if name not in TYPES:
-                    self._report(extend_path(path, "type"), f"there is no type {name!r}")
+        """Add a type that follows from the values. Strict mode requires a type everywhere."""
+        types = list_declared_types(schema)
+        for name in types:
+            if name not in TYPES:
+                self._report(extend_path(path, "type"), f"there is no type {name!r}")
+        if types:
             return
         types = sorted({get_type(value) for value in list_values(schema) or ()})
         if not types or not _SCALARS.issuperset(types):
@@ -137,7 +144,7 @@ class _Converter:
         strict = self.convert(subschema, path)
         if required or not isinstance(subschema, Mapping) or "null" in list_types(subschema, self.root):
             return strict
-        note = "null: as if it were left out" if "default" not in subschema else "null: the default"
+        note = "null: the default" if "default" in subschema else "null: as if it were left out"
         return _extend_description(_allow_null(strict), note)
 
     def _convert_items(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -147,7 +154,7 @@ class _Converter:
         return self.convert(schema["items"], extend_path(path, "items"))
 
     def _convert_composed(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> dict[str, Any]:
-        """A reference or alternatives, which strict mode only allows beside labels."""
+        """Return a reference or alternatives. Strict mode only allows labels together with them."""
         labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
         keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
         keyword, *other_keywords = dict.fromkeys(keywords)
@@ -155,7 +162,9 @@ class _Converter:
             self._report(extend_path(path, other_keyword), f"strict mode allows nothing beside `{keyword}`")
         if keyword == "$ref":
             reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
-            return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
+            if labels or _NOTES & schema.keys():
+                return {"anyOf": [reference], **labels}
+            return reference
         subschemas = get_list(schema, keyword)
         if keyword == "allOf" and len(subschemas) > 1:
             self._report(extend_path(path, "allOf"), "strict mode cannot combine schemas")
@@ -185,31 +194,30 @@ def _allow_null(strict: dict[str, Any]) -> dict[str, Any]:
         return strict | {"anyOf": [*strict["anyOf"], _NULL]}
     types = list_declared_types(strict)
     if "const" not in strict and types and _SCALARS.issuperset(types):
-        values = {"enum": [*strict["enum"], None]} if "enum" in strict and None not in strict["enum"] else {}
-        return strict | {"type": list(dict.fromkeys([*types, "null"]))} | values
+        strict = strict | {"type": list(dict.fromkeys([*types, "null"]))}
+        if "enum" in strict and None not in strict["enum"]:
+            strict["enum"] = [*strict["enum"], None]
+        return strict
     labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
     return {"anyOf": [{keyword: value for keyword, value in strict.items() if keyword not in labels}, _NULL], **labels}
 
 
 def _add_notes(strict: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Moves the keywords for the model, which strict mode does not have, into the description."""
-    notes = [
-        f"{keyword.capitalize()}: {json.dumps(schema[keyword], ensure_ascii=False)}"
-        for keyword in sorted(_NOTES & schema.keys())
-    ]
+    """Move the keywords for the model into the description. Strict mode does not have them."""
+    notes = []
+    for keyword in sorted(_NOTES & schema.keys()):
+        notes.append(f"{keyword.capitalize()}: {json.dumps(schema[keyword], ensure_ascii=False)}")
     return _extend_description(strict, *notes)
 
 
 def _extend_description(strict: dict[str, Any], *notes: str) -> dict[str, Any]:
     if not notes:
         return strict
+    lines = list(notes)
     description = strict.get("description")
-    return strict | {
-        "description": "\n".join([*([description] if isinstance(description, str) and description else []), *notes])
-    }
-
-
-# -- exclusive alternatives ----------------------------------------------------------------------------------
+    if isinstance(description, str) and description:
+        lines.insert(0, description)
+    return strict | {"description": "\n".join(lines)}
 
 
 def _are_exclusive(alternatives: Sequence[Any], root: Any) -> bool:
@@ -217,10 +225,10 @@ def _are_exclusive(alternatives: Sequence[Any], root: Any) -> bool:
 
     Different types exclude each other, and so does a required property with other values in each.
     """
+    if len(alternatives) > _MAX_COMPARED:
+        return False
     schemas = [resolve_schema(alternative, root) for alternative in alternatives]
-    return len(schemas) <= _MAX_COMPARED and all(
-        _exclude_each_other(first, second, root) for first, second in combinations(schemas, 2)
-    )
+    return all(_exclude_each_other(first, second, root) for first, second in combinations(schemas, 2))
 
 
 def _exclude_each_other(first: Mapping[str, Any], second: Mapping[str, Any], root: Any) -> bool:
@@ -232,43 +240,51 @@ def _exclude_each_other(first: Mapping[str, Any], second: Mapping[str, Any], roo
 
 
 def _has_distinct_values(name: str, first: Mapping[str, Any], second: Mapping[str, Any], root: Any) -> bool:
-    values, second_values = (
-        list_values(resolve_schema(get_mapping(schema, "properties").get(name), root)) or ()
-        for schema in (first, second)
-    )
-    return bool(values) and bool(second_values) and not any(value in second_values for value in values)
-
-
-# -- limits --------------------------------------------------------------------------------------------------
+    values = list_values(resolve_schema(get_mapping(first, "properties").get(name), root))
+    second_values = list_values(resolve_schema(get_mapping(second, "properties").get(name), root))
+    if not values or not second_values:
+        return False
+    return not any(value in second_values for value in values)
 
 
 def _check_limits(strict: Mapping[str, Any]) -> list[str]:
-    """A line for each limit that a strict schema exceeds."""
-    schemas = list(_walk(strict, 0))
-    objects = [(schema, level) for schema, level in schemas if isinstance(schema.get("properties"), Mapping)]
-    enums = [schema["enum"] for schema, _ in schemas if isinstance(schema.get("enum"), list)]
-    texts = [name for schema, _ in objects for name in schema["properties"]]
-    texts += [name for keyword in DEFINITIONS for name in strict.get(keyword) or ()]
-    texts += [value for enum in enums for value in enum if isinstance(value, str)]
-    texts += [str(schema["const"]) for schema, _ in schemas if "const" in schema]
-    longest = max((sum(map(len, map(str, enum))) for enum in enums if len(enum) > LONG_ENUM), default=0)
+    """Return a line for each limit that a strict schema exceeds."""
+    properties = levels = values = longest_enum = 0
+    texts: list[str] = []
+    for keyword in DEFINITIONS:
+        texts += strict.get(keyword) or ()
+    for schema, level in _walk(strict, 0):
+        if isinstance(schema.get("properties"), Mapping):
+            properties += len(schema["properties"])
+            levels = max(levels, level)
+            texts += schema["properties"]
+        if isinstance(schema.get("enum"), list):
+            values += len(schema["enum"])
+            texts += [value for value in schema["enum"] if isinstance(value, str)]
+            if len(schema["enum"]) > LONG_ENUM:
+                longest_enum = max(longest_enum, sum(len(str(value)) for value in schema["enum"]))
+        if "const" in schema:
+            texts.append(str(schema["const"]))
     counts = (
-        (sum(len(schema["properties"]) for schema, _ in objects), MAX_PROPERTIES, "properties"),
-        (max((level for _, level in objects), default=0), MAX_LEVELS, "levels of objects"),
+        (properties, MAX_PROPERTIES, "properties"),
+        (levels, MAX_LEVELS, "levels of objects"),
         (sum(map(len, texts)), MAX_CHARACTERS, "characters of names and values"),
-        (sum(map(len, enums)), MAX_VALUES, "values of enums"),
-        (longest, MAX_ENUM_CHARACTERS, f"characters in an enum of more than {LONG_ENUM} values"),
+        (values, MAX_VALUES, "values of enums"),
+        (longest_enum, MAX_ENUM_CHARACTERS, f"characters in an enum of more than {LONG_ENUM} values"),
     )
     return [f"it has {count} {what}, and strict mode accepts {most}" for count, most, what in counts if count > most]
 
 
 def _walk(schema: Any, level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """Every schema in a strict schema, with the number of objects that contain it, itself included."""
+    """Yield every schema in a strict schema, with its level: the number of objects around it, including itself."""
     if not isinstance(schema, Mapping):
         return
     level += "properties" in schema
     yield schema, level
-    for subschema in (*(schema.get("properties") or {}).values(), schema.get("items"), *(schema.get("anyOf") or ())):
+    for subschema in (schema.get("properties") or {}).values():
+        yield from _walk(subschema, level)
+    yield from _walk(schema.get("items"), level)
+    for subschema in schema.get("anyOf") or ():
         yield from _walk(subschema, level)
     for keyword in DEFINITIONS:
         for subschema in (schema.get(keyword) or {}).values():

@@ -17,22 +17,28 @@ from mcp_bridge._protocol.wire.tools import INPUT, WireTool, to_wire
 from mcp_bridge._protocol.wire.values import sanitize_text
 
 _COMPOSED = ("anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref", "$dynamicRef")
-"""What OpenAI and Anthropic, and so Bedrock, reject at the root of a tool's schema."""
+"""The keywords that OpenAI, Anthropic and Bedrock reject at the root of a tool's schema."""
 _BESIDE_REFERENCE = frozenset({"$ref", "$defs", "definitions", "type", "title", "description", "default", "examples"})
-"""A reference at the root is replaced by its target if it has no other keywords beside it."""
+"""The keywords together with which a reference at the root may be replaced by its target."""
 _SCOPES = frozenset({"$id", "$defs", "definitions"})
-"""What references are relative to: a target with a scope of its own is not moved."""
+"""The keywords to which references are relative. A target with one of them is not moved."""
 _MAX_REFERENCES = 8
 _MAX_NAME = 64
-"""What every vendor accepts; some accept more."""
+"""The maximum length of a name for all vendors. Some accept more."""
 _HASH_DIGITS = 8
-"""How many digits of a hash make a name unique; more if that name is taken."""
+"""The digits of a hash that make a name unique. There are more if that name exists."""
 _NOT_LETTERS = frozenset("0123456789-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What an export changed, or cannot express. `tool` is a registered name, `path` a JSON path into its schema."""
+    """A change by an export, or a part of a schema without a form in strict mode.
+
+    `tool` is a registered name, `path` a JSON path into its schema.
+
+    >>> print(Problem(tool="draw", path="$", text="the tool is called 'draw_1'"))
+    tool 'draw': $: the tool is called 'draw_1'
+    """
 
     tool: str
     path: str
@@ -44,9 +50,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedTool:
-    """One tool in a format. `schema` is what the model sees; `strict` is None if strict mode was not requested.
+    """One tool in a format.
 
-    Strict schemas require all properties. `repair` removes the nulls that mean "left out".
+    Attributes:
+        schema: The schema for the model.
+        strict: Whether the schema is strict; None if strict mode was not requested.
+        repair: Removes nulls for missing arguments, because strict schemas require all properties.
     """
 
     name: str
@@ -58,17 +67,24 @@ class ExportedTool:
 
     @property
     def labels(self) -> dict[str, str]:
-        """`name`, and `description` unless it is empty."""
-        return {"name": self.name, **({"description": self.description} if self.description else {})}
+        """The name, and the description unless it is empty."""
+        labels = {"name": self.name}
+        if self.description:
+            labels["description"] = self.description
+        return labels
 
     def read_arguments(self, arguments: Mapping[str, Any]) -> Any:
-        """The handler's data from a model's arguments. Raises InvalidArguments for arguments of another shape."""
-        return self.wire.read_arguments(self.repair.repair(arguments) if self.strict else arguments)
+        """Return the data for the handler. Raises InvalidArguments for arguments of another shape."""
+        if self.strict:
+            arguments = self.repair.repair(arguments)
+        return self.wire.read_arguments(arguments)
 
 
 def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedTool, list[Problem]]:
-    """The tool under its name in a format, and what was changed."""
-    problems = [Problem(tool=entry.name, path="$", text=f"the tool is called '{name}'")] if name != entry.name else []
+    """Return the tool under its name in a format, and the changes."""
+    problems = []
+    if name != entry.name:
+        problems.append(Problem(tool=entry.name, path="$", text=f"the tool is called '{name}'"))
     wire = to_wire(entry.to_tool_definition())
     schema, root_keyword = _resolve_root(wire.input_schema)
     if root_keyword:
@@ -79,37 +95,45 @@ def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedT
     elif wire.wraps_input:
         text = f"this is not an object, so it is the one argument '{INPUT}'"
         problems.append(Problem(tool=entry.name, path="$", text=text))
-    strict_form = to_strict(schema) if strict else None
-    if strict_form is not None:
+    is_strict = None
+    full_schema = {"type": "object", "properties": {}, **schema}
+    model_schema = full_schema
+    if strict:
+        strict_form = to_strict(schema)
         problems += [Problem(tool=entry.name, path=path, text=text) for path, text in strict_form.problems]
-    is_strict = None if strict_form is None else not strict_form.problems
-    schema = {"type": "object", "properties": {}, **schema}
+        is_strict = not strict_form.problems
+        if is_strict:
+            model_schema = strict_form.schema
     tool = ExportedTool(
         name=name,
         description=sanitize_text(entry.description),
-        schema=strict_form.schema if strict_form is not None and is_strict else schema,
+        schema=model_schema,
         strict=is_strict,
-        wire=replace(wire, input_schema=schema, wraps_input=wire.wraps_input or bool(root_keyword)),
-        repair=ArgumentRepair(schema, parse_strings=False, omitted=(None,)),
+        wire=replace(wire, input_schema=full_schema, wraps_input=wire.wraps_input or bool(root_keyword)),
+        repair=ArgumentRepair(full_schema, parse_strings=False, omitted=(None,)),
     )
     return tool, problems
 
 
 def _resolve_root(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The schema with a reference at its root replaced by its target, and a keyword that no root may have."""
+    """Return the schema with the target of a reference at its root, and a keyword that no root may have, or None."""
     root = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     for _ in range(_MAX_REFERENCES):
         target = resolve_pointer(root["$ref"], root) if isinstance(root.get("$ref"), str) else None
         if not isinstance(target, Mapping) or _SCOPES & target.keys() or root.keys() - _BESIDE_REFERENCE:
             break
-        root = {**target, **{keyword: value for keyword, value in root.items() if keyword != "$ref"}}
-    return root, next((keyword for keyword in _COMPOSED if keyword in root), None)
+        del root["$ref"]
+        root = {**target, **root}
+    for keyword in _COMPOSED:
+        if keyword in root:
+            return root, keyword
+    return root, None
 
 
 def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) -> dict[str, str]:
-    """For each name a unique one in the format, `[A-Za-z0-9_-]{1,64}`, independent of the order of the names.
+    """Return a unique name of the form `[A-Za-z0-9_-]{1,64}` for each name, independent of their order.
 
-    A name that fits is not changed. With `needs_initial_letter`, names begin with a letter or `_`.
+    A valid name is not changed. With `needs_initial_letter`, names begin with a letter or `_`.
     """
     sorted_names = sorted(set(names))
     choices = {name: name for name in sorted_names if _is_valid_name(name, needs_initial_letter)}
@@ -127,9 +151,12 @@ def _is_valid_name(name: str, needs_initial_letter: bool) -> bool:
 
 def _add_hash(name: str, used_names: set[str], needs_initial_letter: bool) -> str:
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    plain = to_client_name(name)
-    stem = plain if plain == name else plain.rpartition("_")[0]
-    stem = f"_{stem}" if needs_initial_letter and stem[:1] in _NOT_LETTERS else stem
+    stem = to_client_name(name)
+    # A name that was changed ends with a hash already.
+    if stem != name:
+        stem = stem.rpartition("_")[0]
+    if needs_initial_letter and stem[:1] in _NOT_LETTERS:
+        stem = f"_{stem}"
     for digits in range(_HASH_DIGITS, _MAX_NAME - 1):
         candidate = f"{stem[: _MAX_NAME - 1 - digits]}_{digest[:digits]}"
         if candidate not in used_names:
