@@ -164,7 +164,7 @@ class UpstreamSession:
                 if era == "handshake":
                     await self._initialize()
                     return
-                if await self._discover():
+                if await self._negotiate_stateless():
                     return
             except RpcError as error:
                 if error.code in (CONNECTION_CLOSED, NOT_RECEIVED):
@@ -351,7 +351,7 @@ class UpstreamSession:
             return RpcError(NOT_RECEIVED, reason)
         return screen_error(error)
 
-    async def _discover(self) -> bool:
+    async def _negotiate_stateless(self) -> bool:
         """Return whether the server speaks a stateless version. A slow server may still respond later."""
         self._set_version(STATELESS_VERSIONS[-1])
         self._tasks.spawn(self._run_discovery)

@@ -247,7 +247,7 @@ async def test_any_message_leaves_the_pool_in_order(steps: Any) -> None:
         for _ in range(2):
             await said(pool)
         await until(lambda: pool._slots.in_use == 0)
-        assert pool._inner.in_use == 0
+        assert pool._nested_slots.in_use == 0
 
 
 @BOTH_LOOPS
