@@ -97,10 +97,10 @@ async def test_modules_are_read_again_only_after_an_edit(tmp_path: Path) -> None
     async with served.offers() as publishes:
         first = await publishes.receive()
         python_tools = served.source._providers[0]._provider
-        before = python_tools._listed
+        before = python_tools._tools
         for _ in range(3):
             await served.source._providers[0].refresh()
-        assert python_tools._listed is before
+        assert python_tools._tools is before
         written(tmp_path, shelf=SHELF + "\n\n@tool\ndef added() -> str:\n    '''New.'''\n    return 'new'\n")
         second = await publishes.receive()
     assert "shelf-added" not in [entry.name for entry in first.tools]
