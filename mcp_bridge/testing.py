@@ -25,22 +25,35 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
     Args:
         tools: The registry or bridge to serve.
         options: Options of the client, such as `mode="legacy"` for the handshake versions, or a `message_handler`.
+
+    >>> import asyncio
+    >>> def double(number: int) -> int:
+    ...     return 2 * number
+    >>> async def call_double() -> str:
+    ...     registry = ToolRegistry()
+    ...     registry.tool(double)
+    ...     async with connect(registry) as client:
+    ...         result = await client.call_tool("double", {"number": 21})
+    ...     return result.content[0].text
+    >>> asyncio.run(call_double())
+    '42'
     """
     from mcp_bridge._transports.memory import make_client
 
     bridge = to_bridge(tools)
     client = make_client(bridge.endpoint, **options)
-    failed: list[Exception] = []
+    # A failed assert of the test is raised without the exception group around it.
+    errors: list[Exception] = []
     async with bridge.run_sources(), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()
         await tasks.start(bridge.endpoint.run)
         try:
-            async with client as connected:
+            async with client as session:
                 try:
-                    yield connected
-                except Exception as error:  # show a failed assert as itself, not as an exception group
-                    failed.append(error)
+                    yield session
+                except Exception as error:
+                    errors.append(error)
         finally:
             tasks.cancel_scope.cancel()
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
