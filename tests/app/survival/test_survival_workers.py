@@ -114,7 +114,8 @@ def test_a_source_that_crashes_at_import_fails_alone_and_is_started_again(tmp_pa
         assert server.text("echo", text="served") == "served"
         assert "Traceback" not in server.err
         (tmp_path / "own_tools.py").write_text(GOOD)
-        assert eventually(lambda: code_of(server.result("pid")) is None)
+        assert eventually(lambda: "'pid'" in str(server.ask("tools/list", {}).result(TIMEOUT)))
+        assert int(server.text("pid")) != server.pid
 
 
 def test_a_source_that_starts_to_crash_is_unavailable_until_it_is_fixed(tmp_path: Path) -> None:
