@@ -46,7 +46,12 @@ def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
     if isinstance(content, str | bytes | Content):
         content = [content]
     if content is not None:
-        content = [_encode_content(item, of_prompt=of_prompt) for item in content]
+        content = list(content)
+        for index, item in enumerate(content):
+            if of_prompt and isinstance(item, Message):
+                content[index] = {"role": item.role, **render_messages([item], "")[0]}
+            else:
+                content[index] = render_block(item, "")
     if result.error is None:
         error: Any = None
     elif isinstance(result.error, str):
@@ -82,12 +87,6 @@ def _check_type(value: Any, *kinds: type) -> Any:
     if value is not None and not isinstance(value, kinds):
         raise TypeError(f"found {type(value).__name__}")
     return value
-
-
-def _encode_content(item: Any, *, of_prompt: bool) -> Any:
-    if of_prompt and isinstance(item, Message):
-        return {"role": item.role, **render_messages([item], "")[0]}
-    return render_block(item, "")
 
 
 def _decode_content(item: Any) -> Any:

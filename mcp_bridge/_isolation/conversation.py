@@ -196,11 +196,22 @@ class _WorkerRequests:
             answers: Mapping[str, Any] = await ctx.put(questions)
             return {key: encode_answer(answer) for key, answer in answers.items()}
         if what == "invoke":
-            return await self._run_tool(str(message["name"]), message["arguments"], ctx)
+            name = str(message["name"])
+            if not self._isolation.can_invoke(name):
+                return _reject(f"'{name}' cannot be called")
+            return encode_result(await ctx.invoke(name, message["arguments"]))
         if what == "read":
-            return await self._read_resource(str(message["uri"]), ctx)
-        if what in ("read state", "write state", "delete state"):
-            return await self._use_state(what, f"isolated/{self._source}/{message['key']}", message, ctx)
+            uri = str(message["uri"])
+            if not self._isolation.can_read(uri):
+                return _reject(f"'{uri}' cannot be read")
+            return encode_result(await ctx.fetch_resource(uri))
+        # The values of other sources have other keys.
+        if what == "read state":
+            return await ctx.get_state(f"isolated/{self._source}/{message['key']}")
+        if what == "write state":
+            return await ctx.set_state(f"isolated/{self._source}/{message['key']}", json.loads(message["value"]))
+        if what == "delete state":
+            return await ctx.delete_state(f"isolated/{self._source}/{message['key']}")
         if what == "begin":
             return await self._runs.begin(message)
         if what == "continue":
@@ -217,22 +228,7 @@ class _WorkerRequests:
                 tools.append({name: to_plain(getattr(entry, name)) for name in names})
         return tools
 
-    async def _read_resource(self, uri: str, ctx: RunningCall) -> Json:
-        if not self._isolation.can_read(uri):
-            text = f"'{uri}' cannot be read from this isolated tool. The setting isolation.invokes allows it."
-            return encode_result(to_error_result(Denied(text)))
-        return encode_result(await ctx.fetch_resource(uri))
 
-    async def _use_state(self, what: str, key: str, message: Json, ctx: RunningCall) -> Any:
-        """Read or change a value of the session. Those of other sources have other keys."""
-        if what == "read state":
-            return await ctx.get_state(key)
-        if what == "write state":
-            return await ctx.set_state(key, json.loads(message["value"]))
-        return await ctx.delete_state(key)
-
-    async def _run_tool(self, name: str, arguments: Any, ctx: RunningCall) -> Json:
-        if not self._isolation.can_invoke(name):
-            text = f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
-            return encode_result(to_error_result(Denied(text)))
-        return encode_result(await ctx.invoke(name, arguments))
+def _reject(problem: str) -> Json:
+    text = f"{problem} from this isolated tool. The setting isolation.invokes allows it."
+    return encode_result(to_error_result(Denied(text)))

@@ -136,20 +136,18 @@ class SourceRunner:
         if isinstance(value, NeedsInput):
             return {"needs": encode_needs(value)}
         try:
-            result = self._convert_result(kind, name, argument_name, value)
+            if kind == "tools" or argument_name:
+                result = to_result(value)
+            elif kind == "prompts":
+                result = to_result(to_messages(value))
+            else:
+                result = to_result(to_contents(value, "", self._entries[kind, name].mime_type))
             # As JSON, a result takes many times as much memory, so do not encode one that is too long in any case.
             if _estimate_length(result) > MAX_WORKER_LINE:
                 raise make_size_error()
             return {"result": encode_result(result, of_prompt=kind == "prompts" and not argument_name)}
         except Unreadable as error:
             return {"unreadable": str(error)}
-
-    def _convert_result(self, kind: EntryKind, name: str, argument_name: str, value: Any) -> Any:
-        if argument_name or kind == "tools":
-            return to_result(value)
-        if kind == "prompts":
-            return to_result(to_messages(value))
-        return to_result(to_contents(value, "", self._entries[kind, name].mime_type))
 
     def _prepare_entry(self, kind: EntryKind, name: str, argument_name: str) -> PreparedEntry:
         entry = self._entries.get((kind, name))

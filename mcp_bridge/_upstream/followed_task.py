@@ -54,7 +54,11 @@ class TaskFollower:
     async def follow_to_end(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until the task has ended, and return its result. Raises RpcError."""
         while True:
-            self._report_message(task.get("statusMessage"))
+            message = task.get("statusMessage")
+            if isinstance(message, str) and message != self._message:
+                self._message = message
+                self._count += 1
+                self._call.report_progress({"progress": self._count, "message": message})
             status = task.get("status")
             result = task.get("result")
             if status == "completed" and isinstance(result, Mapping):
@@ -107,12 +111,6 @@ class TaskFollower:
                 raise
             # The call has begun, so it must not be sent again.
             raise RpcError(CONNECTION_CLOSED, str(error)) from error
-
-    def _report_message(self, message: Any) -> None:
-        if isinstance(message, str) and message != self._message:
-            self._message = message
-            self._count += 1
-            self._call.report_progress({"progress": self._count, "message": message})
 
 
 def _read_error(error: Any) -> RpcError:

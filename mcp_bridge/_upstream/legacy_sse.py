@@ -70,7 +70,10 @@ class SseChannel(HttpStream):
                     if event.event == "endpoint":
                         self._adopt_endpoint(event.data)
                     elif event.event == "message":
-                        await self._accept_message(event.data.encode())
+                        message = self._reader.read_message(event.data.encode())
+                        await self._reader.budget.wait_while_empty()
+                        if message is not None and not self._receive(message, None):
+                            self._reader.budget.charge(1)
             self._problem = "the server has closed the stream"
         except httpx2.HTTPError as error:
             self._problem = describe_failure_to_reach(error)
@@ -83,12 +86,6 @@ class SseChannel(HttpStream):
         await self._opened.wait()
         if not self._endpoint:
             raise SourceError(self._problem)
-
-    async def _accept_message(self, data: bytes) -> None:
-        message = self._reader.read_message(data)
-        await self._reader.budget.wait_while_empty()
-        if message is not None and not self._receive(message, None):
-            self._reader.budget.charge(1)
 
     def _adopt_endpoint(self, address: str) -> None:
         """Send messages to this address, unless it is on another host, which would receive credentials."""

@@ -80,12 +80,15 @@ class MessageReader:
         Text that is not JSON is repaired (`repair_json`). An invalid response becomes an error, so its request does not
         wait any longer. All of this is logged.
         """
-        if data is not None and has_too_many_values(data):
-            return self._reject_values(data)
         message: Message | None = None
         number: Any = None
+        fault = "is malformed"
         if data is None:
             problem: str | None = f"it has more than {MAX_MESSAGE} bytes"
+        elif has_too_many_values(data):
+            problem, fault = f"it has more than {MAX_VALUES} values", "is too large"
+            number = find_request((data[:_ENDS], data[-_ENDS:]))
+            data = None
         else:
             message = self._parse_object(data)
             if message is None:
@@ -104,17 +107,8 @@ class MessageReader:
             return message
         self._reject(ReceivedFault(problem=problem or "", data=data or b"", is_object=message is not None))
         if type(number) is int or isinstance(number, str):
-            return make_failure(number, f"the server's response is malformed: {problem}")
+            return make_failure(number, f"the server's response {fault}: {problem}")
         return None
-
-    def _reject_values(self, data: bytes) -> Message | None:
-        problem = f"it has more than {MAX_VALUES} values"
-        self._reject(ReceivedFault(problem=problem))
-        number = find_request((data[:_ENDS], data[-_ENDS:]))
-        if number is None:
-            self.budget.charge(1)
-            return None
-        return make_failure(number, f"the server's response is too large: {problem}")
 
     def _parse_object(self, data: bytes) -> Message | None:
         try:

@@ -365,22 +365,19 @@ class UpstreamSession:
         return False
 
     async def _run_discovery(self) -> None:
-        try:
-            self._discovery = await self._request_discovery()
-        except RpcError as error:
-            self._discovery = error
+        """Send server/discover, and once more if the server rejects the version and names others."""
+        for _ in range(2):
+            try:
+                params = {"_meta": self._build_envelope({})}
+                self._discovery = await self.connection.request("server/discover", params)
+                break
+            except RpcError as error:
+                self._discovery = error
+                other_versions = _list_supported(error, STATELESS_VERSIONS)
+                if error.code != UNSUPPORTED_VERSION or not other_versions:
+                    break
+                self._set_version(other_versions[-1])
         self._discovery_ended.set()
-
-    async def _request_discovery(self) -> Any:
-        """Send server/discover, again with a version that the server names instead. Raises RpcError."""
-        try:
-            return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
-        except RpcError as error:
-            other_versions = _list_supported(error, STATELESS_VERSIONS)
-            if error.code != UNSUPPORTED_VERSION or not other_versions:
-                raise
-            self._set_version(other_versions[-1])
-        return await self.connection.request("server/discover", {"_meta": self._build_envelope({})})
 
     def _adopt_discovery(self) -> bool:
         if not isinstance(self._discovery, Mapping):

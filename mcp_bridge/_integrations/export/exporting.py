@@ -15,7 +15,7 @@ from mcp_bridge._contracts.running_call import Caller, RegistryOwner, get_caller
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
 from mcp_bridge._integrations.export.calls import ModelCall, RawCall, parse_arguments
-from mcp_bridge._integrations.export.formats import FORMATS, Format
+from mcp_bridge._integrations.export.formats import FORMATS
 from mcp_bridge._integrations.export.results import to_model_result
 from mcp_bridge._integrations.export.tools import ExportedTool, Problem, choose_names, export_tool
 from mcp_bridge._protocol.wire.outcomes import to_error_result
@@ -63,9 +63,26 @@ class Export:
         strict: bool = False,
         only: Sequence[str] = (),
     ) -> None:
-        self._format = _get_format(format, strict)
-        self._caller = _to_caller(tools)
-        entries = _select_entries(self._caller.list(), only)
+        if format not in FORMATS:
+            raise ConfigError(f"unknown format '{format}'", hint=f"Name one of: {', '.join(FORMATS)}")
+        self._format = FORMATS[format]
+        if strict and not self._format.strict:
+            strict_formats = ", ".join(item.name for item in FORMATS.values() if item.strict)
+            raise ConfigError(f"format '{format}' has no strict mode", hint=f"These have: {strict_formats}")
+        if isinstance(tools, Iterable):
+            registry = ToolRegistry()
+            for entry in tools:
+                registry.register(entry)
+            self._caller: Caller = registry
+        else:
+            self._caller = get_caller(tools)
+        entries = list(self._caller.list())
+        if only:
+            all_names = [entry.name for entry in entries]
+            for name in only:
+                if name not in all_names:
+                    raise make_not_found_error(name, all_names)
+            entries = [entry for entry in entries if entry.name in only]
         names = choose_names((entry.name for entry in entries), needs_initial_letter=self._format.needs_initial_letter)
         self._tools: dict[str, ExportedTool] = {}
         problems: list[Problem] = []
@@ -89,7 +106,11 @@ class Export:
         try:
             if call.refusal is not None:
                 raise call.refusal
-            return await self._caller.dispatch(call, _get_context(call, ctx))
+            if ctx is None:
+                ctx = CallContext(request_id=call.id)
+            elif not isinstance(ctx, CallContext):
+                ctx = ctx(call)
+            return await self._caller.dispatch(call, ctx)
         except CallError as error:
             # The call was impossible, or the tool is not registered any more.
             return to_error_result(error)
@@ -136,37 +157,3 @@ class Export:
             root="$" if tool is None else tool.wire.root,
             refusal=refusal,
         )
-
-
-def _get_format(name: str, strict: bool) -> Format:
-    if name not in FORMATS:
-        raise ConfigError(f"unknown format '{name}'", hint=f"Name one of: {', '.join(FORMATS)}")
-    if strict and not FORMATS[name].strict:
-        names = ", ".join(item.name for item in FORMATS.values() if item.strict)
-        raise ConfigError(f"format '{name}' has no strict mode", hint=f"These have: {names}")
-    return FORMATS[name]
-
-
-def _to_caller(tools: Caller | RegistryOwner | Iterable[ToolEntry]) -> Caller:
-    if not isinstance(tools, Iterable):
-        return get_caller(tools)
-    registry = ToolRegistry()
-    for entry in tools:
-        registry.register(entry)
-    return registry
-
-
-def _select_entries(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[ToolEntry]:
-    names = [entry.name for entry in entries]
-    for name in only:
-        if name not in names:
-            raise make_not_found_error(name, names)
-    return [entry for entry in entries if not only or entry.name in only]
-
-
-def _get_context(call: ModelCall, ctx: Contexts | None) -> CallContext:
-    if ctx is None:
-        return CallContext(request_id=call.id)
-    if isinstance(ctx, CallContext):
-        return ctx
-    return ctx(call)

@@ -98,7 +98,11 @@ class _Converter:
         if "object" in list_declared_types(strict):
             strict |= self._convert_object(schema, path)
         if "array" in list_declared_types(strict):
-            strict["items"] = self._convert_items(schema, path)
+            if "items" in schema:
+                strict["items"] = self.convert(schema["items"], extend_path(path, "items"))
+            else:
+                self._report(path, "its items may be anything, and strict mode requires their schema")
+                strict["items"] = {}
         return _add_notes(strict, schema)
 
     def _report(self, path: str, text: str) -> None:
@@ -146,12 +150,6 @@ class _Converter:
             return strict
         note = "null: the default" if "default" in subschema else "null: as if it were left out"
         return _extend_description(_allow_null(strict), note)
-
-    def _convert_items(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
-        if "items" not in schema:
-            self._report(path, "its items may be anything, and strict mode requires their schema")
-            return {}
-        return self.convert(schema["items"], extend_path(path, "items"))
 
     def _convert_composed(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> dict[str, Any]:
         """Return a reference or alternatives. Strict mode only allows labels together with them."""

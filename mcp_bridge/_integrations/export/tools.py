@@ -136,17 +136,16 @@ def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) ->
     A valid name is not changed. With `needs_initial_letter`, names begin with a letter or `_`.
     """
     sorted_names = sorted(set(names))
-    choices = {name: name for name in sorted_names if _is_valid_name(name, needs_initial_letter)}
+    choices = {}
+    for name in sorted_names:
+        if to_client_name(name) == name and not (needs_initial_letter and name[0] in _NOT_LETTERS):
+            choices[name] = name
     used_names = set(choices)
     for name in sorted_names:
         if name not in choices:
             choices[name] = _add_hash(name, used_names, needs_initial_letter)
             used_names.add(choices[name])
     return choices
-
-
-def _is_valid_name(name: str, needs_initial_letter: bool) -> bool:
-    return to_client_name(name) == name and not (needs_initial_letter and name[0] in _NOT_LETTERS)
 
 
 def _add_hash(name: str, used_names: set[str], needs_initial_letter: bool) -> str:

@@ -25,14 +25,11 @@ _PLACEHOLDER = "_ArgsSchemaPlaceholder"
 def build_entry(tool: Any) -> ToolEntry:
     """Build the entry of a tool. Raises SourceError if it has no usable schema."""
     name = get_tool_name(tool, "CrewAI")
-    return ToolEntry(name, _PROMPT.sub("", get_description(tool)), partial(_call, tool), _build_schema(tool))
-
-
-def _build_schema(tool: Any) -> Json:
-    schema = getattr(tool, "args_schema", None)
-    if schema is None or getattr(schema, "__name__", "") == _PLACEHOLDER:
-        return {"type": "object"}
-    return to_json_schema(schema)
+    model = getattr(tool, "args_schema", None)
+    schema: Json = {"type": "object"}
+    if model is not None and getattr(model, "__name__", "") != _PLACEHOLDER:
+        schema = to_json_schema(model)
+    return ToolEntry(name, _PROMPT.sub("", get_description(tool)), partial(_call, tool), schema)
 
 
 def _call(tool: Any, data: Json) -> Any:

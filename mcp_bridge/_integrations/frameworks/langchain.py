@@ -44,18 +44,16 @@ def build_entry(tool: Any) -> ToolEntry:
             "Give the parameter a default, or publish a tool without it"
         )
     tags = [str(tag) for tag in tool.tags or ()]
-    return ToolEntry(name, get_description(tool), _build_handler(tool), _build_schema(tool), {}, tags)
+    # A `Tool` without a schema takes one text, as `tool_input`.
+    if tool.args_schema is None and is_a(tool, PACKAGE, "Tool"):
+        schema: Json = {"type": "object", "properties": dict(tool.args), "required": list(tool.args)}
+    else:
+        schema = to_json_schema(tool.tool_call_schema)
+    return ToolEntry(name, get_description(tool), _build_handler(tool), schema, {}, tags)
 
 
 def build_toolbox(kit: Any) -> Toolbox:
     return Toolkit(kit.get_tools, build_entry)
-
-
-def _build_schema(tool: Any) -> Json:
-    # Such a tool takes one text, as `tool_input`.
-    if tool.args_schema is None and is_a(tool, PACKAGE, "Tool"):
-        return {"type": "object", "properties": dict(tool.args), "required": list(tool.args)}
-    return to_json_schema(tool.tool_call_schema)
 
 
 def _build_handler(tool: Any) -> Any:
@@ -76,13 +74,11 @@ def _build_handler(tool: Any) -> Any:
         except Exception as error:
             return _convert_error(tool, error)
 
-    return run_on_loop if _is_async(tool) else run_in_thread
-
-
-def _is_async(tool: Any) -> bool:
     # `_run` and `_arun` are the documented methods for subclasses of BaseTool.
     is_inherited = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
-    return not is_inherited or getattr(tool, "coroutine", None) is not None
+    if is_inherited and getattr(tool, "coroutine", None) is None:
+        return run_in_thread
+    return run_on_loop
 
 
 def _build_call(tool: Any, data: Json) -> Json:
@@ -139,16 +135,16 @@ def _list_injected_parameters(tool: Any) -> list[str]:
         return []
     fields = dict(getattr(tool.get_input_schema(), "model_fields", {}))
     hidden_names = fields.keys() - getattr(tool.tool_call_schema, "model_fields", {}).keys()
-    names = {name for name in hidden_names if fields[name].is_required() and not _is_call_id(fields[name].metadata)}
+    names = set()
+    for name in hidden_names:
+        injected = [getattr(item, "__name__", type(item).__name__) for item in fields[name].metadata]
+        if fields[name].is_required() and "InjectedToolCallId" not in injected:
+            names.add(name)
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in fields and _is_missing(parameter):
             names.add(name)
     return sorted(f"'{name}'" for name in names)
-
-
-def _is_call_id(metadata: Any) -> bool:
-    return any(getattr(item, "__name__", type(item).__name__) == "InjectedToolCallId" for item in metadata)
 
 
 def _is_missing(parameter: inspect.Parameter) -> bool:

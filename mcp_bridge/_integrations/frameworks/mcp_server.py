@@ -95,8 +95,9 @@ class _McpServer(SdkServer):
         return self.client.server_info, self.client.instructions
 
     async def build_handler(self, name: str) -> Handler:
-        if self.client.server_capabilities.extensions:
-            return self._build_intercepted_handler(name)
+        async def run_through_client(data: Json, ctx: RunningCall) -> Any:
+            call = self.client.call_tool(name, dict(data or {}), progress_callback=ctx.report_progress)
+            return convert_result(await return_failure(call, self.package))
 
         async def run_on_server(data: Json, ctx: RunningCall) -> Any:
             return convert_result(await self._run(_CALL, {"name": name, "arguments": dict(data or {})}, ctx))
@@ -104,14 +105,9 @@ class _McpServer(SdkServer):
         async def run_in_server(data: Json, ctx: RunningCall) -> Any:
             return await return_failure(run_on_server(data, ctx), self.package)
 
+        if self.client.server_capabilities.extensions:
+            return run_through_client
         return run_in_server
-
-    def _build_intercepted_handler(self, name: str) -> Handler:
-        async def run_through_client(data: Json, ctx: RunningCall) -> Any:
-            call = self.client.call_tool(name, dict(data or {}), progress_callback=ctx.report_progress)
-            return convert_result(await return_failure(call, self.package))
-
-        return run_through_client
 
     async def fetch_contents(self, uri: str, ctx: RunningCall) -> Any:
         result = await self._run(_READ, {"uri": uri}, ctx)

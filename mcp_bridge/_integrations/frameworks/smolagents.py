@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,11 @@ _OBJECTS = frozenset(("image", "audio"))
 def build_entry(tool: Any) -> ToolEntry:
     """Build the entry of a tool. Raises SourceError if it requires an image or audio, because JSON has none."""
     name = get_tool_name(tool, "smolagents")
-    return ToolEntry(name, get_description(tool), partial(_call, tool), _build_schema(name, tool.inputs))
+
+    def call(data: Json) -> Any:
+        return _convert_returned(tool(**(data or {})), str(tool.output_type))
+
+    return ToolEntry(name, get_description(tool), call, _build_schema(name, tool.inputs))
 
 
 def build_toolbox(collection: Any) -> Toolbox:
@@ -82,10 +85,6 @@ def _convert_nested(value: Any) -> Any:
     if isinstance(value, list):
         return [_convert_nested(item) for item in value]
     return value
-
-
-def _call(tool: Any, data: Json) -> Any:
-    return _convert_returned(tool(**(data or {})), str(tool.output_type))
 
 
 def _convert_returned(value: Any, output_type: str) -> Any:

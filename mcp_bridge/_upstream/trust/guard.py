@@ -236,7 +236,10 @@ class DefinitionGuard:
         if new and not is_stored:
             self._accept(new, problems)
         self._set_pending(pending.values())
-        problems += [self._describe_pending(definition) for definition in pending.values()]
+        state = "is published although" if self._changed_tools == "warn" else "is not published:"
+        for key, definition in pending.items():
+            reason = _format_reason(definition)
+            problems.append(f"{key.title} {state} {reason}. To accept it, run: {self._command}")
         if self._changed_tools == "warn":
             return offer
         reasons = {key: self._advise(definition) for key, definition in pending.items()}
@@ -289,10 +292,6 @@ class DefinitionGuard:
             self._waiting.set()
         elif self._waiting.is_set():
             self._waiting = anyio.Event()
-
-    def _describe_pending(self, pending: PendingDefinition) -> str:
-        state = "is published although" if self._changed_tools == "warn" else "is not published:"
-        return f"{pending.key.title} {state} {_format_reason(pending)}. To accept it, run: {self._command}"
 
     def _advise(self, pending: PendingDefinition) -> str:
         return (

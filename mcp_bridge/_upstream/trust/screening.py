@@ -250,7 +250,7 @@ def find_hidden_text(value: Any) -> str | None:
     while stack:
         node, is_text = stack.pop()
         if isinstance(node, str):
-            if not is_text and _has_hidden(node):
+            if not is_text and not node.isascii() and _INVISIBLE.search(_JOINERS.sub("", node)):
                 return node
         elif isinstance(node, Mapping):
             for key, item in node.items():
@@ -258,10 +258,6 @@ def find_hidden_text(value: Any) -> str | None:
         elif isinstance(node, Sequence):
             stack += ((item, False) for item in node)
     return None
-
-
-def _has_hidden(text: str) -> bool:
-    return not text.isascii() and _INVISIBLE.search(_JOINERS.sub("", text)) is not None
 
 
 def _screen(text: str, limit: int) -> tuple[str, list[str]]:

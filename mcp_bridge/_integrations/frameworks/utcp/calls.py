@@ -73,7 +73,13 @@ def _build_handler(tool: ManualTool, manual: Manual) -> Any:
         if words is not None:
             return ProgramCall(words, template, _list_inputs(tool)).run
     else:
-        _check_url(str(template.get("url") or ""))
+        try:
+            parts = urlsplit(str(template.get("url") or ""))
+        except ValueError:
+            parts = urlsplit("")
+        # UTCP calls nothing else.
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+            raise SourceError("its url must begin with https://, or lead to this machine (http://localhost)")
     return _UtcpCaller(tool, template).call
 
 
@@ -100,16 +106,6 @@ def _get_variable(name: str, manual: str) -> str:
     if not value:
         raise SourceError(f"the variable ${{{name}}} is not set. Set {name}, or {manual_name} for this manual alone")
     return value
-
-
-def _check_url(url: str) -> None:
-    """Raise SourceError for a URL that UTCP would not call: neither https, nor this machine."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-        raise SourceError("its url must begin with https://, or lead to this machine (http://localhost)")
 
 
 class _UtcpCaller:

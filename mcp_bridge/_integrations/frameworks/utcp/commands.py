@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -95,20 +96,15 @@ class ProgramCall:
         if output.startswith(("{", "[")) and has_too_many_values(process.stdout):
             text = f"The program '{words[0]}' has succeeded, but its output has more than {MAX_VALUES} values."
             return ToolResult(success=False, error=text, code="result_too_large", meta={EXIT_CODE: 0})
-        return ToolResult(success=True, output=_parse_output(output))
+        value: Any = output
+        if output.startswith(("{", "[")):
+            with contextlib.suppress(ValueError):
+                value = json.loads(output)
+        return ToolResult(success=True, output=value)
 
 
 def _decode_text(data: bytes) -> str:
     return data.decode(errors="replace").strip().removeprefix("\ufeff")
-
-
-def _parse_output(text: str) -> Any:
-    if text.startswith(("{", "[")):
-        try:
-            return json.loads(text)
-        except ValueError:
-            pass
-    return text
 
 
 def add_working_dir(template: Json, folder: Path | None) -> Json:

@@ -169,10 +169,14 @@ def find_entry_points(config: Any) -> dict[str, str]:
     """Return the ids of modules for text by their entry points: `__entry__`, or the id if there are several."""
     entry_points: dict[str, str] = {}
     for exchange in config.exchange:
-        if exchange.module != ENTRY or not (exchange.protocol == TEXT or _can_take_text(config, exchange.provider)):
+        if exchange.module != ENTRY:
+            continue
+        ids = _to_list(exchange.provider)
+        classes = [_import_class(module) for module in config.modules if module.id in ids]
+        if exchange.protocol != TEXT and not all(callable(getattr(item, "handle_text", None)) for item in classes):
             continue
         has_several = isinstance(exchange.provider, list)
-        for provider in _to_list(exchange.provider):
+        for provider in ids:
             if provider not in entry_points.values():
                 entry_points[provider if has_several else ENTRY] = provider
     return entry_points
@@ -291,12 +295,6 @@ def _find_needed(config: Any, module_id: str, modules: Mapping[str, Any]) -> set
             if exchange.module == current:
                 waiting += _to_list(exchange.provider)
     return module_ids
-
-
-def _can_take_text(config: Any, provider: Any) -> bool:
-    ids = _to_list(provider)
-    modules = [module for module in config.modules if module.id in ids]
-    return all(callable(getattr(_import_class(module), "handle_text", None)) for module in modules)
 
 
 def _import_class(module: Any) -> Any:
