@@ -56,7 +56,7 @@ async def call(folder: Path, isolation: dict[str, Any], tool: str, **arguments: 
 
 @pytest.mark.parametrize("name", ["deletes", "lists", "no_such_tool"])
 @pytest.mark.parametrize("isolation", [SANDBOX, {"invokes": ["harmless"]}])
-async def test_an_isolated_tool_cannot_call_tools_that_the_settings_do_not_name(
+async def test_an_isolated_tool_can_call_only_tools_in_the_settings(
     isolation: dict[str, Any], name: str, tmp_path: Path
 ) -> None:
     (said,) = await call(tmp_path, isolation, "invokes", name=name)
@@ -65,7 +65,7 @@ async def test_an_isolated_tool_cannot_call_tools_that_the_settings_do_not_name(
 
 
 @pytest.mark.parametrize("isolation", [SANDBOX, {}])
-async def test_an_isolated_tool_can_call_and_list_tools_that_the_settings_name(
+async def test_an_isolated_tool_can_call_and_list_tools_in_the_settings(
     isolation: dict[str, Any], tmp_path: Path
 ) -> None:
     isolation = {**isolation, "invokes": ["harm*", "relays"]}

@@ -26,7 +26,7 @@ async def attempt(call: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "mode"), [("answers", "legacy"), ("answers", "2026-07-28"), ("answers_async", "2026-07-28")]
 )
-async def test_every_kind_of_answer_is_the_same(name: str, mode: str, tmp_path: Path) -> None:
+async def test_isolated_tools_have_the_same_results(name: str, mode: str, tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return {kind: await attempt(client.call_tool(name, {"kind": kind})) for kind in isolated_offers.table()}
 
@@ -36,7 +36,7 @@ async def test_every_kind_of_answer_is_the_same(name: str, mode: str, tmp_path: 
     assert "s3cret" not in str(there)
 
 
-async def test_lists_are_the_same(tmp_path: Path) -> None:
+async def test_isolated_tools_have_the_same_definitions(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         asked = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
         return [shown(await ask()) for ask in asked]
@@ -46,7 +46,7 @@ async def test_lists_are_the_same(tmp_path: Path) -> None:
 
 
 @EVERY_ERA
-async def test_resources_and_prompts_are_the_same(mode: str, tmp_path: Path) -> None:
+async def test_isolated_resources_and_prompts_are_the_same(mode: str, tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [
             *[await attempt(client.read_resource(f"test://{path}")) for path in RESOURCES],
@@ -62,7 +62,7 @@ async def test_resources_and_prompts_are_the_same(mode: str, tmp_path: Path) -> 
         assert theirs == mine
 
 
-async def test_an_output_schema_holds(tmp_path: Path) -> None:
+async def test_results_of_isolated_tools_are_validated(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("promises", {"kept": kept})) for kept in (True, False)]
 
@@ -71,7 +71,7 @@ async def test_an_output_schema_holds(tmp_path: Path) -> None:
     assert [result["isError"] for result in there] == [False, True]
 
 
-async def test_a_tool_that_cancels_its_own_task_is_answered(tmp_path: Path) -> None:
+async def test_a_tool_that_cancels_its_task_has_a_result(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("cancels_itself", {})) for _ in range(2)]
 
@@ -79,7 +79,7 @@ async def test_a_tool_that_cancels_its_own_task_is_answered(tmp_path: Path) -> N
     assert there == here
 
 
-async def test_what_nobody_expected_is_in_the_log_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_errors_are_only_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with connect(bridge_of(tmp_path, "process")) as client:
         for kind in ("ValueError", "group", "Odd error"):
             caplog.clear()
@@ -90,7 +90,7 @@ async def test_what_nobody_expected_is_in_the_log_alone(tmp_path: Path, caplog: 
             assert kind == "Odd error" or "s3cret text" in caplog.text
 
 
-async def test_expose_errors_shows_the_same(tmp_path: Path) -> None:
+async def test_expose_errors_applies_to_isolated_tools(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("answers", {"kind": kind})) for kind in ("ValueError", "group")]
 
@@ -121,7 +121,7 @@ def house(city: str, street: str) -> str:
 """
 
 
-async def test_completions_are_the_same(tmp_path: Path) -> None:
+async def test_completions_of_isolated_prompts_are_the_same(tmp_path: Path) -> None:
     import mcp_types as types
 
     places: list[Any] = [

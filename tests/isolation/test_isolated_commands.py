@@ -24,7 +24,7 @@ def pid() -> int:
 
 
 @pytest.mark.parametrize("command", [["list"], ["validate"], ["call", "pid"]], ids=lambda command: command[0])
-def test_nothing_is_imported_here(command: list[str], tmp_path: Path) -> None:
+def test_modules_of_an_isolated_source_are_not_imported_in_the_bridge(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "own_tools.py").write_text(TOOLS)
     source = {"type": "python", "path": "own_tools.py", "isolation": "process"}
     (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": [source]}))
@@ -53,7 +53,7 @@ def shout() -> str:
 """
 
 
-def test_what_a_worker_prints_cannot_control_the_terminal_or_forge_the_log(tmp_path: Path) -> None:
+def test_output_of_a_worker_cannot_control_the_terminal_or_forge_the_log(tmp_path: Path) -> None:
     (tmp_path / "own_tools.py").write_text(PRINTING)
     source = {"type": "python", "name": "noisy", "path": "own_tools.py", "isolation": "process"}
     (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": [source]}))

@@ -115,12 +115,12 @@ CASES: dict[str, Case] = {
 }
 
 
-def test_every_kind_of_form_is_asked_for() -> None:
+def test_isolated_tools_ask_every_kind_of_form() -> None:
     assert {*ACCEPTED, *REJECTED} == isolated_asking.kinds().keys()
 
 
 @EVERY_ERA
-async def test_a_call_from_a_worker_asks_the_same_and_gets_the_same(mode: str, tmp_path: Path) -> None:
+async def test_isolated_tools_ask_the_same_questions_and_get_the_same_answers(mode: str, tmp_path: Path) -> None:
     client = Client(mode, *(answer for case in CASES.values() for answer in case.answers), {"name": "Ada"})
 
     async def do(connected: Any) -> Any:
@@ -136,7 +136,7 @@ async def test_a_call_from_a_worker_asks_the_same_and_gets_the_same(mode: str, t
 
 
 @EVERY_ERA
-async def test_what_is_asked_of_a_client_that_cannot_be_asked(mode: str, tmp_path: Path) -> None:
+async def test_isolated_tools_get_the_same_error_if_the_client_cannot_be_asked(mode: str, tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         names = ("asks_from_a_thread", "asks_with_fallback", "samples", "lists_roots", "needs", "asks_to_open")
         return [await attempt(client.call_tool(name, {})) for name in names]
@@ -171,7 +171,7 @@ async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None
 
 
 @EVERY_ERA
-async def test_a_context_knows_the_same(mode: str, tmp_path: Path) -> None:
+async def test_isolated_tools_have_the_same_context(mode: str, tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         meta: Any = {"own/key": {"a": [1]}}
         return [
@@ -201,7 +201,7 @@ INNER: list[tuple[str, Any]] = [
 ]
 
 
-async def test_calls_of_calls_come_to_the_same(tmp_path: Path) -> None:
+async def test_nested_calls_of_isolated_tools_have_the_same_results(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [
             await attempt(client.call_tool("invokes", {"name": name, "arguments": arguments}))
@@ -213,7 +213,7 @@ async def test_calls_of_calls_come_to_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])
-async def test_a_resource_that_has_changed_is_told_to_subscribers(isolation: Any, tmp_path: Path) -> None:
+async def test_an_update_of_a_resource_is_sent_to_subscribers(isolation: Any, tmp_path: Path) -> None:
     bridge = bridge_of(tmp_path, isolation)
     heard: list[str] = []
     bridge.registry.watch_updates(heard.append)

@@ -66,19 +66,19 @@ def sent(message: Any) -> Any:
 
 
 @given(results)
-def test_results_come_out_as_they_went_in(result: ToolResult) -> None:
+def test_results_are_the_same_after_encoding_and_decoding(result: ToolResult) -> None:
     assert decode_result(sent(encode_result(result))) == result
 
 
 @given(some.lists(some.builds(Message, blocks, some.sampled_from(["user", "assistant"])), max_size=3))
-def test_messages_of_prompts_come_out_as_they_went_in(messages: list[Message]) -> None:
+def test_messages_of_prompts_are_the_same_after_encoding_and_decoding(messages: list[Message]) -> None:
     result = ToolResult(success=True, content=tuple(messages))
     assert decode_result(sent(encode_result(result, of_prompt=True))) == result
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.code)
 @given(message=text, details=some.lists(text, max_size=3))
-def test_errors_keep_class_code_and_text(row: Any, message: str, details: list[str]) -> None:
+def test_errors_have_the_same_class_code_and_text_after_decoding(row: Any, message: str, details: list[str]) -> None:
     made = row.error.__new__(row.error)
     errors.CallError.__init__(made, message, details=details)
     if row.error is errors.MissingCapability:
@@ -93,13 +93,13 @@ def test_errors_keep_class_code_and_text(row: Any, message: str, details: list[s
         assert getattr(again, name, None) == getattr(made, name, None)
 
 
-def test_an_authors_own_code_is_kept() -> None:
+def test_a_code_of_the_author_is_the_same_after_decoding() -> None:
     again = decode_error(sent(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
     assert isinstance(again, errors.ToolError)
     assert (again.code, again.text) == ("own", "no\n- a\n- b")
 
 
-def test_other_errors_are_known_by_name_and_text() -> None:
+def test_other_errors_have_the_same_name_and_text_after_decoding() -> None:
     again = decode_error(sent(encode_error(KeyError("x"))), "Traceback ...")
     assert isinstance(again, WorkerError)
     assert (type(again).__name__, str(again)) == ("KeyError", "'x'")
@@ -121,7 +121,7 @@ questions = some.one_of(
 
 
 @given(some.dictionaries(text, questions, min_size=1, max_size=3), values)
-def test_questions_come_out_as_they_went_in(asked: dict[str, Any], state: Any) -> None:
+def test_questions_are_the_same_after_encoding_and_decoding(asked: dict[str, Any], state: Any) -> None:
     again = decode_needs(sent(encode_needs(NeedsInput(asked, state))))
     assert again.state == state
     for key, question in asked.items():
@@ -132,13 +132,13 @@ def test_questions_come_out_as_they_went_in(asked: dict[str, Any], state: Any) -
 
 
 @given(some.sampled_from(["accept", "decline", "cancel"]), maps)
-def test_answers_come_out_as_they_went_in(action: Any, content: dict[str, Any]) -> None:
+def test_answers_are_the_same_after_encoding_and_decoding(action: Any, content: dict[str, Any]) -> None:
     answer = Answer(action=action, content=content, data=content)
     assert decode_answer(sent(encode_answer(answer))) == answer
 
 
 @given(some.lists(blocks, max_size=3))
-def test_what_models_and_clients_say_comes_out_as_it_went_in(content: Any) -> None:
+def test_sampled_messages_and_roots_are_the_same_after_encoding_and_decoding(content: Any) -> None:
     sampled = Sampled(role="assistant", content=(*content, {"type": "tool_use", "id": "1"}), model="m", stop_reason="x")
     assert decode_answer(sent(encode_answer(sampled))) == sampled
     roots = (Root(uri="file:///a", name="A"), Root(uri="file:///b"))
@@ -146,7 +146,9 @@ def test_what_models_and_clients_say_comes_out_as_it_went_in(content: Any) -> No
 
 
 @given(text.filter(bool), text, maps, some.lists(text, max_size=2))
-def test_offers_come_out_as_they_went_in(name: str, said: str, given_meta: dict[str, Any], tags: list[str]) -> None:
+def test_offers_are_the_same_after_encoding_and_decoding(
+    name: str, said: str, given_meta: dict[str, Any], tags: list[str]
+) -> None:
     def handler(data: Any) -> None: ...
 
     shared: Any = {"title": said, "meta": given_meta, "icons": [{"src": "x"}]}

@@ -17,7 +17,7 @@ KEEPS = {"say": "result", "id": "$id", "result": {**FINE, "output": {"id": "a"}}
 
 
 @BOTH_LOOPS
-async def test_a_worker_that_keeps_state_ends_when_its_offer_is_out_of_date() -> None:
+async def test_a_worker_with_a_state_ends_when_its_offer_is_out_of_date() -> None:
     request = replace(REQUEST, arguments={"id": "a"}, affinity="id")
     others = set(psutil.Process().children())
     async with pool_of(KEEPS) as pool:
@@ -42,7 +42,7 @@ class SlowContext(RunningCall):
 
 
 @BOTH_LOOPS
-async def test_a_worker_that_has_ended_before_its_call_keeps_no_state() -> None:
+async def test_a_worker_that_has_ended_before_its_call_has_no_state() -> None:
     request = replace(REQUEST, arguments={"id": "a"}, affinity="id")
     asks = {"say": "ask", "id": "$id", "ask": 1, "what": "put", "questions": {}}
     ctx = SlowContext()

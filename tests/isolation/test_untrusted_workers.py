@@ -125,13 +125,13 @@ BESIDE: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", BESIDE)
-async def test_what_nobody_asked_for_is_passed_over(kind: str) -> None:
+async def test_unexpected_messages_of_a_worker_are_ignored(kind: str) -> None:
     async with pool_of(*BESIDE[kind], "answer") as pool:
         assert [await said(pool) for _ in range(3)] == ["fine"] * 3
 
 
 @BOTH_LOOPS
-async def test_an_answer_that_is_too_long_is_refused_and_the_next_call_works() -> None:
+async def test_a_result_that_is_too_long_is_rejected_and_the_next_call_works() -> None:
     async with pool_of({"raw": "x" * 1024, "times": 66_000}, {"raw": "\n"}) as pool:
         assert await said(pool) == "result_too_large"
         assert await said(pool) == "result_too_large"
@@ -145,7 +145,7 @@ async def test_a_result_with_too_many_values_is_rejected_and_the_next_call_works
         assert await said(pool) == "result_too_large"
 
 
-async def test_an_answer_after_the_answer_is_not_that_of_the_next_call() -> None:
+async def test_a_second_result_is_not_that_of_the_next_call() -> None:
     late = {"say": "result", "id": "$id", "result": {**FINE, "output": "late"}}
     async with pool_of("answer", late, late) as pool:
         assert [await said(pool) for _ in range(5)] == ["fine"] * 5
@@ -191,7 +191,7 @@ ODD_OFFERS: list[Any] = [
 
 
 @pytest.mark.parametrize("number", range(len(ODD_OFFERS)))
-async def test_an_odd_offer_takes_nothing_with_it(number: int) -> None:
+async def test_an_invalid_offer_does_not_affect_others(number: int) -> None:
     class Inner(Source):
         async def run(self, publish: Any) -> None: ...
 
@@ -242,7 +242,7 @@ messages = some.lists(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=messages)
-async def test_any_message_leaves_the_pool_in_order(steps: Any) -> None:
+async def test_no_message_of_a_worker_leaks_a_slot_of_the_pool(steps: Any) -> None:
     async with pool_of(*steps, "answer") as pool:
         for _ in range(2):
             await said(pool)
@@ -251,7 +251,7 @@ async def test_any_message_leaves_the_pool_in_order(steps: Any) -> None:
 
 
 @BOTH_LOOPS
-async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker_to_the_next() -> None:
+async def test_a_call_that_is_cancelled_while_its_worker_starts_leaves_the_worker_to_the_next() -> None:
     async with pool_of("answer") as pool:
         for _ in range(3):
             (worker,) = pool._free
@@ -265,7 +265,7 @@ async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker
 
 
 @BOTH_LOOPS
-async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_worker_is() -> None:
+async def test_a_cancelled_call_releases_its_slot_if_its_worker_does_not_read() -> None:
     async with pool_of("sleep") as pool:
         huge = WorkerCall(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
         for request in (REQUEST, huge):
@@ -275,7 +275,7 @@ async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_wor
 
 
 @BOTH_LOOPS
-async def test_a_call_whose_crash_is_not_waited_for_gives_its_place_back() -> None:
+async def test_a_crashed_call_releases_its_slot_if_it_is_cancelled() -> None:
     async with pool_of("exit") as pool:
         for wait in (0.0, 0.005, 0.02, 0.05):
             with anyio.move_on_after(wait), contextlib.suppress(ToolCrashed, ToolUnavailable):
@@ -284,7 +284,7 @@ async def test_a_call_whose_crash_is_not_waited_for_gives_its_place_back() -> No
 
 
 @BOTH_LOOPS
-async def test_the_end_comes_soon_whatever_workers_do() -> None:
+async def test_a_pool_ends_soon_whatever_its_workers_do() -> None:
     async with pool_of("sleep", workers=4) as pool, anyio.create_task_group() as tasks:
         for _ in range(4):
             tasks.start_soon(said, pool)
@@ -292,7 +292,7 @@ async def test_the_end_comes_soon_whatever_workers_do() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_idle_workers_that_end_without_use_are_not_started_over_and_over() -> None:
+async def test_pauses_follow_workers_that_end_without_a_call() -> None:
     async with pool_of("answer") as pool:
         for _ in range(3):
             (worker,) = pool._free

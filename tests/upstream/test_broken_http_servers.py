@@ -76,7 +76,7 @@ async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path:
 
 
 @pytest.mark.parametrize("peculiarity", GOOD)
-async def test_a_server_may_have_peculiarities_that_clients_accept(peculiarity: str, tmp_path: Path) -> None:
+async def test_peculiar_responses_that_clients_accept_are_accepted(peculiarity: str, tmp_path: Path) -> None:
     with run_http_server(peculiarity) as address:
         async with run_source(write_url(address, start_timeout=20), tmp_path) as (_, client):
             await wait_for_tool(client, "echo")
@@ -111,7 +111,7 @@ def test_a_redirect_is_followed_on_the_same_server_only(location: str, target: s
 
 
 @pytest.mark.parametrize("fault", NO_STREAMS)
-async def test_a_server_without_a_stream_is_not_asked_for_one_forever(
+async def test_requests_for_a_stream_end_if_the_server_has_none(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "RETRY_INTERVAL", 0.0)
@@ -142,7 +142,7 @@ async def test_pauses_before_a_stream_is_opened_again_grow(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("fault", NEVER_READY)
-async def test_the_status_says_why_a_server_does_not_work(fault: str, tmp_path: Path) -> None:
+async def test_the_status_has_the_reason_why_a_server_does_not_work(fault: str, tmp_path: Path) -> None:
     with run_http_server(fault) as address:
         async with run_source(write_url(address), tmp_path) as (source, client):
             assert NEVER_READY[fault] in (await wait_for_state(source, "broken")).reason
@@ -150,7 +150,7 @@ async def test_the_status_says_why_a_server_does_not_work(fault: str, tmp_path: 
 
 
 @pytest.mark.parametrize("fault", SSE)
-async def test_the_status_says_why_a_server_of_the_older_transport_does_not_work(fault: str, tmp_path: Path) -> None:
+async def test_the_status_has_the_reason_why_a_server_over_sse_does_not_work(fault: str, tmp_path: Path) -> None:
     entry = {"transport": "sse", "start_timeout": 2}
     with run_http_server(fault) as address:
         async with run_source({"url": f"{address}/sse", **entry}, tmp_path) as (source, _):
@@ -192,7 +192,7 @@ async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("fault", ["session lost", "session lost, status 400"])
-async def test_a_call_that_finds_its_session_lost_is_made_again_in_a_new_one(fault: str, tmp_path: Path) -> None:
+async def test_a_call_in_a_lost_session_is_sent_again_in_a_new_one(fault: str, tmp_path: Path) -> None:
     with run_http_server(fault) as address:
         async with run_source(write_url(address), tmp_path) as (_, client):
             assert [await call_text(client, "echo", text) for text in ("a", "b", "c")] == ["a", "b", "c"]
@@ -212,14 +212,14 @@ async def test_the_stream_of_a_cancelled_call_is_closed(tmp_path: Path) -> None:
                     pass
 
 
-async def test_nothing_overtakes_the_notification_that_a_client_is_initialized(tmp_path: Path) -> None:
+async def test_the_initialized_notification_arrives_before_requests(tmp_path: Path) -> None:
     with run_http_server("initialized late") as address:
         async with run_source(write_url(address), tmp_path) as (source, client):
             assert await call_text(client, "echo") == "hello"
             assert source.status.failures == 0
 
 
-async def test_calls_that_take_long_leave_connections_for_others(tmp_path: Path) -> None:
+async def test_long_calls_do_not_block_other_calls(tmp_path: Path) -> None:
     with run_http_server() as address:
         async with run_source(write_url(address), tmp_path) as (_, client), anyio.create_task_group() as tasks:
             for _ in range(120):

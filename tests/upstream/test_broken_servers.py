@@ -105,7 +105,7 @@ async def test_a_missing_program_does_not_affect_other_servers(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("fault", NEVER_READY)
-async def test_the_status_of_a_server_that_never_works_says_why(fault: str, tmp_path: Path) -> None:
+async def test_the_status_has_the_reason_why_a_server_never_works(fault: str, tmp_path: Path) -> None:
     async with run_source(write_command(fault, start_timeout=2), tmp_path) as (source, client):
         status = await wait_for_state(source, "broken")
         assert NEVER_READY[fault] in status.reason
@@ -123,7 +123,7 @@ async def test_the_status_names_a_missing_working_directory(tmp_path: Path) -> N
         assert "nowhere' does not exist" in (await wait_for_state(source, "broken")).reason
 
 
-async def test_a_command_that_no_program_can_have_is_a_failure_like_others(tmp_path: Path) -> None:
+async def test_a_command_with_a_null_character_fails_like_a_missing_program(tmp_path: Path) -> None:
     async with run_source(write_command("a\0b"), tmp_path) as (source, _):
         assert "cannot be started" in (await wait_for_state(source, "broken")).reason
 
@@ -168,7 +168,7 @@ async def test_calls_during_a_restart_wait_for_it(tmp_path: Path) -> None:
         assert texts == ["hello"] * 10
 
 
-async def test_a_server_that_restarts_with_other_tools_offers_those(tmp_path: Path) -> None:
+async def test_a_server_that_restarts_with_other_tools_is_listed_again(tmp_path: Path) -> None:
     async with run_source(write_command("other tools", str(tmp_path / "starts")), tmp_path) as (_, client):
         assert await list_names(client) == ["echo", "tool_1"]
         await call_text(client, "echo", "crash")
@@ -186,7 +186,7 @@ async def test_clients_are_not_notified_of_a_restart_with_the_same_tools(tmp_pat
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-async def test_a_malformed_result_is_an_error_of_the_call_at_once(kind: str, tmp_path: Path) -> None:
+async def test_a_malformed_result_fails_its_call_immediately(kind: str, tmp_path: Path) -> None:
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
         with anyio.fail_after(10):
@@ -195,7 +195,7 @@ async def test_a_malformed_result_is_an_error_of_the_call_at_once(kind: str, tmp
         assert "malformed" in await call_text(client, "echo", "text")
 
 
-async def test_what_is_no_json_in_a_result_is_replaced(tmp_path: Path) -> None:
+async def test_invalid_characters_and_numbers_in_a_result_are_replaced(tmp_path: Path) -> None:
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
         with anyio.fail_after(10):
@@ -205,7 +205,7 @@ async def test_what_is_no_json_in_a_result_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", RAW)
-async def test_a_result_that_is_not_quite_json_arrives_or_fails_at_once(
+async def test_a_result_that_is_almost_json_arrives_or_fails_immediately(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     results = {"number that is too large": "", "raw tab": "a\tb", "null as text": ""}
@@ -220,7 +220,7 @@ async def test_a_result_that_is_not_quite_json_arrives_or_fails_at_once(
     assert ("numbers that JSON does not have became null" in caplog.text) == is_repaired
 
 
-async def test_a_server_that_repeats_its_page_is_read_no_further(tmp_path: Path) -> None:
+async def test_a_repeated_page_ends_the_list(tmp_path: Path) -> None:
     async with connect_gateway(tmp_path, {"plain": write_command("repeats its page")}) as client:
         await wait_for_tool(client, "plain__echo")
         (status,) = (await client.read_resource("bridge://status")).contents
@@ -234,7 +234,7 @@ async def test_a_response_that_is_too_long_is_an_error_of_the_call(tmp_path: Pat
         assert await call_text(client, "echo") == "hello"
 
 
-async def test_a_server_that_does_not_know_discovery_is_asked_only_once(tmp_path: Path) -> None:
+async def test_server_discover_is_sent_only_once(tmp_path: Path) -> None:
     async with run_source(write_command("ignores discover"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")  # after the time limit of the probe
         await call_text(client, "echo", "crash")
@@ -243,7 +243,7 @@ async def test_a_server_that_does_not_know_discovery_is_asked_only_once(tmp_path
         assert time.monotonic() - began < 2
 
 
-async def test_no_task_is_left(tmp_path: Path) -> None:
+async def test_no_task_remains_after_the_connection(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
     faults = ["", "crash at start", "hang at start", "endless line", "floods notifications"]
     servers = {f"s{number}": write_command(fault) for number, fault in enumerate(faults)}
@@ -253,7 +253,7 @@ async def test_no_task_is_left(tmp_path: Path) -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_what_is_not_a_message_is_logged_ever_less_often(
+async def test_invalid_messages_are_logged_less_and_less_often(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with run_source(write_command("garbage"), tmp_path) as (_, client):

@@ -31,7 +31,7 @@ HELLO = [
 
 
 @pytest.mark.anyio
-async def test_a_server_sees_the_usual_variables_and_its_own_only(
+async def test_a_server_gets_only_the_usual_variables_and_those_of_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -74,7 +74,7 @@ async def test_a_server_can_finish_its_output_when_it_ends(tmp_path: Path, anyio
 
 
 @pytest.mark.anyio
-async def test_what_a_server_has_started_ends_before_it_is_started_again(tmp_path: Path) -> None:
+async def test_processes_of_a_server_end_before_it_is_started_again(tmp_path: Path) -> None:
     token = a_token()
     async with run_source(write_command("family", token), tmp_path) as (_, client):
         before = set(carrying(token))

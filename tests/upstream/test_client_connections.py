@@ -63,7 +63,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
-async def test_the_state_of_each_client_is_its_own(tmp_path: Path) -> None:
+async def test_each_client_has_a_separate_state(tmp_path: Path) -> None:
     async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
         counts = [await count(client) for client in (ada, ada, bob, ada)]
@@ -107,7 +107,7 @@ async def test_an_idle_connection_ends_and_the_next_call_opens_another(
         assert pid != ended
 
 
-async def test_a_further_client_ends_the_connection_that_is_idle_longest(tmp_path: Path) -> None:
+async def test_another_client_ends_the_connection_that_is_idle_longest(tmp_path: Path) -> None:
     async with host({**ENTRY, "sessions": 1}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
         _, first = await count(ada)
@@ -116,7 +116,7 @@ async def test_a_further_client_ends_the_connection_that_is_idle_longest(tmp_pat
         assert (await count(ada))[0] == 1
 
 
-async def test_a_user_with_many_clients_leaves_connections_for_others(tmp_path: Path) -> None:
+async def test_a_user_with_many_clients_does_not_use_all_connections(tmp_path: Path) -> None:
     access = Access(authenticator=Authenticator(StaticTokens(named={"ada": "a" * 32, "bob": "b" * 32})))
     async with host({**ENTRY, "sessions": 4}, tmp_path, access) as base, contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect(base, token="a" * 32)) for _ in range(4)]
@@ -144,7 +144,7 @@ async def test_all_processes_of_clients_end_with_the_bridge(tmp_path: Path) -> N
     assert [pid for pid in pids if is_running(pid)] == []
 
 
-async def test_a_tool_that_a_further_process_defines_differently_is_not_called(tmp_path: Path) -> None:
+async def test_a_tool_with_another_definition_in_a_second_process_is_not_called(tmp_path: Path) -> None:
     entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")]}
     async with host(entry, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
@@ -154,14 +154,14 @@ async def test_a_tool_that_a_further_process_defines_differently_is_not_called(t
     assert "differs from the published one" in result.content[0].text  # type: ignore[union-attr]
 
 
-async def test_definitions_of_further_processes_are_not_compared_if_changes_are_ignored(tmp_path: Path) -> None:
+async def test_definitions_of_second_processes_are_not_compared_if_changes_are_ignored(tmp_path: Path) -> None:
     entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")], "changed_tools": "ignore"}
     async with host(entry, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         assert (await count(ada))[0] == 1
 
 
-async def test_a_client_that_disconnects_while_its_connection_opens_leaves_room_for_another(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_while_its_connection_opens_releases_it(tmp_path: Path) -> None:
     opening = anyio.Event()
     with run_http_server() as server:
         async with forward_connections(server, opening) as address:
@@ -213,7 +213,7 @@ async def copy_bytes(source: SocketStream, target: SocketStream) -> None:
             await target.send(await source.receive())
 
 
-async def test_questions_over_stdio_reach_all_clients_at_once(tmp_path: Path) -> None:
+async def test_questions_over_stdio_reach_several_clients_concurrently(tmp_path: Path) -> None:
     answers: dict[str, Any] = {}
     with warnings.catch_warnings(), Way("stdio", "handshake").run_server() as entry:
         warnings.simplefilter("ignore")  # sampling and roots are deprecated

@@ -80,9 +80,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> str:
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("way", ["direct", "file", "gateway", "gateway of a gateway"])
-async def test_whatever_a_server_asks_in_the_handshake_way_reaches_the_client(
-    way: str, mode: str, tmp_path: Path
-) -> None:
+async def test_questions_of_a_handshake_server_reach_clients_of_both_eras(way: str, mode: str, tmp_path: Path) -> None:
     if way == "direct" and mode != "legacy":
         pytest.skip("the SDK itself cannot ask in this way in 2026-07-28")
     host, steps, started = Customer(), [], anyio.Event()
@@ -147,7 +145,7 @@ async def test_a_server_at_a_url_is_called_in_the_era_of_each_client(address: st
         assert await call(client, "ask_by_result") == "accept"
 
 
-async def test_a_tool_that_cannot_ask_in_the_era_of_the_client_can_with_the_next_call(
+async def test_a_question_that_cannot_be_asked_in_one_era_is_asked_in_the_next_call(
     address: str, tmp_path: Path
 ) -> None:
     async with connect_url(address, tmp_path, "2026-07-28") as client:

@@ -72,24 +72,24 @@ def url(folder: Path) -> Iterator[str]:
         yield url
 
 
-async def test_they_are_exact_over_stdio(folder: Path) -> None:
+async def test_large_integers_are_exact_over_stdio(folder: Path) -> None:
     arguments = ["-m", "mcp_bridge", "serve", str(folder / "tools.py")]
     async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=arguments))) as client:
         await echo(client)
 
 
-async def test_they_are_exact_over_http(url: str) -> None:
+async def test_large_integers_are_exact_over_http(url: str) -> None:
     async with Client(url) as client:
         await echo(client)
 
 
-async def test_they_are_exact_over_sse(url: str) -> None:
+async def test_large_integers_are_exact_over_sse(url: str) -> None:
     async with Client(sse_client(f"{url.removesuffix('/mcp')}/sse"), mode="legacy") as client:
         await echo(client)
 
 
 @pytest.mark.parametrize("way", ["stdio", "http", "sse"])
-async def test_they_are_exact_through_the_gateway(way: str, folder: Path, url: str, tmp_path: Path) -> None:
+async def test_large_integers_are_exact_through_the_gateway(way: str, folder: Path, url: str, tmp_path: Path) -> None:
     entry: dict[str, Any] = {"url": url}
     if way == "stdio":
         entry = {"command": sys.executable, "args": [str(folder / "server.py")]}
@@ -101,18 +101,18 @@ async def test_they_are_exact_through_the_gateway(way: str, folder: Path, url: s
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_they_are_exact_from_workers(mode: str, tmp_path: Path) -> None:
+async def test_large_integers_are_exact_from_workers(mode: str, tmp_path: Path) -> None:
     async with connect(bridge_of(tmp_path, "process", tools=TOOLS), mode=mode) as client:
         await echo(client)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_they_are_exact_with_policies(policy: str, tmp_path: Path) -> None:
+async def test_large_integers_are_exact_with_policies(policy: str, tmp_path: Path) -> None:
     async with connect(bridge_of(tmp_path, tools=TOOLS, policy=POLICIES[policy])) as client:
         await echo(client)
 
 
-async def test_an_id_of_this_size_is_rejected_under_no_id(url: str) -> None:
+async def test_a_request_with_a_large_integer_as_id_is_rejected_without_an_id(url: str) -> None:
     message = b'{"jsonrpc": "2.0", "id": 18446744073709551616, "method": "ping"}'
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient() as client:
@@ -121,7 +121,7 @@ async def test_an_id_of_this_size_is_rejected_under_no_id(url: str) -> None:
     assert response.json()["id"] is None
 
 
-def test_they_are_exact_on_the_command_line(folder: Path) -> None:
+def test_large_integers_are_exact_on_the_command_line(folder: Path) -> None:
     command = [sys.executable, "-m", "mcp_bridge", "call", str(folder / "tools.py"), "echo", "--json"]
     process = subprocess.run([*command, json.dumps({"numbers": NUMBERS})], capture_output=True, check=True)
     assert json.loads(process.stdout)["output"] == EXPECTED

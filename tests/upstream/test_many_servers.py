@@ -47,7 +47,7 @@ def find_bridge(token: str) -> psutil.Process:
     return found
 
 
-async def test_servers_take_turns_to_start_and_slow_ones_do_not_hold_the_others(
+async def test_servers_start_in_turns_and_slow_ones_do_not_delay_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge._sources.upstream.source.START_TURN", 0.2)

@@ -104,7 +104,7 @@ async def test_meta_passes_in_both_directions(entry: Json, mode: str, tmp_path: 
     assert result.meta["example.com/result"] == "yes"
 
 
-async def test_an_error_response_becomes_a_result_that_the_model_reads(entry: Json, mode: str, tmp_path: Path) -> None:
+async def test_an_error_response_becomes_a_result_for_the_model(entry: Json, mode: str, tmp_path: Path) -> None:
     async with connect_to(entry, tmp_path, mode) as client:
         result = await client.call_tool("reject", {})
     assert result.is_error
@@ -229,7 +229,7 @@ async def test_stateless_clients_listen_through_the_bridge(asking_entry: Json, t
         await wait_for_names(client, "show_subscribed", lambda names: names == [])
 
 
-async def test_a_server_that_starts_slowly_is_not_asked_for_another_era(
+async def test_a_server_that_starts_slowly_gets_no_request_of_another_era(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge._upstream.session.PROBE_TIMEOUT", 0.01)  # it answers after about a second

@@ -44,7 +44,7 @@ def run_bridge(folder: Path, *names: str) -> list[str]:
     return done.stderr.decode().splitlines()
 
 
-def test_each_line_has_the_name_of_its_server_and_none_is_lost(tmp_path: Path) -> None:
+def test_each_line_of_stderr_has_the_name_of_its_server_and_none_is_lost(tmp_path: Path) -> None:
     lines = run_bridge(tmp_path, "files", "tickets")
     for name in ("files", "tickets"):
         own = [line.removeprefix(f"[{name}] ") for line in lines if line.startswith(f"[{name}] ")]

@@ -102,7 +102,7 @@ async def test_each_wait_is_about_twice_the_last_until_a_maximum() -> None:
     assert len(waits) >= 14
 
 
-async def test_waits_differ_so_that_servers_are_not_asked_by_all_at_once() -> None:
+async def test_waits_differ_between_connections() -> None:
     firsts = set()
     for _ in range(5):
         server = FakeServer()
@@ -124,7 +124,7 @@ async def test_a_server_that_comes_back_is_used_by_the_next_call_within_a_second
         assert source.status.state is SourceState.READY
 
 
-async def test_calls_to_a_broken_server_fail_at_once_after_the_first() -> None:
+async def test_calls_to_a_broken_server_fail_immediately_after_the_first() -> None:
     server = FakeServer()
     async with run_source(server) as (source, _):
         await anyio.sleep(30)
@@ -141,7 +141,7 @@ async def test_calls_to_a_broken_server_fail_at_once_after_the_first() -> None:
         assert len(server.attempts) <= attempts + 1
 
 
-async def test_a_stable_connection_is_restored_at_once() -> None:
+async def test_a_stable_connection_is_restored_immediately() -> None:
     server = FakeServer()
     server.is_up = True
     async with run_source(server) as (source, _):
@@ -196,7 +196,7 @@ async def test_the_last_offer_stays_published_with_the_problem() -> None:
         assert [tool.name for tool in offers[-1].tools] == ["echo"]
 
 
-async def test_a_client_that_asks_what_there_is_causes_an_attempt_within_a_second() -> None:
+async def test_a_client_that_lists_tools_causes_an_attempt_within_a_second() -> None:
     server = FakeServer()
     async with run_source(server) as (source, _):
         await anyio.sleep(300)
@@ -208,7 +208,7 @@ async def test_a_client_that_asks_what_there_is_causes_an_attempt_within_a_secon
         assert anyio.current_time() - began < 1
 
 
-async def test_the_first_call_after_a_client_asked_what_there_is_waits_for_the_attempt() -> None:
+async def test_the_first_call_after_a_list_request_waits_for_the_attempt() -> None:
     server = FakeServer()
     async with run_source(server) as (source, _):
         await anyio.sleep(300)

@@ -35,7 +35,7 @@ def gateway(tmp_path: Path) -> ScriptedGateway:
         ("query://x?b=1", "query://x?b=1"),
     ],
 )
-async def test_a_server_is_asked_for_what_it_lists(gateway: ScriptedGateway, uri: str, requested: str) -> None:
+async def test_only_listed_uris_reach_a_server(gateway: ScriptedGateway, uri: str, requested: str) -> None:
     async with connect(gateway.build()) as client:
         [contents] = (await client.read_resource(uri)).contents
     assert contents.text == requested  # type: ignore[union-attr]

@@ -30,7 +30,7 @@ async def test_a_sandboxed_server_works(tmp_path: Path) -> None:
     assert await access(tmp_path, "hello") == "hello"
 
 
-async def test_it_reads_only_what_the_settings_name(tmp_path: Path) -> None:
+async def test_a_sandboxed_server_reads_only_paths_of_the_settings(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("a secret")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").write_text("some data")
@@ -41,7 +41,7 @@ async def test_it_reads_only_what_the_settings_name(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "file").read_text() == "written"
 
 
-async def test_it_reads_the_paths_in_its_arguments(tmp_path: Path) -> None:
+async def test_a_sandboxed_server_reads_the_paths_in_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "named").write_text("a file")
     entry = write_command("", "named", sandbox="bubblewrap")
     async with run_source(entry, tmp_path) as (source, client):
@@ -49,14 +49,14 @@ async def test_it_reads_the_paths_in_its_arguments(tmp_path: Path) -> None:
         assert await call_text(client, "echo", f"read {tmp_path}/named") == "a file"
 
 
-async def test_it_has_a_network_only_if_the_settings_allow_it(tmp_path: Path) -> None:
+async def test_a_sandboxed_server_has_a_network_only_if_the_settings_allow_it(tmp_path: Path) -> None:
     with run_http_server() as address:
         port = address.rpartition(":")[2]
         assert "refused" in await access(tmp_path, f"connect {port}")
         assert await access(tmp_path, f"connect {port}", network=True) == "connected"
 
 
-async def test_nothing_of_it_is_left(tmp_path: Path) -> None:
+async def test_no_process_of_a_sandboxed_server_remains(tmp_path: Path) -> None:
     token = a_token()
     async with run_source(write_command("stubborn", token, sandbox="bubblewrap"), tmp_path) as (source, _):
         await wait_for_state(source, "ready")

@@ -60,7 +60,7 @@ async def ask_all(clients: dict[str, Client]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("way", [Way("http", "handshake"), Way("http", "stateless"), Way("stdio", "dual")], ids=str)
-async def test_a_server_whose_messages_name_their_request_asks_all_clients_at_once(
+async def test_questions_on_the_stream_of_a_call_reach_its_client_while_others_wait(
     way: Way, mode: str, tmp_path: Path
 ) -> None:
     async with connect_all(way, tmp_path, mode) as clients:
@@ -69,7 +69,7 @@ async def test_a_server_whose_messages_name_their_request_asks_all_clients_at_on
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("way", [Way("stdio", "handshake"), Way("sse", "handshake")], ids=str)
-async def test_a_question_that_could_be_of_two_clients_is_an_error_and_then_calls_take_turns(
+async def test_an_ambiguous_question_is_an_error_and_later_calls_take_turns(
     way: Way, mode: str, tmp_path: Path
 ) -> None:
     async with connect_all(way, tmp_path, mode) as clients:

@@ -138,7 +138,7 @@ async def test_large_integers_in_schemas_are_stored(gateway: SwitchedGateway) ->
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_what_was_stored_is_listed_without_waiting_for_any_server(
+async def test_stored_tools_are_listed_before_any_server_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     gateway = SwitchedGateway(tmp_path, servers=[f"server{number}" for number in range(6)])
@@ -174,7 +174,7 @@ async def test_no_server_starts_before_the_catalogues_of_all_are_published() -> 
         await second.runs.wait()
 
 
-async def test_a_catalogue_that_raises_an_error_does_not_keep_other_servers_from_starting() -> None:
+async def test_a_catalogue_that_raises_an_error_does_not_affect_other_servers() -> None:
     bad, good = RestoredSource("bad", error=RuntimeError("no catalogue")), RestoredSource("good")
     bridge = Bridge(sources=[AttachedSource(bad), AttachedSource(good)])
     for source in (bad, good):
@@ -186,7 +186,7 @@ async def test_a_catalogue_that_raises_an_error_does_not_keep_other_servers_from
     assert not bad.runs.is_set()
 
 
-async def test_what_was_stored_is_replaced_when_the_server_connects(gateway: SwitchedGateway) -> None:
+async def test_stored_tools_are_replaced_when_the_server_connects(gateway: SwitchedGateway) -> None:
     gateway.offer(describe_tool("read"), describe_tool("more"))
     async with connect(gateway.build()) as client:
         assert set(await list_tools(client)) == {"files__read"}
@@ -279,7 +279,7 @@ async def test_a_call_that_waited_does_not_reach_a_server_with_another_definitio
         assert "its definition has changed" in await call_tool(client, "files__read", path="a")
 
 
-async def test_what_is_stored_is_not_recorded_as_the_first_sight_of_a_tool(gateway: SwitchedGateway) -> None:
+async def test_a_stored_definition_is_not_recorded_as_the_accepted_one(gateway: SwitchedGateway) -> None:
     gateway.lock.unlink()
     gateway.offer(describe_tool("read", "Read a text."))
     async with connect(gateway.build()) as client:
@@ -295,7 +295,7 @@ async def test_instructions_are_stored_too(gateway: SwitchedGateway) -> None:
         assert client.instructions == "Instructions of the server 'files':\nRead before you write."
 
 
-async def test_a_catalogue_that_cannot_be_written_is_no_obstacle(
+async def test_servers_are_served_if_the_catalogue_cannot_be_written(
     gateway: SwitchedGateway, state_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = find_file(state_folder)
@@ -329,7 +329,7 @@ async def test_a_new_machine_publishes_the_catalogue_from_a_shared_store(
         assert (await call_tool(client, "files__read", path="a"))["params"]["arguments"] == {"path": "a"}
 
 
-async def test_a_shared_store_that_is_unavailable_is_no_obstacle(
+async def test_servers_are_served_if_the_shared_store_is_unavailable(
     tmp_path: Path,
     redis_process: RedisServer,  # noqa: F811
 ) -> None:
@@ -341,7 +341,7 @@ async def test_a_shared_store_that_is_unavailable_is_no_obstacle(
 
 
 @pytest.mark.parametrize("command", [["list"], ["validate"], ["doctor"]], ids=lambda one: one[0])
-def test_commands_that_only_look_record_nothing(tmp_path: Path, state_folder: Path, command: list[str]) -> None:
+def test_commands_that_only_read_record_nothing(tmp_path: Path, state_folder: Path, command: list[str]) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("read"))
     gateway.write_settings()
@@ -351,7 +351,7 @@ def test_commands_that_only_look_record_nothing(tmp_path: Path, state_folder: Pa
     assert not (state_folder / "catalogues").exists()
 
 
-def test_a_call_records_what_it_sees(tmp_path: Path, state_folder: Path) -> None:
+def test_the_command_call_records_the_definition_of_the_tool(tmp_path: Path, state_folder: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("read"))
     gateway.write_settings()

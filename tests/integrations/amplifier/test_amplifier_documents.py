@@ -45,7 +45,7 @@ def name(example: Example) -> str:
     return f"{example.document.partition('.')[0]}-{example.number}"
 
 
-def test_no_example_is_lost() -> None:
+def test_all_examples_of_the_document_are_tested() -> None:
     found = {document: Counter(each.language for each in examples(document)) for document in DOCUMENTS}
     assert found == {
         TOOL: {"python": 10, "toml": 1, "yaml": 1, "bash": 1},

@@ -34,7 +34,7 @@ async def said(form: str, *calls: tuple[str, Any], strict: bool = False) -> list
 
 
 @pytest.mark.parametrize("form", ALL)
-async def test_results_come_in_the_order_of_the_calls_and_say_of_which_they_are(form: str) -> None:
+async def test_results_have_the_order_and_the_ids_of_the_calls(form: str) -> None:
     export = Export(registry(), form)
     name = next(exported for exported, own in export.names.items() if own == "sums.double")
     calls = [("weather", {"city": "Rom"}), (name, {"input": 4}), ("weather", {"city": "Ulm", "days": 2})]
@@ -49,7 +49,7 @@ async def test_results_come_in_the_order_of_the_calls_and_say_of_which_they_are(
 
 
 @pytest.mark.parametrize("form", ALL)
-async def test_an_answer_without_calls_asks_for_nothing_to_be_appended(form: str) -> None:
+async def test_a_response_without_calls_has_no_messages(form: str) -> None:
     assert await Export(registry(), form).run(response(form)) == []
     for nothing in ({}, None, [], {"choices": [], "candidates": [], "content": "Hello."}, "Hello."):
         assert await Export(registry(), form).run(nothing) == []
@@ -61,7 +61,7 @@ async def test_text_is_verbatim(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ALL)
-async def test_what_a_tool_says_went_wrong_is_told_verbatim(form: str) -> None:
+async def test_the_error_of_a_tool_is_verbatim(form: str) -> None:
     export = Export(registry(), form)
     (made,) = results(form, await export.run(response(form, ("nowhere", {"city": "X"}))))
     assert text(form, made) == "no such city: X\n  try again"
@@ -70,18 +70,18 @@ async def test_what_a_tool_says_went_wrong_is_told_verbatim(form: str) -> None:
     assert form != "gemini" or made["response"].keys() == {"error"}
 
 
-async def test_what_nobody_expected_is_not_told() -> None:
+async def test_an_unexpected_error_is_not_in_the_result() -> None:
     (told,) = await said("anthropic", ("breaks", {}))
     assert "internal error" in told
     assert "12345" not in told
 
 
-async def test_arguments_that_do_not_fit_are_told_with_their_place() -> None:
+async def test_invalid_arguments_are_reported_with_their_path() -> None:
     (told,) = await said("anthropic", ("weather", {"city": 5}))
     assert "$.city: expected type string, got integer" in told
 
 
-async def test_an_unknown_tool_takes_no_other_call_with_it() -> None:
+async def test_a_call_of_an_unknown_tool_does_not_affect_others() -> None:
     told, other = await said("anthropic", ("wether", {}), ("words", {}))
     assert "Unknown tool: wether. Did you mean 'weather'" in told
     assert "verbatim" in other
@@ -96,26 +96,26 @@ async def test_an_unknown_tool_takes_no_other_call_with_it() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-async def test_arguments_that_are_no_json_take_no_other_call_with_them(sent: str, problem: str) -> None:
+async def test_a_call_with_invalid_json_does_not_affect_others(sent: str, problem: str) -> None:
     told, other = await said("openai", ("weather", sent), ("words", ""))
     assert "Input validation failed for tool 'weather'" in told
     assert problem in told
     assert "verbatim" in other
 
 
-async def test_arguments_of_the_responses_api_are_json_too() -> None:
+async def test_arguments_of_the_responses_api_are_json() -> None:
     told, other = await said("openai-responses", ("weather", "[1]"), ("words", ""))
     assert "expected an object, got array" in told
     assert "verbatim" in other
 
 
 @pytest.mark.parametrize("sent", ["", "null", "{}"])
-async def test_no_arguments_are_none(sent: str) -> None:
+async def test_missing_arguments_are_an_empty_object(sent: str) -> None:
     assert await said("openai", ("words", sent)) == [' verbatim "text"\n']
 
 
 @pytest.mark.parametrize("arguments", [{}, {"input": 1, "more": 2}])
-async def test_the_one_argument_input_is_asked_for(arguments: Any) -> None:
+async def test_the_argument_input_is_required(arguments: Any) -> None:
     export = Export([double], "gemini")
     (name,) = export.names
     (made,) = results("gemini", await export.run(response("gemini", (name, arguments))))
@@ -129,7 +129,7 @@ async def test_a_tool_that_was_not_exported_cannot_be_called() -> None:
     assert "Unknown tool: weather." in made["content"]
 
 
-async def test_a_tool_that_has_gone_is_told() -> None:
+async def test_a_call_of_a_tool_that_was_removed_is_an_error() -> None:
     tools = registry()
     export = Export(tools, "anthropic")
     tools.unregister("words")
@@ -138,7 +138,7 @@ async def test_a_tool_that_has_gone_is_told() -> None:
 
 
 @pytest.mark.parametrize("form", ALL)
-def test_any_part_of_an_answer_will_do(form: str) -> None:
+def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
     export = Export(registry(), form)
     part: Any = response(form, ("words", {}))
     parts = [part]
@@ -157,12 +157,12 @@ def test_any_part_of_an_answer_will_do(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ALL)
-def test_objects_with_attributes_will_do(form: str) -> None:
+def test_calls_are_found_in_objects_with_attributes(form: str) -> None:
     answer = json.loads(json.dumps(response(form, ("weather", "{}"))), object_hook=lambda made: SimpleNamespace(**made))
     assert [call.name for call in Export(registry(), form).calls(answer)] == ["weather"]
 
 
-def test_an_id_of_gemini_comes_back_and_none_is_invented() -> None:
+def test_a_result_for_gemini_has_the_id_of_its_call_if_there_is_one() -> None:
     export = Export(registry(), "gemini")
     with_id, without = export.calls(
         [{"functionCall": {"id": "7", "name": "words", "args": {}}}, {"functionCall": {"name": "words"}}]
@@ -173,7 +173,7 @@ def test_an_id_of_gemini_comes_back_and_none_is_invented() -> None:
     assert without.id
 
 
-async def test_a_custom_tool_of_openai_is_none_of_ours_and_is_answered() -> None:
+async def test_a_call_of_a_custom_tool_of_openai_gets_an_error() -> None:
     call = {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
     (made,) = await Export(registry(), "openai").run({"tool_calls": [call]})
     assert made["tool_call_id"] == "c"
@@ -191,7 +191,7 @@ def shown(form: str, *content: Any, **more: Any) -> Any:
 DATA = "iVBORw0KGgowMTIz"
 
 
-def test_pictures_go_where_a_format_takes_them() -> None:
+def test_images_are_blocks_if_the_format_supports_them() -> None:
     content = (Text("a dot"), Image(PNG, "image/png"))
     assert shown("anthropic", *content)["content"] == [
         {"type": "text", "text": "a dot"},
@@ -208,13 +208,13 @@ def test_pictures_go_where_a_format_takes_them() -> None:
 
 
 @pytest.mark.parametrize("form", ["openai", "gemini", "ollama"])
-def test_pictures_are_told_in_words_elsewhere(form: str) -> None:
+def test_images_become_a_text_in_other_formats(form: str) -> None:
     told = text(form, shown(form, Text("a dot"), Image(PNG, "image/png")))
     assert told == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
 
 
 @pytest.mark.parametrize("form", ALL)
-def test_what_no_format_takes_is_told_in_words(form: str) -> None:
+def test_blocks_that_no_format_supports_become_a_text(form: str) -> None:
     content = [
         Image(b"<svg/>", "image/svg+xml"),
         Audio(b"1234", "audio/wav"),
@@ -232,7 +232,7 @@ def test_what_no_format_takes_is_told_in_words(form: str) -> None:
     assert [text(form, shown(form, one)) for one in content] == told
 
 
-def test_papers_go_where_a_format_takes_them() -> None:
+def test_pdfs_are_blocks_if_the_format_supports_them() -> None:
     paper = EmbeddedResource("memo:1", b"%PDF-1.7", "application/pdf")
     assert shown("anthropic", paper)["content"][0]["source"]["media_type"] == "application/pdf"
     assert shown("openai-responses", paper)["output"][0]["file_data"].startswith("data:application/pdf;base64,JVBE")
@@ -240,7 +240,7 @@ def test_papers_go_where_a_format_takes_them() -> None:
     assert "memo:1" in text("openai", shown("openai", paper))
 
 
-def test_nothing_is_told_as_each_format_can() -> None:
+def test_an_empty_result_in_each_format() -> None:
     assert "content" not in shown("anthropic", content=None)
     assert "content" not in shown("anthropic", Text(" "))
     assert shown("bedrock", content=None)["content"] == [{"text": "The tool returned nothing."}]
@@ -248,13 +248,13 @@ def test_nothing_is_told_as_each_format_can() -> None:
     assert shown("gemini", content=None)["response"] == {"output": ""}
 
 
-def test_a_result_that_is_no_json_yet_is_made_so() -> None:
+def test_a_result_is_converted_to_json() -> None:
     assert shown("openai", content=None, output={"days": {1}, "at": date(2026, 7, 28)})["content"] == (
         '{"days":[1],"at":"2026-07-28"}'
     )
 
 
-def test_a_failure_keeps_what_the_tool_had_said() -> None:
+def test_a_failure_has_the_content_of_the_tool() -> None:
     made = shown("anthropic", Text("half of it"), success=False, error="then it broke")
     assert made["is_error"] is True
     assert [block["text"] for block in made["content"]] == ["then it broke", "half of it"]
@@ -274,7 +274,7 @@ class Watching:
         return await call_next(call, ctx)
 
 
-async def test_calls_go_through_the_pipeline_with_the_context_that_is_given() -> None:
+async def test_calls_run_in_the_pipeline_with_the_given_context() -> None:
     watching = Watching()
     tools = ToolRegistry(pipeline=Pipeline([watching]))
     tools.register(ToolEntry("a.b", "", lambda data: data, {"type": "integer"}))
@@ -286,7 +286,7 @@ async def test_calls_go_through_the_pipeline_with_the_context_that_is_given() ->
     assert watching.seen == [("a.b", 3, f"model {name}"), ("a.b", 3, None)]
 
 
-async def test_a_tool_may_run_a_model_whose_calls_are_nested_in_its_own() -> None:
+async def test_calls_of_a_model_may_be_nested_in_the_call_of_a_tool() -> None:
     tools = registry()
 
     async def agent(data: Any, ctx: CallContext) -> Any:
@@ -299,13 +299,13 @@ async def test_a_tool_may_run_a_model_whose_calls_are_nested_in_its_own() -> Non
 
 
 @pytest.mark.parametrize("form", JSON_TEXT)
-async def test_null_for_what_was_optional_is_as_if_it_were_left_out(form: str) -> None:
+async def test_null_for_an_optional_argument_is_a_missing_argument(form: str) -> None:
     told = await said(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
     assert told == ['{"city":"Rom","unit":"c","days":null}']
 
 
 @pytest.mark.parametrize("form", JSON_TEXT)
-async def test_null_is_a_mistake_where_the_export_is_not_strict(form: str) -> None:
+async def test_null_is_invalid_if_the_export_is_not_strict(form: str) -> None:
     (told,) = await said(form, ("weather", {"city": "Rom", "unit": None}))
     assert "$.unit: expected type string, got null" in told
 

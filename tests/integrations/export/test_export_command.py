@@ -40,7 +40,7 @@ def run(folder: Path, *args: str) -> Any:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, encoding="utf-8")
 
 
-def test_stdout_has_the_tools_and_stderr_what_is_to_know(folder: Path) -> None:
+def test_stdout_has_the_tools_and_stderr_the_problems(folder: Path) -> None:
     done = run(folder, "export", "tools", "anthropic")
     assert done.returncode == 0, done.stderr
     made = functions("anthropic", json.loads(done.stdout))
@@ -52,13 +52,13 @@ def test_stdout_has_the_tools_and_stderr_what_is_to_know(folder: Path) -> None:
     ]
 
 
-def test_strict_says_which_tool_it_cannot_be_for(folder: Path) -> None:
+def test_strict_reports_tools_that_cannot_be_strict(folder: Path) -> None:
     done = run(folder, "export", "tools", "openai", "tools.py", "--strict")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [False, True]
     assert "tool 'a.b': $: it accepts any properties, and strict mode requires named properties" in done.stderr
 
 
-def test_some_tools_go_to_a_file(folder: Path) -> None:
+def test_selected_tools_are_written_to_a_file(folder: Path) -> None:
     done = run(folder, "export", "tools", "gemini", "--only", "reads", "--output", "made.json")
     assert (done.returncode, done.stdout) == (0, "")
     assert "Wrote made.json" in done.stderr
@@ -75,14 +75,14 @@ def test_some_tools_go_to_a_file(folder: Path) -> None:
         (["openai", "--output", "none/made.json"], 2, "none/made.json: cannot write: No such file or directory"),
     ],
 )
-def test_what_cannot_be_done_is_told(folder: Path, args: list[str], code: int, said: str) -> None:
+def test_impossible_exports_are_reported(folder: Path, args: list[str], code: int, said: str) -> None:
     done = run(folder, "export", "tools", *args)
     assert done.returncode == code
     assert done.stdout == ""
     assert said in done.stderr
 
 
-def test_a_source_that_cannot_be_loaded_is_told(folder: Path) -> None:
+def test_a_source_that_cannot_be_loaded_is_reported(folder: Path) -> None:
     (folder / "many").mkdir()
     (folder / "many" / "good.py").write_text(TOOLS)
     (folder / "many" / "broken.py").write_text("import nothing_of_that_name\n")
@@ -91,7 +91,7 @@ def test_a_source_that_cannot_be_loaded_is_told(folder: Path) -> None:
     assert "nothing_of_that_name" in done.stderr
 
 
-def test_help_names_all_that_can_be_exported(folder: Path) -> None:
+def test_help_names_all_formats(folder: Path) -> None:
     done = run(folder, "export", "tools", "--help")
     assert tuple(MODEL_APIS.split(", ")) == ALL
     assert [name for name in ALL if name not in done.stdout] == []

@@ -118,7 +118,7 @@ def test_every_object_is_closed_and_every_property_required() -> None:
         ),
     ],
 )
-def test_what_strict_mode_can_say(part: Any, made: Any) -> None:
+def test_keywords_that_strict_mode_supports(part: Any, made: Any) -> None:
     assert strict(of(part))["properties"]["a"] == made
 
 
@@ -132,11 +132,11 @@ def test_what_strict_mode_can_say(part: Any, made: Any) -> None:
         ({"type": ["string", "null"], "default": "x"}, {"type": ["string", "null"], "description": 'Default: "x"'}),
     ],
 )  # fmt: skip
-def test_what_may_be_left_out_may_be_null(part: Any, made: Any) -> None:
+def test_optional_properties_accept_null(part: Any, made: Any) -> None:
     assert optional(part) == made
 
 
-def test_branches_that_a_fixed_value_tells_apart_are_alternatives() -> None:
+def test_branches_with_different_constants_are_alternatives() -> None:
     cat = {
         "type": "object",
         "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}},
@@ -176,7 +176,7 @@ def test_branches_that_a_fixed_value_tells_apart_are_alternatives() -> None:
         ({"type": "object", "properties": {"a b": {}}}, '$.properties.a.properties["a b"]'),
     ],
 )
-def test_what_it_cannot_say_is_told_and_the_tool_stays_as_it_is(part: Any, path: str) -> None:
+def test_a_tool_that_strict_mode_cannot_express_is_reported_and_not_changed(part: Any, path: str) -> None:
     schema = of(part)
     export = exporting(schema)
     assert [problem.path for problem in export.problems] == [path]
@@ -185,7 +185,7 @@ def test_what_it_cannot_say_is_told_and_the_tool_stays_as_it_is(part: Any, path:
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}])
-def test_a_tool_that_takes_anything_is_not_strict(schema: Any) -> None:
+def test_a_tool_that_accepts_any_arguments_is_not_strict(schema: Any) -> None:
     export = exporting(schema)
     assert [problem.path for problem in export.problems] == ["$"]
     assert export.tools[0]["strict"] is False
@@ -221,7 +221,7 @@ def enum(count: int, width: int) -> dict[str, Any]:
         (enum(10, 11_999), enum(10, 12_001), "120011 characters of names and values"),
     ],
 )  # fmt: skip
-def test_what_is_too_large_is_told(fits: Any, exceeds: Any, text: str) -> None:
+def test_a_schema_above_a_limit_is_reported(fits: Any, exceeds: Any, text: str) -> None:
     assert exporting(fits).problems == ()
     export = exporting(exceeds)
     (problem,) = export.problems
@@ -239,11 +239,11 @@ def test_what_is_too_large_is_told(fits: Any, exceeds: Any, text: str) -> None:
         ({"anyOf": [of(TEXT), {"type": "object", "properties": {"b": TEXT}}]}, {"a": {"b": None}}, {"a": {}}),
     ],
 )
-def test_null_comes_back_as_what_it_stands_for(part: Any, sent: Any, got: Any) -> None:
+def test_null_for_an_optional_argument_is_removed(part: Any, sent: Any, got: Any) -> None:
     assert arguments({"type": "object", "properties": {"a": part}}, sent) == got
 
 
-def test_null_for_what_is_required_stays_and_is_the_tools_to_refuse() -> None:
+def test_null_for_a_required_argument_is_passed_to_the_tool() -> None:
     assert arguments(of(TEXT), {"a": None}) == {"a": None}
 
 
@@ -257,7 +257,7 @@ async def test_arguments_that_are_nested_without_end_are_rejected() -> None:
     assert "nested deeper than 64 levels" in str(result["output"])
 
 
-def test_alternatives_at_the_root_can_be_strict_inside_the_one_argument() -> None:
+def test_alternatives_at_the_root_are_strict_in_the_argument_input() -> None:
     schema = {"anyOf": [of(TEXT), {"type": "object", "properties": {"b": TEXT}}]}
     export = exporting({"type": "object", "properties": {}, **schema})
     assert export.tools[0]["strict"] is False  # `properties` beside `anyOf`
@@ -267,7 +267,7 @@ def test_alternatives_at_the_root_can_be_strict_inside_the_one_argument() -> Non
     assert call.arguments == {}
 
 
-def test_alternatives_that_lead_to_each_other_cost_no_more_than_they_are_long() -> None:
+def test_converting_recursive_alternatives_takes_linear_time() -> None:
     kinds = [
         {
             "type": "object",
@@ -351,7 +351,7 @@ def pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
 
 @examples(30)
 @given(SCHEMAS, st.data())
-def test_what_a_tool_takes_fits_its_strict_form_and_comes_back_as_it_was(schema: Any, data: Any) -> None:
+def test_valid_arguments_fit_the_strict_form_and_are_restored(schema: Any, data: Any) -> None:
     made = strict(schema)
     sent, got = pair(data.draw, schema)
     jsonschema.Draft202012Validator.check_schema(made)
@@ -369,7 +369,7 @@ VALUES = st.recursive(
 
 @examples(30)
 @given(SCHEMAS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
-def test_what_fits_the_strict_form_fits_the_tool(schema: Any, value: dict[str, Any]) -> None:
+def test_arguments_that_fit_the_strict_form_fit_the_tool(schema: Any, value: dict[str, Any]) -> None:
     made = strict(schema)
     value = {**dict.fromkeys(made["properties"]), **value}
     if jsonschema.Draft202012Validator(made).is_valid(value):
@@ -388,7 +388,7 @@ def objects(schema: Any) -> list[dict[str, Any]]:
 
 @examples(30)
 @given(SCHEMAS)
-def test_no_object_is_open_and_nothing_is_optional(schema: Any) -> None:
+def test_strict_objects_are_closed_and_require_all_properties(schema: Any) -> None:
     for found in objects(strict(schema)):
         assert found["additionalProperties"] is False
         assert sorted(found["required"]) == sorted(found["properties"])

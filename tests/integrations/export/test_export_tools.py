@@ -32,12 +32,12 @@ def exported(schema: Any) -> Any:
     return functions("openai", Export([entry(schema=schema)], "openai").tools)["t"][1]
 
 
-def test_the_room_has_four_names() -> None:
+def test_the_public_module_has_four_names() -> None:
     assert dir(mcp_bridge.export) == ["Export", "FORMATS", "ModelCall", "Problem"]
     assert all(hasattr(mcp_bridge.export, name) for name in dir(mcp_bridge.export))
 
 
-def test_these_are_the_formats() -> None:
+def test_all_formats_are_listed() -> None:
     assert tuple(FORMATS) == ALL
 
 
@@ -47,7 +47,7 @@ def test_nothing_of_a_schema_is_lost(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ALL)
-def test_a_description_is_told_as_it_is_or_not_at_all(form: str) -> None:
+def test_a_description_is_unchanged_or_left_out(form: str) -> None:
     given = {"a": "", "b": None, "c": "Reads.\n\nMore."}
     export = Export([entry(name, description=text) for name, text in given.items()], form)
     told = {name: description for name, (description, _) in functions(form, export.tools).items()}
@@ -55,23 +55,23 @@ def test_a_description_is_told_as_it_is_or_not_at_all(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ALL)
-def test_an_export_is_json_and_comes_out_the_same_each_time(form: str) -> None:
+def test_an_export_is_json_and_deterministic(form: str) -> None:
     first, second = Export(registry(), form), Export(reversed(registry().list()), form)
     assert json.dumps(first.tools) == json.dumps(second.tools)
 
 
 @pytest.mark.parametrize("schema", [{}, True, {"$schema": "http://json-schema.org/draft-07/schema#"}])
-def test_any_object_is_an_object_without_properties_of_its_own(schema: Any) -> None:
+def test_a_tool_that_accepts_any_object_has_no_properties(schema: Any) -> None:
     assert exported(schema) == {"type": "object", "properties": {}}
 
 
 @pytest.mark.parametrize("schema", [{"type": "integer"}, {"type": ["string", "null"]}, {"enum": ["a", "b"]}])
-def test_what_is_no_object_is_the_one_argument_input(schema: Any) -> None:
+def test_an_input_that_is_no_object_is_the_argument_input(schema: Any) -> None:
     assert exported(schema) == {"type": "object", "properties": {"input": schema}, "required": ["input"]}
 
 
 @pytest.mark.parametrize("word", ["anyOf", "oneOf", "allOf"])
-def test_alternatives_do_not_stand_at_the_root(word: str) -> None:
+def test_alternatives_at_the_root_are_the_argument_input(word: str) -> None:
     schema = {"type": "object", "properties": {"a": {}, "b": {}}, word: [{"required": ["a"]}, {"required": ["b"]}]}
     export = Export([entry(schema=schema)], "openai")
     made = functions("openai", export.tools)["t"][1]
@@ -81,14 +81,14 @@ def test_alternatives_do_not_stand_at_the_root(word: str) -> None:
     assert str(problem).startswith(f"tool 't': $.{word}: ")
 
 
-def test_a_reference_at_the_root_gives_way_to_what_it_leads_to() -> None:
+def test_a_reference_at_the_root_is_replaced_by_its_target() -> None:
     export = Export([entry(schema={"$ref": "#/$defs/node", "$defs": TREE["$defs"]})], "openai")
     made = functions("openai", export.tools)["t"][1]
     assert made == {**TREE["$defs"]["node"], "$defs": TREE["$defs"]}
     assert export.problems == ()
 
 
-def test_a_reference_that_leads_nowhere_or_to_itself_is_told() -> None:
+def test_a_reference_to_nothing_or_to_itself_is_reported() -> None:
     for reference in ("#", "#/$defs/none"):
         export = Export([entry(schema={"$ref": reference, "properties": {"a": {}}})], "anthropic")
         assert [problem.path for problem in export.problems] == ["$.$ref"]
@@ -99,38 +99,38 @@ def test_a_tool_can_be_left_out() -> None:
     assert set(export.names.values()) == {"sums.double", "weather"}
 
 
-def test_a_name_that_is_not_there_is_told_with_the_nearest() -> None:
+def test_an_unknown_name_is_an_error_with_the_nearest_one() -> None:
     with pytest.raises(ToolNotFound, match="Did you mean 'weather'"):
         Export(registry(), "openai", only=["wether"])
 
 
-def test_an_unknown_format_is_told_with_all_there_are() -> None:
+def test_an_unknown_format_is_an_error_with_all_formats() -> None:
     with pytest.raises(ConfigError, match=r"unknown format 'cohere'.*openai, openai-responses, anthropic"):
         Export([], "cohere")
 
 
-def test_strict_is_refused_where_there_is_no_such_mode() -> None:
+def test_strict_is_rejected_for_formats_without_strict_mode() -> None:
     for form in ("anthropic", "gemini", "bedrock", "ollama"):
         with pytest.raises(ConfigError, match=r"no strict mode.*openai, openai-responses"):
             Export([], form, strict=True)
 
 
-def test_no_tools_are_no_tools() -> None:
+def test_an_export_may_have_no_tools() -> None:
     assert {form: Export([], form).tools for form in ALL} == {form: [] for form in ALL}
 
 
-def test_the_responses_api_is_told_that_a_tool_is_not_strict() -> None:
+def test_tools_for_the_responses_api_always_have_strict() -> None:
     assert [one["strict"] for one in Export([entry()], "openai-responses").tools] == [False]
     assert "strict" not in Export([entry()], "openai").tools[0]["function"]
 
 
-def test_a_changed_name_is_told() -> None:
+def test_a_changed_name_is_reported() -> None:
     assert [str(one) for one in Export([entry("a.b", {"type": "object"})], "openai").problems] == [
         "tool 'a.b': $: the tool is called 'a_b_2e7336dc'"
     ]
 
 
-def test_gemini_wants_a_letter_first() -> None:
+def test_names_for_gemini_begin_with_a_letter() -> None:
     export = Export([entry("2fa"), entry("_2fa"), entry("2.fa")], "gemini")
     assert {name[0] for name in export.names} == {"_"}
     assert export.names["_2fa"] == "_2fa"
@@ -138,7 +138,7 @@ def test_gemini_wants_a_letter_first() -> None:
     assert "2fa" in Export([entry("2fa")], "openai").names
 
 
-def test_a_name_that_looks_like_a_shortened_one_keeps_its_own() -> None:
+def test_a_name_that_looks_like_a_shortened_one_is_not_changed() -> None:
     export = Export([entry("a_b_2e7336dc"), entry("a.b")], "openai")
     assert export.names["a_b_2e7336dc"] == "a_b_2e7336dc"
     assert set(export.names.values()) == {"a_b_2e7336dc", "a.b"}
@@ -146,7 +146,7 @@ def test_a_name_that_looks_like_a_shortened_one_keeps_its_own() -> None:
 
 @examples(50)
 @given(st.lists(st.text(), unique=True, max_size=8), st.sampled_from(ALL), st.randoms())
-def test_all_names_are_valid_and_lead_back_in_whatever_order(names: list[str], form: str, chance: Any) -> None:
+def test_all_names_are_valid_and_unique_in_any_order(names: list[str], form: str, chance: Any) -> None:
     export = Export([entry(name) for name in names], form)
     assert sorted(export.names.values()) == sorted(names)
     assert set(functions(form, export.tools)) == set(export.names)
@@ -187,7 +187,7 @@ VALUES = st.recursive(
 
 @examples(50)
 @given(schemas(), VALUES, st.sampled_from(ALL))
-def test_what_fits_an_exported_schema_fits_the_tool_and_the_other_way_round(schema: Any, value: Any, form: str) -> None:
+def test_the_exported_schema_accepts_the_same_arguments_as_the_tool(schema: Any, value: Any, form: str) -> None:
     export = Export([entry(schema=schema)], form)
     made = functions(form, export.tools)["t"][1]
     jsonschema.Draft202012Validator.check_schema(made)
@@ -206,12 +206,12 @@ def _objects_alone(export: Export) -> bool:
     return any("the whole input" in problem.text for problem in export.problems)
 
 
-def test_a_registry_of_entries_that_are_twice_there_is_refused() -> None:
+def test_duplicate_entries_are_rejected() -> None:
     with pytest.raises(ValueError, match="already registered"):
         Export([entry(), entry()], "openai")
 
 
-def test_an_export_is_of_the_tools_as_they_were() -> None:
+def test_an_export_is_a_snapshot() -> None:
     tools = ToolRegistry()
     tools.register(entry("first"))
     export = Export(tools, "openai")

@@ -40,24 +40,24 @@ def strict(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def test_chat_completions_take_the_tools(strict: bool) -> None:
+def test_chat_completions_accept_the_tools(strict: bool) -> None:
     tools = Export(registry(), "openai", strict=strict).tools
     adapter = TypeAdapter(list[openai.types.chat.ChatCompletionFunctionToolParam])
     assert adapter.validate_python(tools) == tools
 
 
-def test_responses_take_the_tools(strict: bool) -> None:
+def test_the_responses_api_accepts_the_tools(strict: bool) -> None:
     for tool in Export(registry(), "openai-responses", strict=strict).tools:
         assert closed(openai.types.responses.FunctionToolParam).validate_python(tool) == tool
         assert openai.types.responses.FunctionTool.model_validate(tool, strict=True).strict is tool["strict"]
 
 
-def test_anthropic_takes_the_tools() -> None:
+def test_anthropic_accepts_the_tools() -> None:
     for tool in Export(registry(), "anthropic").tools:
         assert TypeAdapter(anthropic.types.ToolParam).validate_python(tool) == tool
 
 
-def test_gemini_takes_the_tools() -> None:
+def test_gemini_accepts_the_tools() -> None:
     export = Export(registry(), "gemini")
     (tool,) = gemini.GenerateContentConfig(tools=export.tools).tools or []
     assert isinstance(tool, gemini.Tool)
@@ -67,13 +67,13 @@ def test_gemini_takes_the_tools() -> None:
     assert declared["tree"].description is None
 
 
-def test_bedrock_takes_the_tools() -> None:
+def test_bedrock_accepts_the_tools() -> None:
     given = {"modelId": "m", "toolConfig": {"tools": Export(registry(), "bedrock").tools}}
     report = ParamValidator().validate(given, converse().input_shape)
     assert report.generate_report() == ""
 
 
-def test_ollama_takes_the_tools() -> None:
+def test_ollama_accepts_the_tools() -> None:
     export = Export(registry(), "ollama")
     made = {one.function.name: one.function for one in map(ollama.Tool.model_validate, export.tools)}
     assert set(made) == set(export.names)
@@ -112,12 +112,12 @@ async def messages(form: str) -> list[dict[str, Any]]:
     return made
 
 
-async def test_chat_completions_take_the_results() -> None:
+async def test_chat_completions_accept_the_results() -> None:
     made = await messages("openai")
     assert TypeAdapter(list[openai.types.chat.ChatCompletionToolMessageParam]).validate_python(made) == made
 
 
-async def test_responses_take_the_results() -> None:
+async def test_the_responses_api_accepts_the_results() -> None:
     for item in await messages("openai-responses"):
         taken = closed(FunctionCallOutput).validate_python(item)
         assert taken == item
@@ -144,7 +144,7 @@ def check_block(block: dict[str, Any]) -> list[str]:
     return [part["type"] for part in parts] if isinstance(parts, list) else []
 
 
-async def test_anthropic_takes_the_results() -> None:
+async def test_anthropic_accepts_the_results() -> None:
     (message,) = await messages("anthropic")
     assert message.keys() == {"role", "content"}
     assert message["role"] == "user"
@@ -152,7 +152,7 @@ async def test_anthropic_takes_the_results() -> None:
     assert [block.get("is_error", False) for block in message["content"]] == [False, True, False, False, False]
 
 
-async def test_gemini_takes_the_results() -> None:
+async def test_gemini_accepts_the_results() -> None:
     (content,) = await messages("gemini")
     taken = gemini.Content.model_validate(content)
     assert [part.function_response.name for part in taken.parts] == [name for name, _ in CALLS]
@@ -160,13 +160,13 @@ async def test_gemini_takes_the_results() -> None:
     assert taken.parts[1].function_response.response == {"error": "no such city: X\n  try again"}
 
 
-async def test_bedrock_takes_the_results() -> None:
+async def test_bedrock_accepts_the_results() -> None:
     made = await messages("bedrock")
     report = ParamValidator().validate({"modelId": "m", "messages": made}, converse().input_shape)
     assert report.generate_report() == ""
 
 
-async def test_ollama_takes_the_results() -> None:
+async def test_ollama_accepts_the_results() -> None:
     made = [ollama.Message.model_validate(message) for message in await messages("ollama")]
     assert [message.tool_name for message in made] == [name for name, _ in CALLS]
     assert made[-1].content == ' verbatim "text"\n'
@@ -180,7 +180,7 @@ def shown(form: str) -> dict[str, Any]:
     return export.result(call, ToolResult(success=True, content=[Text("a"), Image(b"GIF89a", "image/gif"), paper]))
 
 
-def test_vendors_take_pictures_and_papers() -> None:
+def test_vendors_accept_images_and_pdfs() -> None:
     closed(FunctionCallOutput).validate_python(shown("openai-responses"))
     assert check_block(shown("anthropic")) == ["text", "image", "document"]
     message = {"role": "user", "content": [shown("bedrock")]}
@@ -189,13 +189,13 @@ def test_vendors_take_pictures_and_papers() -> None:
 
 
 @pytest.mark.parametrize("form", ["openai", "openai-responses", "anthropic", "gemini", "ollama"])
-async def test_results_tell_what_the_tools_answered(form: str) -> None:
+async def test_results_have_the_output_of_the_tools(form: str) -> None:
     first, second, *_ = results(form, await messages(form))
     assert text(form, first) == '{"city":"Rom","unit":"c","days":null}'
     assert text(form, second) == "no such city: X\n  try again"
 
 
-def test_the_sdks_own_strict_form_of_a_model_is_ours() -> None:
+def test_the_strict_form_of_a_model_is_that_of_the_sdk() -> None:
     """The openai package makes strict schemas of pydantic models: for what both can say they say the same."""
 
     class Spot(BaseModel):

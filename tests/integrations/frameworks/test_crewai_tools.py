@@ -49,16 +49,16 @@ async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -
 
 
 @pytest.mark.parametrize("text", [BAKED, "Orders an item."])
-def test_what_was_put_before_a_description_for_a_prompt_is_taken_off(text: str) -> None:
+def test_the_prefix_of_a_description_for_prompts_is_removed(text: str) -> None:
     assert build_entry(shop(description=text)).description == "Orders an item."
 
 
-def test_a_description_that_merely_speaks_of_tool_descriptions_is_left_alone() -> None:
+def test_a_similar_description_without_the_prefix_is_not_changed() -> None:
     text = "Writes a Tool Description: the last line of a prompt."
     assert build_entry(shop(description=text)).description == text
 
 
-async def test_a_failure_that_a_tool_reports_is_one_in_its_words_and_an_exception_has_none() -> None:
+async def test_a_failure_has_its_text_and_an_exception_has_none() -> None:
     async with served(build_entry(shop())) as client:
         assert await said(client, "Shop", item="gold") == "sold_out: gold is sold out"
         text = await said(client, "Shop", item="lead")
@@ -66,7 +66,7 @@ async def test_a_failure_that_a_tool_reports_is_one_in_its_words_and_an_exceptio
         assert "secret" not in text
 
 
-async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend() -> None:
+async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -> None:
     async with served(build_entry(shop())) as client:
         text = await said(client, "Shop", item="tea", count=0)
     assert text.startswith("invalid_arguments")
@@ -74,7 +74,7 @@ async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend()
 
 
 @pytest.mark.parametrize("says", ["failure", "text"])
-async def test_a_spent_limit_is_an_error_however_crewai_says_so(says: str) -> None:
+async def test_a_reached_usage_limit_is_an_error_in_all_versions(says: str) -> None:
     async with served(build_entry(shop(max_usage_count=1, says_limits=says))) as client:
         assert not (await client.call_tool("Shop", {"item": "tea"})).is_error
         assert (await said(client, "Shop", item="tea")).startswith(
@@ -82,7 +82,7 @@ async def test_a_spent_limit_is_an_error_however_crewai_says_so(says: str) -> No
         )
 
 
-async def test_a_structured_tool_is_served_too_with_its_limit() -> None:
+async def test_a_structured_tool_is_served_with_its_usage_limit() -> None:
     made = CrewStructuredTool(
         name="greet", description="Greets.", func=lambda who="you": f"Hi {who}", max_usage_count=1
     )

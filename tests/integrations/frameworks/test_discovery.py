@@ -51,12 +51,12 @@ def turn() -> str:
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED_OBJECTS)
-def test_any_other_object_is_neither_a_tool_nor_a_toolbox_and_none_of_its_code_runs(name: str) -> None:
+def test_no_code_of_another_object_runs(name: str) -> None:
     assert convert_tool(UNSUPPORTED_OBJECTS[name]) is None
     assert convert_toolbox(UNSUPPORTED_OBJECTS[name]) is None
 
 
-def test_a_tool_is_of_its_framework() -> None:
+def test_a_tool_of_each_framework_is_recognised() -> None:
     for thing in (
         CrewStructuredTool(name="turn", description="Turns.", func=turn),
         FunctionTool(turn, {"type": "object"}),
@@ -67,12 +67,12 @@ def test_a_tool_is_of_its_framework() -> None:
         assert convert_toolbox(thing) is None
 
 
-def test_a_set_of_tools_is_no_tool() -> None:
+def test_a_set_of_tools_is_not_recognised_as_a_tool() -> None:
     assert convert_tool(BaseToolSpec()) is None
     assert convert_toolbox(BaseToolSpec()) is not None
 
 
-def test_a_class_counts_by_its_package_and_name_also_where_it_is_inherited() -> None:
+def test_a_class_is_recognised_by_the_package_and_name_of_a_base_class() -> None:
     base: Any = with_module("far.away.tools", name="Tool")
     mine: Any = with_module("mine", name="Mine", bases=(base,))
     assert is_a(mine(), "far", "Tool")
@@ -80,6 +80,6 @@ def test_a_class_counts_by_its_package_and_name_also_where_it_is_inherited() -> 
     assert not is_a(mine, "far", "Tool")
 
 
-def test_what_is_pythons_own_or_ours_is_never_looked_at_closer() -> None:
+def test_objects_of_python_and_of_this_package_are_not_of_a_framework() -> None:
     assert not any(map(is_foreign, (print, turn, 3, [], json, KNOWN)))
     assert is_foreign(BaseToolSpec())

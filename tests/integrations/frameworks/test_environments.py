@@ -21,7 +21,7 @@ def test_each_environment_has_tests() -> None:
         assert environments.tests_of(frameworks), name
 
 
-def test_what_files_need_is_known() -> None:
+def test_the_environment_of_each_test_file_is_found() -> None:
     needed = {
         name
         for path in (environments.ROOT / "tests").rglob("test_*.py")
@@ -30,21 +30,21 @@ def test_what_files_need_is_known() -> None:
     assert needed <= set(environments.MODULES)
 
 
-def test_a_framework_that_should_be_here_and_is_not_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_fail_if_a_required_framework_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(environments.MODULES, "nowhere", "no_such_package_anywhere.at_all")
     monkeypatch.setenv(environments.CLAIMED, "langchain,nowhere")
     with pytest.raises(RuntimeError, match="nowhere is not installed, and this environment should have it"):
         environments.needs("nowhere")
 
 
-def test_one_that_is_at_home_elsewhere_is_left_out_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_of_other_environments_are_skipped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(environments.MODULES, "nowhere", "no_such_package_anywhere")
     monkeypatch.setenv(environments.CLAIMED, "langchain")
     with pytest.raises(pytest.skip.Exception, match="make test-frameworks"):
         environments.needs("nowhere")
 
 
-def test_without_a_word_from_outside_those_of_the_extra_test_are_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_default_the_frameworks_of_the_extra_test_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(environments.CLAIMED, raising=False)
     assert {"langchain", "openai_agents", "pydantic_ai", "smolagents", "utcp"} <= environments.claimed()
     assert "fastmcp" not in environments.claimed()

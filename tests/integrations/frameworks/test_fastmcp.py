@@ -35,7 +35,7 @@ def server() -> FastMCP:
     return FastMCP("mountains")
 
 
-async def test_a_tool_is_listed_with_all_that_it_says(server: FastMCP) -> None:
+async def test_a_tool_is_listed_with_all_its_fields(server: FastMCP) -> None:
     @server.tool(
         title="Highest",
         tags={"alps"},
@@ -71,7 +71,7 @@ async def test_a_value_that_fastmcp_wraps_arrives_wrapped(server: FastMCP) -> No
     assert found.content[0].text == "8"
 
 
-async def test_pictures_sounds_and_several_blocks_arrive(server: FastMCP) -> None:
+async def test_images_audio_and_several_blocks_arrive(server: FastMCP) -> None:
     @server.tool
     def several() -> ToolResult:
         blocks = ["one", Image(data=PIXEL, format="png"), Audio(data=b"RIFF", format="wav")]
@@ -83,7 +83,7 @@ async def test_pictures_sounds_and_several_blocks_arrive(server: FastMCP) -> Non
     assert found.meta["took"] == 1
 
 
-async def test_an_error_of_the_server_is_one_here_verbatim(server: FastMCP) -> None:
+async def test_an_error_of_the_server_arrives_verbatim(server: FastMCP) -> None:
     @server.tool
     def breaks() -> None:
         raise ToolError("no such mountain, try the French name")
@@ -92,7 +92,7 @@ async def test_an_error_of_the_server_is_one_here_verbatim(server: FastMCP) -> N
         assert await answered(client, "breaks") == ("no such mountain, try the French name", True)
 
 
-async def test_an_error_keeps_its_pictures(server: FastMCP) -> None:
+async def test_an_error_has_its_images(server: FastMCP) -> None:
     @server.tool
     def breaks() -> ToolResult:
         return ToolResult(content=["look", Image(data=PIXEL, format="png")], is_error=True)
@@ -104,7 +104,7 @@ async def test_an_error_keeps_its_pictures(server: FastMCP) -> None:
     assert found.content[0].text == "look"
 
 
-async def test_a_masking_server_stays_masked() -> None:
+async def test_masked_errors_of_a_server_are_not_shown() -> None:
     server = FastMCP("quiet", mask_error_details=True)
 
     @server.tool
@@ -117,7 +117,7 @@ async def test_a_masking_server_stays_masked() -> None:
     assert "1234" not in text
 
 
-async def test_arguments_that_do_not_fit_never_reach_the_server(server: FastMCP) -> None:
+async def test_invalid_arguments_do_not_reach_the_server(server: FastMCP) -> None:
     @server.tool
     def twice(number: int) -> int:
         raise AssertionError("reached")
@@ -129,7 +129,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_server(server: FastMCP)
     assert "reached" not in text
 
 
-async def test_progress_is_passed_on(server: FastMCP) -> None:
+async def test_progress_reaches_the_client(server: FastMCP) -> None:
     @server.tool
     async def climbs(ctx: Context) -> str:
         await ctx.report_progress(1, 2, "half way")
@@ -151,7 +151,7 @@ async def test_progress_is_passed_on(server: FastMCP) -> None:
     assert heard == [(1, 2, "half way"), (2, 2, None)]
 
 
-async def test_a_tool_that_comes_later_is_told_and_can_be_called(server: FastMCP) -> None:
+async def test_clients_are_notified_of_a_tool_that_is_added_later(server: FastMCP) -> None:
     def later() -> str:
         return "here"
 
@@ -174,7 +174,7 @@ async def test_a_tool_that_comes_later_is_told_and_can_be_called(server: FastMCP
         assert await answered(client, "later") == ("here", False)
 
 
-async def test_a_call_that_is_cancelled_ends_in_the_server_too(server: FastMCP) -> None:
+async def test_a_cancelled_call_is_cancelled_in_the_server(server: FastMCP) -> None:
     begun, ended = anyio.Event(), anyio.Event()
 
     @server.tool
@@ -213,7 +213,7 @@ async def test_the_lifespan_of_the_server_is_that_of_the_bridge() -> None:
     assert steps == ["open", "closed"]
 
 
-def test_it_is_told_by_its_class_alone(server: FastMCP) -> None:
+def test_a_server_is_recognised_by_its_class(server: FastMCP) -> None:
     class Answering:
         def __getattr__(self, name: str) -> str:
             return name
@@ -223,7 +223,7 @@ def test_it_is_told_by_its_class_alone(server: FastMCP) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_on_trio_the_problem_says_what_to_do(server: FastMCP) -> None:
+async def test_the_problem_on_trio_has_advice(server: FastMCP) -> None:
     bridge = bridge_of(server)
     async with connect(bridge):
         assert "only on asyncio" in bridge.problems["objects"][0]

@@ -109,7 +109,7 @@ def names(offer: Offer) -> list[str]:
         ("class Maker:\n    async def make(self): return one\nmaker = Maker()", "theirs:maker.make"),
     ],
 )
-async def test_a_reference_is_a_tool_or_holds_or_makes_some(tmp_path: Path, text: str, reference: str) -> None:
+async def test_a_reference_is_a_tool_a_list_or_a_function(tmp_path: Path, text: str, reference: str) -> None:
     offer = await offer_of(written(tmp_path, text), reference)
     assert names(offer) == ["turn"]
     assert offer.problems == []
@@ -150,7 +150,9 @@ async def test_of_two_tools_of_one_name_the_first_is_published(tmp_path: Path) -
         ("raises:one", "raises.py:2: 'raises' cannot be imported: ZeroDivisionError"),
     ],
 )
-async def test_an_object_that_cannot_be_had_takes_only_itself_away(tmp_path: Path, reference: str, words: str) -> None:
+async def test_an_object_that_cannot_be_imported_does_not_affect_others(
+    tmp_path: Path, reference: str, words: str
+) -> None:
     text = """
         from unittest.mock import MagicMock
         number, empty, mock, mixed = 3, [], MagicMock(), [one, "text"]
@@ -173,7 +175,7 @@ async def test_an_object_that_cannot_be_had_takes_only_itself_away(tmp_path: Pat
     assert reference.partition(":")[0] in problem
 
 
-async def test_nothing_at_all_is_an_error_with_every_reason(tmp_path: Path) -> None:
+async def test_a_source_without_any_tool_fails_with_all_reasons(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as raised:
         await offer_of(written(tmp_path, ""), "theirs:no", "gone:one")
     first, second = str(raised.value).splitlines()
@@ -181,14 +183,14 @@ async def test_nothing_at_all_is_an_error_with_every_reason(tmp_path: Path) -> N
     assert "'gone:one'" in second or "gone" in second
 
 
-async def test_a_function_that_makes_nothing_in_its_time_is_given_up(tmp_path: Path) -> None:
+async def test_a_function_that_makes_tools_has_a_time_limit(tmp_path: Path) -> None:
     text = "import anyio\nasync def slow(): await anyio.sleep_forever()"
     offer = await offer_of(written(tmp_path, text), "theirs:slow", "theirs:one", start_timeout=0.5)
     assert names(offer) == ["turn"]
     assert "'theirs:slow' has made nothing within 0.5 seconds" in offer.problems[0]
 
 
-async def test_what_a_module_prints_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_output_of_a_module_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     await offer_of(written(tmp_path, "print('hello')"), "theirs:one")
     assert capsys.readouterr() == ("", "hello\n")
 
@@ -206,7 +208,7 @@ async def test_a_set_of_tools_is_open_while_the_source_runs(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("boxes")
-async def test_a_change_is_published_with_everything_else(tmp_path: Path) -> None:
+async def test_a_change_of_one_set_is_published_with_the_others(tmp_path: Path) -> None:
     box, other = Box("a"), Box("x")
     async with running(
         module(tmp_path, box=box, other=other, tool=entry("t")), "held:box", "held:other", "held:tool"
@@ -217,7 +219,7 @@ async def test_a_change_is_published_with_everything_else(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("boxes")
-async def test_a_set_that_cannot_be_listed_again_keeps_its_tools(tmp_path: Path) -> None:
+async def test_tools_of_a_set_that_cannot_be_listed_again_stay_published(tmp_path: Path) -> None:
     box = Box("a")
     async with running(module(tmp_path, box=box), "held:box") as published:
         await published()
@@ -232,7 +234,7 @@ async def test_a_set_that_cannot_be_listed_again_keeps_its_tools(tmp_path: Path)
 
 @pytest.mark.usefixtures("boxes")
 @pytest.mark.parametrize("what", ["open", "list"])
-async def test_a_set_that_fails_takes_only_itself_away(tmp_path: Path, what: str) -> None:
+async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, what: str) -> None:
     box, other = Box("a", fails=what), Box("x")
     async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as published:
         offer = await published()
@@ -242,7 +244,7 @@ async def test_a_set_that_fails_takes_only_itself_away(tmp_path: Path, what: str
 
 @pytest.mark.usefixtures("boxes")
 @pytest.mark.parametrize("what", ["open", "list"])
-async def test_a_set_that_hangs_is_given_up(tmp_path: Path, what: str) -> None:
+async def test_opening_a_set_of_tools_has_a_time_limit(tmp_path: Path, what: str) -> None:
     box, other = Box("a", hangs=what), Box("x")
     held = module(tmp_path, box=box, other=other)
     async with running(held, "held:box", "held:other", start_timeout=3) as published:
@@ -252,7 +254,7 @@ async def test_a_set_that_hangs_is_given_up(tmp_path: Path, what: str) -> None:
 
 
 @pytest.mark.usefixtures("boxes")
-async def test_a_set_that_ends_takes_its_tools_away(tmp_path: Path) -> None:
+async def test_tools_of_a_set_that_ends_are_removed(tmp_path: Path) -> None:
     box, other = Box("a"), Box("x")
     async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as published:
         assert names(await published()) == ["a", "x"]
@@ -263,7 +265,7 @@ async def test_a_set_that_ends_takes_its_tools_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("boxes")
-async def test_a_set_that_cannot_close_does_no_harm(tmp_path: Path) -> None:
+async def test_a_set_of_tools_that_cannot_close_does_not_affect_others(tmp_path: Path) -> None:
     box = Box("a", fails="close")
     async with running(module(tmp_path, box=box), "held:box") as published:
         await published()
@@ -271,7 +273,7 @@ async def test_a_set_that_cannot_close_does_no_harm(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("boxes")
-async def test_where_the_only_set_cannot_be_opened_that_is_the_error(tmp_path: Path) -> None:
+async def test_a_source_fails_if_its_only_set_of_tools_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="'held:box': RuntimeError: cannot open"):
         await offer_of(module(tmp_path, box=Box("a", fails="open")), "held:box")
 
@@ -294,7 +296,7 @@ MANUAL = {
 }
 
 
-async def test_manuals_are_named_by_their_files_and_one_that_is_wrong_takes_only_itself_away(tmp_path: Path) -> None:
+async def test_an_invalid_manual_does_not_affect_others(tmp_path: Path) -> None:
     (tmp_path / "manual.json").write_text(json.dumps(MANUAL), "utf-8")
     (tmp_path / "wrong.json").write_text("{", "utf-8")
     bridge = settings(
@@ -340,7 +342,7 @@ async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_p
         assert await said(client, "turn", word="ab") == "ba"
 
 
-def test_settings_that_name_nothing_are_refused_with_their_line(tmp_path: Path) -> None:
+def test_settings_without_objects_are_rejected_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give objects, utcp, or both") as raised:
         settings(tmp_path, "    start_timeout: 5s\n")
     assert raised.value.line == 2

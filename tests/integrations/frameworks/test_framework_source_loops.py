@@ -18,7 +18,7 @@ pytestmark = BOTH_LOOPS
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("WORD")
 
 
-async def test_it_runs_where_asyncio_is_with_the_context_of_the_call() -> None:
+async def test_a_coroutine_runs_on_asyncio_with_the_context_of_the_call() -> None:
     async def call() -> str:
         await asyncio.sleep(0)
         return WORD.get()
@@ -27,7 +27,7 @@ async def test_it_runs_where_asyncio_is_with_the_context_of_the_call() -> None:
     assert await run_on_asyncio(call) == "here"
 
 
-async def test_what_it_raises_arrives() -> None:
+async def test_an_error_of_a_coroutine_on_asyncio_is_raised() -> None:
     async def call() -> None:
         await asyncio.sleep(0)
         raise KeyError("gone")
@@ -36,7 +36,7 @@ async def test_what_it_raises_arrives() -> None:
         await run_on_asyncio(call)
 
 
-async def test_cancelling_the_call_cancels_it_there() -> None:
+async def test_cancelling_a_call_cancels_its_coroutine_on_asyncio() -> None:
     begun, ended = threading.Event(), threading.Event()
 
     async def call() -> None:

@@ -68,26 +68,26 @@ def names(offer: Offer) -> list[str]:
     return sorted(entry.name for entry in offer.tools)
 
 
-def test_single_tools_are_found_without_being_named_once_each(tmp_path: Path) -> None:
+def test_single_tools_of_a_module_are_published_once_each(tmp_path: Path) -> None:
     offer = source(tmp_path).load()
     assert names(offer) == ["one", "own"]
     assert offer.problems == []
 
 
-def test_lists_are_looked_into_where_they_are_named(tmp_path: Path) -> None:
+def test_lists_are_published_if_they_are_named(tmp_path: Path) -> None:
     offer = source(tmp_path, tools=["many", "_hidden"]).load()
     assert names(offer) == ["first", "hidden", "one", "own", "second"]
     (problem,) = offer.problems
     assert problem.startswith("'theirs:many[2]' and 'theirs:one' both have a tool named 'one'")
 
 
-def test_a_tool_that_has_the_name_of_a_function_is_the_second(tmp_path: Path) -> None:
+def test_a_function_of_the_same_name_precedes_a_tool(tmp_path: Path) -> None:
     offer = source(tmp_path, TEXT + "\n    two = made('own')").load()
     assert names(offer) == ["one", "own"]
     assert "'the file itself' and 'theirs:two' both have a tool named 'own'" in offer.problems[0]
 
 
-async def test_a_set_of_tools_is_served_where_it_is_named(tmp_path: Path) -> None:
+async def test_a_set_of_tools_is_served_if_it_is_named(tmp_path: Path) -> None:
     with anyio.fail_after(TIMEOUT):
         async with connect(Bridge(sources=[AttachedSource(source=source(tmp_path, tools=["words"]))])) as client:
             assert await said(client, "up") == "UP"
@@ -96,7 +96,7 @@ async def test_a_set_of_tools_is_served_where_it_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("boxes")
-async def test_a_named_set_is_kept_open_and_its_changes_are_published(tmp_path: Path) -> None:
+async def test_a_named_set_of_tools_is_open_and_its_changes_are_published(tmp_path: Path) -> None:
     made = source(tmp_path, f"{BOX}\nbox, other = Box('a'), Box('b')", ["box"])
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with anyio.fail_after(TIMEOUT):
@@ -114,7 +114,7 @@ async def test_a_named_set_is_kept_open_and_its_changes_are_published(tmp_path: 
 
 
 @pytest.mark.usefixtures("boxes")
-async def test_where_the_only_set_cannot_be_opened_that_is_told(tmp_path: Path) -> None:
+async def test_the_failure_to_open_the_only_set_of_tools_is_reported(tmp_path: Path) -> None:
     made = source(tmp_path, f"{BOX}\nbox = Box('a', fails='open')", ["box"])
     found: list[Offer] = []
     with anyio.fail_after(TIMEOUT), pytest.raises(SourceError, match="'theirs:box': RuntimeError: cannot open"):
@@ -143,7 +143,7 @@ async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
             tasks.cancel_scope.cancel()
 
 
-async def test_a_tool_that_cannot_be_published_does_not_keep_an_edit_out(tmp_path: Path) -> None:
+async def test_an_edit_is_published_without_tools_that_cannot_be(tmp_path: Path) -> None:
     text = "from tests.kits.frameworks.shapes_llamaindex import FunctionTool\n"
     text += "def turn(): ...\none = FunctionTool(turn, {})\n"
     made = source(tmp_path, text + "one.requires_context = True", watch=True)
@@ -175,7 +175,7 @@ def run(folder: Path, *args: str, importtime: bool = False) -> subprocess.Comple
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_command_lists_validates_and_calls_them(tmp_path: Path) -> None:
+def test_the_commands_list_validate_and_call_use_tools_of_frameworks(tmp_path: Path) -> None:
     assert run(tmp_path, "validate", "x.yaml").stdout == "5 tools, no problems\n"
     listed = run(tmp_path, "list", "x.yaml").stdout
     assert all(name in listed for name in ("first", "second", "up", "one", "own"))

@@ -68,7 +68,7 @@ async def test_a_decorated_function_is_listed_with_its_schema_and_called_with_it
         assert (await said(client, "order", item="tea", size="xl")).startswith("invalid_arguments")
 
 
-async def test_what_a_tool_says_about_an_error_reaches_the_model_and_nothing_else_does() -> None:
+async def test_only_the_text_of_a_tool_exception_reaches_the_model() -> None:
     async with served(build_entry(tool(order))) as client:
         assert await said(client, "order", item="gold") == "tool_error: gold is sold out, try silver"
         text = await said(client, "order", item="lead")
@@ -76,13 +76,13 @@ async def test_what_a_tool_says_about_an_error_reaches_the_model_and_nothing_els
         assert "secret" not in text
 
 
-async def test_an_error_that_the_tool_handles_is_an_error_in_its_words() -> None:
+async def test_a_handled_error_is_an_error_with_the_text_of_the_tool() -> None:
     handled = StructuredTool.from_function(order, handle_tool_error="nothing left")
     async with served(build_entry(handled)) as client:
         assert await said(client, "order", item="gold") == "tool_error: nothing left"
 
 
-async def test_an_async_tool_runs_on_asyncio_whatever_the_bridge_runs_on() -> None:
+async def test_an_async_tool_runs_on_asyncio_under_both_event_loops() -> None:
     @tool
     async def where(seconds: float = 0) -> str:
         """Tells which loop it is in."""
@@ -103,7 +103,7 @@ async def test_a_sync_tool_runs_in_a_thread() -> None:
         assert await said(client, "where") == "false"
 
 
-async def test_a_subclass_with_its_own_coroutine_is_async_and_one_without_is_not() -> None:
+async def test_a_subclass_is_async_only_if_it_has_a_coroutine() -> None:
     class Plain(BaseTool):
         name: str = "plain"
         description: str = "Plain."
@@ -122,7 +122,7 @@ async def test_a_subclass_with_its_own_coroutine_is_async_and_one_without_is_not
         assert await said(client, "own", word="abc") == "ABC"
 
 
-async def test_a_tool_of_one_text_takes_it_as_tool_input() -> None:
+async def test_a_tool_without_a_schema_takes_tool_input() -> None:
     async with served(build_entry(Tool(name="echo", description="Echo.", func=lambda text: text * 2))) as client:
         assert await schema(client, "echo") == {
             "type": "object",
@@ -146,7 +146,7 @@ async def test_a_schema_that_is_a_dict_is_used_with_inlined_definitions() -> Non
         assert (await said(client, "total", n=[0])).startswith("invalid_arguments")
 
 
-async def test_pictures_are_pictures_and_the_artifact_is_beside_them() -> None:
+async def test_images_are_content_and_the_artifact_is_in_the_meta() -> None:
     def draw() -> Any:
         data = base64.b64encode(PNG).decode()
         return [
@@ -168,7 +168,7 @@ async def test_pictures_are_pictures_and_the_artifact_is_beside_them() -> None:
     assert answer.meta[langchain.ARTIFACT] == {"rows": 3}
 
 
-async def test_an_artifact_that_is_no_json_is_left_out() -> None:
+async def test_an_artifact_that_is_not_json_is_left_out() -> None:
     made = StructuredTool.from_function(
         lambda: ("text", object()), name="it", description="It.", response_format="content_and_artifact"
     )
@@ -178,7 +178,7 @@ async def test_an_artifact_that_is_no_json_is_left_out() -> None:
     assert langchain.ARTIFACT not in (answer.meta or {})
 
 
-async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend() -> None:
+async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -> None:
     from pydantic import field_validator
 
     class Even(BaseModel):
@@ -198,7 +198,7 @@ async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend()
     assert "n: Value error, must be even" in text
 
 
-async def test_the_id_of_the_call_is_injected_and_the_client_cannot_give_it() -> None:
+async def test_the_id_of_the_call_is_injected_and_not_an_argument() -> None:
     @tool
     def mark(word: str, call: Annotated[str, InjectedToolCallId]) -> str:
         """Marks."""
@@ -209,7 +209,7 @@ async def test_the_id_of_the_call_is_injected_and_the_client_cannot_give_it() ->
         assert await said(client, "mark", word="a") == "a 32"
 
 
-async def test_what_only_an_agent_injects_keeps_a_tool_from_being_published() -> None:
+async def test_a_tool_with_an_injected_parameter_is_not_published() -> None:
     @tool
     def remember(word: str, state: Annotated[dict[str, Any], InjectedToolArg]) -> str:
         """Remembers."""
@@ -226,7 +226,7 @@ async def test_what_only_an_agent_injects_keeps_a_tool_from_being_published() ->
         assert await said(client, "guess", word="a") == "a None"
 
 
-async def test_a_message_that_a_tool_makes_itself_is_read_as_it_is() -> None:
+async def test_a_tool_message_is_the_result() -> None:
     @tool
     def own(call: Annotated[str, InjectedToolCallId]) -> ToolMessage:
         """Answers with a message."""
@@ -236,12 +236,12 @@ async def test_a_message_that_a_tool_makes_itself_is_read_as_it_is() -> None:
         assert await said(client, "own") == "tool_error: cannot"
 
 
-async def test_tags_of_a_tool_are_its_tags_here() -> None:
+async def test_a_tool_is_published_with_its_tags() -> None:
     made = StructuredTool.from_function(order, tags=["shop"])
     assert build_entry(made).tags == ["shop"]
 
 
-async def test_a_toolkit_is_a_set_of_tools_and_those_that_cannot_be_had_are_told() -> None:
+async def test_a_toolkit_is_a_set_of_tools_and_others_are_problems() -> None:
     @tool
     def remember(word: str, state: Annotated[dict[str, Any], InjectedToolArg]) -> str:
         """Remembers."""

@@ -33,7 +33,7 @@ async def test_a_function_is_listed_with_its_schema_and_runs_in_a_thread() -> No
     assert made.calls == ["call"]
 
 
-async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -> None:
+async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> None:
     async def where() -> str:
         """Tells which loop it is in."""
         await asyncio.sleep(0)
@@ -45,7 +45,7 @@ async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -
     assert made.calls == ["acall"]
 
 
-async def test_an_error_that_a_tool_reports_is_one_in_its_words() -> None:
+async def test_an_error_of_a_tool_has_its_text() -> None:
     def lost(word: str) -> Any:
         """Loses it."""
         return output(text(f"no {word} here"), is_error=True)
@@ -54,7 +54,7 @@ async def test_an_error_that_a_tool_reports_is_one_in_its_words() -> None:
         assert await said(client, "lost", word="key") == "tool_error: no key here"
 
 
-async def test_pictures_are_pictures_and_links_are_not_followed() -> None:
+async def test_images_are_content_and_links_are_not_fetched() -> None:
     def draw() -> Any:
         """Draws."""
         url = "https://example.org/cat.png"
@@ -67,7 +67,7 @@ async def test_pictures_are_pictures_and_links_are_not_followed() -> None:
     assert (third.type, third.uri) == ("resource_link", "https://example.org/cat.png")
 
 
-async def test_a_tool_that_can_only_be_called_is_called() -> None:
+async def test_a_tool_without_a_call_method_is_called_as_a_function() -> None:
     class Plain(BaseTool):  # type: ignore[misc]
         metadata = FunctionTool(turn, WORD).metadata
 
@@ -78,7 +78,7 @@ async def test_a_tool_that_can_only_be_called_is_called() -> None:
         assert await said(client, "turn", word="ab") == "AB"
 
 
-def test_a_tool_that_needs_a_workflow_says_why_it_is_not_published() -> None:
+def test_a_tool_that_needs_a_workflow_is_not_published() -> None:
     made = FunctionTool(turn, WORD)
     made.requires_context, made.ctx_param_name = True, "ctx"
     with pytest.raises(SourceError, match="'turn' needs the context of a workflow as 'ctx'"):

@@ -28,7 +28,7 @@ def upper(text: str, times: int = 1) -> str:
     return text.upper() * times
 
 
-async def test_a_function_is_listed_and_called_with_what_was_given() -> None:
+async def test_a_function_is_listed_and_called_with_the_arguments() -> None:
     made = llm.Tool.function(upper)
     assert convert_tool(made) is not None
     async with served(build_entry(made)) as client:
@@ -39,7 +39,7 @@ async def test_a_function_is_listed_and_called_with_what_was_given() -> None:
         assert await said(client, "upper", text="a", times=2) == "AA"
 
 
-async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -> None:
+async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> None:
     async def where() -> str:
         """Tells which loop it is in."""
         await asyncio.sleep(0)
@@ -49,7 +49,7 @@ async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -
         assert await said(client, "where") == "Task"
 
 
-async def test_a_function_that_asks_for_the_call_gets_it_and_the_client_does_not_see_that() -> None:
+async def test_a_function_may_have_a_parameter_for_the_call() -> None:
     def about(word: str, llm_tool_call: Any) -> str:
         """Tells of the call."""
         return f"{llm_tool_call.name} {llm_tool_call.arguments} {bool(llm_tool_call.tool_call_id)}"
@@ -59,7 +59,7 @@ async def test_a_function_that_asks_for_the_call_gets_it_and_the_client_does_not
         assert await said(client, "about", word="a") == "about {'word': 'a'} True"
 
 
-async def test_attachments_are_content_and_links_are_not_followed(tmp_path: Path) -> None:
+async def test_attachments_are_content_and_links_are_not_fetched(tmp_path: Path) -> None:
     (tmp_path / "sound.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
 
     def draw() -> Any:
@@ -79,7 +79,7 @@ async def test_attachments_are_content_and_links_are_not_followed(tmp_path: Path
     assert answer.structured_content == {"drawn": 3}
 
 
-async def test_an_output_without_attachments_is_the_answer() -> None:
+async def test_an_output_without_attachments_is_the_result() -> None:
     def plain() -> Any:
         """Plain."""
         return llm.ToolOutput(output="verbatim\n")
@@ -88,7 +88,7 @@ async def test_an_output_without_attachments_is_the_answer() -> None:
         assert await said(client, "plain") == "verbatim\n"
 
 
-def test_a_tool_without_an_implementation_says_why_it_is_not_published() -> None:
+def test_a_tool_without_an_implementation_is_not_published() -> None:
     with pytest.raises(SourceError, match="'far' has no implementation"):
         build_entry(llm.Tool(name="far", description="Far away."))
 
@@ -115,7 +115,7 @@ class Notes(llm.Toolbox):
         """Far."""
 
 
-async def test_a_toolbox_is_prepared_once_and_keeps_its_state() -> None:
+async def test_a_toolbox_is_prepared_once_and_has_a_lasting_state() -> None:
     box = Notes()
     box.add_tool(llm.Tool(name="nowhere"))
     assert convert_tool(box) is None

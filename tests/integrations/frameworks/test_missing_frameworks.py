@@ -14,7 +14,7 @@ from mcp_bridge._settings import load
 @pytest.mark.parametrize(
     ("module", "package"), [("langchain_core.tools", "langchain-core"), ("agents", "openai-agents")]
 )
-async def test_a_framework_that_is_missing_is_named_with_its_package(
+async def test_the_package_of_a_missing_framework_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)

@@ -61,7 +61,7 @@ async def test_a_function_tool_is_listed_and_called() -> None:
         assert await answered(at, "weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
 
 
-async def test_an_asynchronous_function_that_wants_the_context_has_one() -> None:
+async def test_an_asynchronous_function_gets_the_context() -> None:
     @function_tool
     async def who(ctx: ToolContext[Any]) -> str:
         return f"{ctx.tool_name} {ctx.tool_arguments} {ctx.context}"
@@ -70,7 +70,7 @@ async def test_an_asynchronous_function_that_wants_the_context_has_one() -> None
         assert await answered(at, "who") == ("who {} None", False)
 
 
-async def test_what_an_error_function_says_is_an_error_verbatim() -> None:
+async def test_the_text_of_an_error_function_is_an_error_verbatim() -> None:
     def says(_: RunContextWrapper[Any], error: Exception) -> str:
         return f"sorry: {error}"
 
@@ -86,7 +86,7 @@ async def test_what_an_error_function_says_is_an_error_verbatim() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"failure_error_function": None}])
-async def test_an_error_that_nobody_puts_into_words_stays_inside(options: dict[str, Any]) -> None:
+async def test_the_text_of_an_unexpected_error_is_not_in_the_result(options: dict[str, Any]) -> None:
     @function_tool(**options)
     def breaks() -> str:
         raise ValueError("the password is 1234")
@@ -98,7 +98,7 @@ async def test_an_error_that_nobody_puts_into_words_stays_inside(options: dict[s
     assert "1234" not in text
 
 
-async def test_a_tool_that_raises_through_its_own_invoker_is_an_error_too() -> None:
+async def test_an_error_of_a_custom_invoker_is_an_error() -> None:
     async def invoke(_: Any, text: str) -> str:
         raise RuntimeError(text)
 
@@ -107,7 +107,7 @@ async def test_a_tool_that_raises_through_its_own_invoker_is_an_error_too() -> N
         assert (await answered(at, "raw"))[1]
 
 
-async def test_arguments_that_only_the_function_refuses_are_named() -> None:
+async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() -> None:
     @function_tool
     def half(given: Even) -> int:
         return given.number // 2
@@ -119,7 +119,7 @@ async def test_arguments_that_only_the_function_refuses_are_named() -> None:
         assert await answered(at, "half", given={"number": 4}) == ("2", False)
 
 
-async def test_a_call_that_takes_too_long_is_ended_in_the_tools_own_time() -> None:
+async def test_the_timeout_of_a_tool_ends_its_call() -> None:
     import asyncio
 
     @function_tool(timeout=0.01)
@@ -139,7 +139,7 @@ async def test_a_call_that_takes_too_long_is_ended_in_the_tools_own_time() -> No
         assert await answered(at, "waits_too") == ("slow: 0.01", True)
 
 
-async def test_a_tool_that_needs_approval_runs_only_when_a_person_agrees() -> None:
+async def test_a_tool_that_needs_approval_runs_only_if_the_user_agrees() -> None:
     ran: list[str] = []
 
     @function_tool(needs_approval=True)
@@ -161,7 +161,7 @@ async def test_a_tool_that_needs_approval_runs_only_when_a_person_agrees() -> No
     assert ran == ["/c"]
 
 
-async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
+async def test_the_question_for_approval_has_all_arguments() -> None:
     asked: list[str] = []
 
     class Shown(RunningCall):
@@ -176,7 +176,7 @@ async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
     assert len(asked) == 1
 
 
-async def test_a_policy_says_which_calls_need_approval_and_never_overlooks_defaults() -> None:
+async def test_a_function_decides_which_calls_need_approval_unless_defaults_are_missing() -> None:
     async def risky(_: Any, arguments: dict[str, Any], __: str) -> bool:
         return arguments["path"].startswith("/etc")
 
@@ -190,7 +190,7 @@ async def test_a_policy_says_which_calls_need_approval_and_never_overlooks_defau
         assert (await answered(at, "read"))[1]
 
 
-async def test_a_tool_that_is_switched_off_cannot_be_published() -> None:
+async def test_a_disabled_tool_is_not_published() -> None:
     @function_tool(is_enabled=False)
     def off() -> None: ...
 
@@ -198,7 +198,7 @@ async def test_a_tool_that_is_switched_off_cannot_be_published() -> None:
         openai_agents.build_entry(off)
 
 
-async def test_a_tool_that_is_not_enabled_now_says_so() -> None:
+async def test_a_tool_that_is_not_enabled_for_a_call_is_unavailable() -> None:
     state = {"on": False}
 
     @function_tool(is_enabled=lambda _, agent: state["on"] and isinstance(agent, Agent))
@@ -213,7 +213,7 @@ async def test_a_tool_that_is_not_enabled_now_says_so() -> None:
         assert await answered(at, "sometimes") == ("yes", False)
 
 
-async def test_guardrails_stand_before_and_after_the_tool() -> None:
+async def test_guardrails_run_before_and_after_the_tool() -> None:
     @tool_input_guardrail
     def no_secrets(data: Any) -> ToolGuardrailFunctionOutput:
         if "halt" in data.context.tool_arguments:
@@ -270,7 +270,7 @@ async def test_outputs_of_the_sdk_become_content() -> None:
     assert base64.b64decode(blocks[1].data) == PIXEL
 
 
-async def test_a_tool_with_an_output_schema_answers_by_it() -> None:
+async def test_a_tool_with_an_output_schema_has_structured_results() -> None:
     @function_tool(output_type=Place)
     def peak() -> Place:
         return Place(name="Eiger", height=3967)
@@ -282,7 +282,7 @@ async def test_a_tool_with_an_output_schema_answers_by_it() -> None:
     assert found.structured_content == {"name": "Eiger", "height": 3967}
 
 
-def test_it_is_told_by_its_class_alone() -> None:
+def test_a_server_is_recognised_by_its_class() -> None:
     @function_tool
     def tool() -> None: ...
 

@@ -75,7 +75,7 @@ async def test_a_tool_is_listed_and_called() -> None:
         assert await answered(client, "weather", city="Bern") == ("Bern: rain for 1 days", False)
 
 
-async def test_models_are_described_without_references() -> None:
+async def test_schemas_of_models_have_no_references() -> None:
     def compare(first: Place, second: Place) -> str:
         return max(first.name, second.name)
 
@@ -87,7 +87,7 @@ async def test_models_are_described_without_references() -> None:
         assert await answered(client, "compare", first=place, second=place) == ("Rigi", False)
 
 
-async def test_a_model_as_result_is_structured_and_the_context_is_there() -> None:
+async def test_a_result_that_is_a_model_is_structured() -> None:
     async with opened(Tool(highest)) as client:
         (tool,) = (await client.list_tools()).tools
         assert tool.output_schema["properties"]["height"]["type"] == "integer"
@@ -97,7 +97,7 @@ async def test_a_model_as_result_is_structured_and_the_context_is_there() -> Non
 
 
 @pytest.mark.parametrize("kind", [ModelRetry, ToolFailed])
-async def test_what_a_tool_tells_the_model_is_an_error_verbatim(kind: type[Exception]) -> None:
+async def test_the_text_of_model_retry_is_an_error_verbatim(kind: type[Exception]) -> None:
     def breaks() -> str:
         raise kind("no such city, try the French name")
 
@@ -105,7 +105,7 @@ async def test_what_a_tool_tells_the_model_is_an_error_verbatim(kind: type[Excep
         assert await answered(client, "breaks") == ("no such city, try the French name", True)
 
 
-async def test_any_other_exception_stays_inside() -> None:
+async def test_the_text_of_any_other_exception_is_not_in_the_result() -> None:
     def breaks() -> str:
         raise ValueError("the password is 1234")
 
@@ -116,7 +116,7 @@ async def test_any_other_exception_stays_inside() -> None:
     assert "1234" not in text
 
 
-async def test_arguments_that_only_the_function_refuses_are_named() -> None:
+async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() -> None:
     def half(given: Even) -> int:
         return given.number // 2
 
@@ -144,7 +144,7 @@ async def test_a_validator_of_the_arguments_runs_before_the_tool() -> None:
     assert ran == [9]
 
 
-async def test_files_and_what_is_added_for_the_model_are_content() -> None:
+async def test_files_and_additional_content_are_content() -> None:
     def several() -> ToolReturn:
         return ToolReturn(
             return_value={"n": 2},
@@ -164,7 +164,7 @@ async def test_files_and_what_is_added_for_the_model_are_content() -> None:
     assert base64.b64decode(block.data) == PIXEL
 
 
-async def test_a_tool_that_requires_approval_runs_only_when_a_person_agrees() -> None:
+async def test_a_tool_that_requires_approval_runs_only_if_the_user_agrees() -> None:
     ran: list[str] = []
 
     def delete(path: str) -> str:
@@ -205,7 +205,7 @@ async def test_a_whole_toolset_may_require_approval() -> None:
         assert (await answered(client, "weather", city="Bern"))[1]
 
 
-async def test_a_call_that_would_be_answered_later_is_refused() -> None:
+async def test_a_deferred_call_is_rejected() -> None:
     def later() -> str:
         raise CallDeferred
 
@@ -215,7 +215,7 @@ async def test_a_call_that_would_be_answered_later_is_refused() -> None:
     assert "only an agent can wait" in text
 
 
-async def test_a_tool_that_takes_too_long_says_so_in_its_own_time() -> None:
+async def test_the_timeout_of_a_tool_is_an_error() -> None:
     async def waits() -> str:
         await anyio.sleep_forever()
         return "never"
@@ -224,7 +224,7 @@ async def test_a_tool_that_takes_too_long_says_so_in_its_own_time() -> None:
         assert await answered(client, "waits") == ("Timed out after 0.01 seconds.", True)
 
 
-async def test_toolsets_prefixed_filtered_and_combined_keep_their_names() -> None:
+async def test_prefixed_filtered_and_combined_toolsets_have_their_names() -> None:
     other = FunctionToolset(tools=[highest]).filtered(lambda ctx, tool: tool.name == "highest")
     toolset = CombinedToolset([FunctionToolset(tools=[weather]).prefixed("my"), other])
     async with opened(toolset) as client:
@@ -232,7 +232,7 @@ async def test_toolsets_prefixed_filtered_and_combined_keep_their_names() -> Non
         assert await answered(client, "my_weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
 
 
-async def test_what_a_toolset_holds_is_open_while_it_is_served() -> None:
+async def test_a_toolset_is_open_while_it_is_served() -> None:
     steps: list[str] = []
 
     class Held(FunctionToolset[Any]):
@@ -250,7 +250,7 @@ async def test_what_a_toolset_holds_is_open_while_it_is_served() -> None:
     assert steps == ["open", "closed"]
 
 
-async def test_a_tool_that_is_not_offered_now_says_so() -> None:
+async def test_a_tool_that_is_not_offered_now_is_unavailable() -> None:
     state = {"on": False}
 
     async def prepare(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
@@ -264,7 +264,7 @@ async def test_a_tool_that_is_not_offered_now_says_so() -> None:
         assert not (await answered(client, "weather", city="Bern"))[1]
 
 
-async def test_a_value_that_was_taken_out_of_its_wrapping_is_wrapped_again() -> None:
+async def test_an_unwrapped_value_is_wrapped_for_its_schema() -> None:
     wrapped = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
 
     async def prepare(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
@@ -295,7 +295,7 @@ async def test_a_call_that_is_cancelled_does_not_wait_for_its_thread() -> None:
         go_on.set()
 
 
-async def test_tools_whose_results_are_made_elsewhere_are_left_out_and_named() -> None:
+async def test_external_tools_are_left_out_with_a_problem() -> None:
     external = ExternalToolset([ToolDefinition(name="elsewhere")])
     bridge = bridge_of(CombinedToolset([FunctionToolset(tools=[weather]), external]))
     async with connect(bridge) as client:
@@ -304,7 +304,7 @@ async def test_tools_whose_results_are_made_elsewhere_are_left_out_and_named() -
     assert "'elsewhere' cannot be called here: its result is made elsewhere" in problem
 
 
-def test_they_are_told_by_their_classes_alone() -> None:
+def test_tools_and_toolsets_are_recognised_by_their_classes() -> None:
     class Answering:
         def __getattr__(self, name: str) -> str:
             return name

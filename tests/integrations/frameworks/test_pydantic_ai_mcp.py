@@ -18,7 +18,7 @@ from pydantic_ai.mcp import MCPToolset
 PIXEL = b"\x89PNG\r\n\x1a\n0000"
 
 
-async def test_a_server_behind_a_toolset_keeps_schemas_structure_pictures_and_errors() -> None:
+async def test_a_server_in_a_toolset_has_the_same_schemas_and_results() -> None:
     server = FastMCP("behind")
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))

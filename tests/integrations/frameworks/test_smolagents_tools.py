@@ -47,7 +47,7 @@ class Drawing(Tool):
         return {"pil": picture, "agent": AgentImage(picture), "path": str(self.folder / "it.png"), "bytes": PNG}[how]
 
 
-async def test_a_decorated_function_is_listed_with_its_inputs_and_called_with_those_that_were_given() -> None:
+async def test_a_decorated_function_is_listed_with_its_inputs_and_called() -> None:
     assert convert_tool(search) is not None
     async with served(build_entry(search)) as client:
         found = await schema(client, "search")
@@ -61,7 +61,7 @@ async def test_a_decorated_function_is_listed_with_its_inputs_and_called_with_th
 
 
 @pytest.mark.parametrize("how", ["pil", "agent", "path", "bytes"])
-async def test_a_picture_in_any_form_is_a_picture(tmp_path: Path, how: str) -> None:
+async def test_an_image_in_any_form_is_image_content(tmp_path: Path, how: str) -> None:
     drawing = Drawing()
     drawing.folder = tmp_path
     async with served(build_entry(drawing)) as client:
@@ -94,7 +94,7 @@ async def test_set_up_is_done_at_the_first_call() -> None:
             assert (await client.call_tool("lazy", {})).structured_content == {"ready": 1}
 
 
-async def test_an_exception_is_told_without_its_text() -> None:
+async def test_the_text_of_an_exception_is_not_in_the_result() -> None:
     class Broken(Tool):
         name = "broken"
         description = "Broken."
@@ -110,7 +110,7 @@ async def test_an_exception_is_told_without_its_text() -> None:
     assert "secret" not in text
 
 
-def test_a_tool_that_needs_a_picture_says_why_it_is_not_published() -> None:
+def test_a_tool_that_needs_an_image_is_not_published() -> None:
     class Looking(Tool):
         name = "looking"
         description = "Looks."

@@ -73,7 +73,7 @@ def manual(*tools: Any) -> dict[str, Any]:
     return {"utcp_version": "1.0.1", "manual_version": "1.0.0", "tools": list(tools)}
 
 
-async def test_arguments_go_into_address_query_headers_and_body(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "1234")
     tool = over_http(
         f"{site}/users/{{user}}",
@@ -90,7 +90,7 @@ async def test_arguments_go_into_address_query_headers_and_body(site: str, monke
     assert (told["method"], told["key"]) == ("POST", "1234")
 
 
-async def test_text_stays_text_and_outputs_are_structured(site: str) -> None:
+async def test_a_text_is_text_and_outputs_are_structured(site: str) -> None:
     shown = {"type": "object", "properties": {"path": {"type": "string"}}}
     other = over_http(f"{site}/here", "other") | {"outputs": shown}
     async with opened(manual(over_http(f"{site}/text"), other)) as client:
@@ -98,21 +98,21 @@ async def test_text_stays_text_and_outputs_are_structured(site: str) -> None:
         assert (await client.call_tool("other", {})).structured_content["path"] == "/here"
 
 
-async def test_an_answer_that_is_an_error_is_one_with_its_reason(site: str) -> None:
+async def test_an_error_response_is_a_failure_with_its_reason(site: str) -> None:
     async with opened(manual(over_http(f"{site}/forbidden"))) as client:
         text, failed = await answered(client, "ask")
     assert failed
     assert text == "HTTP 403: Forbidden: this city is closed"
 
 
-async def test_a_part_of_the_address_that_is_missing_is_named(site: str) -> None:
+async def test_a_missing_part_of_the_url_is_named(site: str) -> None:
     async with opened(manual(over_http(f"{site}/users/{{user}}"))) as client:
         text, failed = await answered(client, "ask")
     assert failed
     assert "user: required, because it is a part of the URL" in text
 
 
-async def test_a_server_that_is_not_there_is_unavailable_and_no_key_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_server_is_unavailable_and_the_error_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "sesame")
     auth = {"auth_type": "api_key", "api_key": "${A_KEY}", "var_name": "key", "location": "query"}
     async with opened(manual(over_http("http://127.0.0.1:9/", auth=auth))) as client:
@@ -122,7 +122,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_no_key_is_shown(mon
     assert "sesame" not in text
 
 
-async def test_a_template_that_is_wrong_is_named_without_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_problem_of_an_invalid_template_has_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "sesame")
     wrong = over_http("https://example.org/${A_KEY}", http_method="${A_KEY}")
     bridge = bridge_of(manual(wrong))
@@ -132,7 +132,7 @@ async def test_a_template_that_is_wrong_is_named_without_its_values(monkeypatch:
     assert "sesame" not in problem
 
 
-async def test_a_manual_of_the_package_itself_is_one(site: str) -> None:
+async def test_a_manual_of_the_package_utcp_is_accepted(site: str) -> None:
     made = UtcpManualSerializer().validate_dict(manual(over_http(f"{site}/text")))
     assert isinstance(made, UtcpManual)
     assert convert_toolbox(made) is not None
@@ -140,7 +140,7 @@ async def test_a_manual_of_the_package_itself_is_one(site: str) -> None:
         assert await answered(client, "ask") == ("just text", False)
 
 
-async def test_a_command_for_a_shell_runs_in_one_and_arguments_stay_words(tmp_path: Path) -> None:
+async def test_a_shell_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     steps = [{"command": f"cd {tmp_path}"}, {"command": f"cat {tmp_path}/a.txt | grep UTCP_ARG_word_UTCP_END"}]
     inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
@@ -152,7 +152,7 @@ async def test_a_command_for_a_shell_runs_in_one_and_arguments_stay_words(tmp_pa
     assert not failed
 
 
-async def test_a_command_for_a_shell_runs_in_the_folder_of_its_manual(
+async def test_a_shell_command_runs_in_the_folder_of_its_manual(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -178,7 +178,7 @@ ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
         ("echo $((1 < UTCP_ARG_word_UTCP_END))", {"word": "a[$(id)]"}, "$.word: the shell would interpret this value"),
     ],
 )
-async def test_a_command_for_a_shell_rejects_what_could_become_an_option(
+async def test_a_shell_command_rejects_values_that_could_become_options(
     text: str, given: dict[str, str], told: str
 ) -> None:
     async with opened(manual(for_shell(text))) as client:
@@ -197,7 +197,7 @@ async def test_a_command_for_a_shell_rejects_what_could_become_an_option(
         ("echo $((1 + UTCP_ARG_word_UTCP_END))", "2", "3"),
     ],
 )
-async def test_a_command_for_a_shell_takes_other_values(text: str, word: str, printed: str) -> None:
+async def test_a_shell_command_accepts_other_values(text: str, word: str, printed: str) -> None:
     async with opened(manual(for_shell(text))) as client:
         assert await answered(client, "find", word=word) == (printed, False)
 

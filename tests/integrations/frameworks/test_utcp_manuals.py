@@ -45,7 +45,7 @@ def script(folder: Path, text: str) -> str:
     return f"{sys.executable} {path}"
 
 
-async def test_a_command_is_a_tool_and_its_arguments_are_single_words(tmp_path: Path) -> None:
+async def test_a_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     tool = {
         **command(f'{program} --to "UTCP_ARG_to_UTCP_END" x=UTCP_ARG_n_UTCP_END UTCP_ARG_more_UTCP_END'),
@@ -61,7 +61,7 @@ async def test_a_command_is_a_tool_and_its_arguments_are_single_words(tmp_path: 
         assert (await answered(client, "run", n=3))[1]
 
 
-async def test_a_program_that_fails_is_an_error_with_its_own_words(tmp_path: Path) -> None:
+async def test_the_error_of_a_program_has_its_stderr(tmp_path: Path) -> None:
     program = script(tmp_path, "import sys; print('half done'); sys.exit('no such city')")
     async with opened(read_manual(written(tmp_path, command(program)))) as client:
         found = await client.call_tool("run", {})
@@ -70,7 +70,7 @@ async def test_a_program_that_fails_is_an_error_with_its_own_words(tmp_path: Pat
     assert found.meta["utcp/exit_code"] == 1
 
 
-async def test_json_that_a_program_writes_is_structure(tmp_path: Path) -> None:
+async def test_json_output_of_a_program_is_structured(tmp_path: Path) -> None:
     program = script(tmp_path, "print('{\"height\": 3967}')")
     tool = command(program) | {"outputs": {"type": "object", "properties": {"height": {"type": "integer"}}}}
     async with opened(read_manual(written(tmp_path, tool))) as client:
@@ -78,9 +78,7 @@ async def test_json_that_a_program_writes_is_structure(tmp_path: Path) -> None:
     assert found.structured_content == {"height": 3967}
 
 
-async def test_a_program_gets_of_the_environment_what_its_template_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_program_gets_the_variables_of_its_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", "not for programs")
     monkeypatch.setenv("A_KEY", "1234")
     program = script(tmp_path, "import os; print(os.environ.get('A_SECRET'), os.environ.get('KEY'), os.getcwd())")
@@ -93,9 +91,7 @@ async def test_a_program_gets_of_the_environment_what_its_template_says(
         assert (await answered(client, "run"))[0].startswith("not for programs None")
 
 
-async def test_a_program_runs_in_the_folder_of_its_manual_wherever_the_server_was_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_program_runs_in_the_folder_of_its_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     tool = command(script(tmp_path, "import os; print(os.getcwd())"))
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -128,7 +124,7 @@ async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_pa
             assert "$.output: is not declared by the tool. It takes to" in text
 
 
-async def test_output_with_too_many_values_is_an_error_and_not_parsed(tmp_path: Path) -> None:
+async def test_output_with_too_many_values_is_an_error(tmp_path: Path) -> None:
     program = script(tmp_path, "print('[' + '[],' * 300_000 + '0]')")
     async with opened(read_manual(written(tmp_path, command(program)))) as client:
         text, failed = await answered(client, "run")
@@ -160,7 +156,7 @@ async def test_a_value_cannot_become_an_option(
     assert text == printed or "the value begins with '-', so the program would read it as an option" in text
 
 
-async def test_an_option_of_an_old_manual_keeps_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
+async def test_an_option_of_an_old_manual_may_have_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     old = {"name": "old", "inputs": declares("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
     async with opened(read_manual(written(tmp_path, old))) as client:
@@ -193,7 +189,7 @@ async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None
         watching.cancel_scope.cancel()
 
 
-async def test_a_yaml_manual_and_a_mapping_are_manuals_as_well(tmp_path: Path) -> None:
+async def test_a_manual_may_be_yaml_or_a_mapping(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     path = tmp_path / "tools.yaml"
     path.write_text(
@@ -206,7 +202,7 @@ async def test_a_yaml_manual_and_a_mapping_are_manuals_as_well(tmp_path: Path) -
         assert await answered(client, "run") == ("no", False)
 
 
-async def test_one_broken_tool_takes_only_itself_away_and_is_named(
+async def test_a_broken_tool_of_a_manual_does_not_affect_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOT_SET", raising=False)
@@ -247,7 +243,7 @@ async def test_one_broken_tool_takes_only_itself_away_and_is_named(
         ('{"tools": {}}', "tools: expected a list"),
     ],
 )
-def test_what_is_no_manual_is_refused_with_its_file(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_without_a_manual_is_rejected(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "manual.json"
     path.write_text(text)
     with pytest.raises(SourceError) as caught:
@@ -256,7 +252,7 @@ def test_what_is_no_manual_is_refused_with_its_file(tmp_path: Path, text: str, w
     assert words in str(caught.value) or words == "line"
 
 
-async def test_a_package_of_utcp_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_package_of_utcp_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "utcp.plugins.plugin_loader", None)
     template = {"call_template_type": "http", "url": "https://example.org"}
     bridge = bridge_of({"utcp_version": "1.0.1", "tools": [{"name": "ask", "tool_call_template": template}]})
@@ -265,7 +261,7 @@ async def test_a_package_of_utcp_that_is_missing_is_named(monkeypatch: pytest.Mo
     assert "the UTCP tool 'ask': it needs the packages utcp and utcp-http. Run: pip install" in problem
 
 
-async def test_a_program_that_is_not_there_is_unavailable() -> None:
+async def test_a_missing_program_is_unavailable() -> None:
     template = {"provider_type": "cli", "command_name": "no-such-program-anywhere"}
     tool = {"name": "run", "tool_provider": template}
     async with opened({"utcp_version": "0.1.0", "tools": [tool]}) as client:
@@ -274,7 +270,7 @@ async def test_a_program_that_is_not_there_is_unavailable() -> None:
     assert "The program 'no-such-program-anywhere' cannot be started" in text
 
 
-def test_strangers_are_no_manuals() -> None:
+def test_other_objects_are_no_manuals() -> None:
     class Answering:
         def __getattr__(self, name: str) -> str:
             return name
@@ -289,15 +285,13 @@ def test_strangers_are_no_manuals() -> None:
         ({"name": "run", "tool_call_template": {"call_template_type": "cli", "commands": []}}, "has no commands"),
     ],
 )
-async def test_a_command_that_cannot_be_run_is_a_problem_and_no_tool(
-    tool: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+async def test_a_command_that_cannot_run_is_a_problem(tool: dict[str, Any], words: str, tmp_path: Path) -> None:
     box = convert_toolbox(read_manual(written(tmp_path, tool)))
     assert list(await box.list_entries()) == []
     assert words in str(getattr(box, "problems", ()))
 
 
-async def test_a_null_character_is_no_argument_of_a_program(tmp_path: Path) -> None:
+async def test_a_null_character_in_an_argument_is_rejected(tmp_path: Path) -> None:
     tool = {**command(f"{script(tmp_path, ECHO)} UTCP_ARG_x_UTCP_END"), "inputs": {"properties": {"x": {}}}}
     async with opened(read_manual(written(tmp_path, tool))) as client:
         text, failed = await answered(client, "run", x="a\0b")

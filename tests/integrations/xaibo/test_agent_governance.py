@@ -185,7 +185,7 @@ async def test_a_hook_denies_a_tool_that_an_agent_calls(tmp_path: Path, scope: s
 
 
 @pytest.mark.parametrize("exchange", ["", COLLECTED, DOUBLED], ids=["direct", "collected", "passed on"])
-async def test_an_allowed_tool_runs_once_and_is_governed_once(tmp_path: Path, exchange: str) -> None:
+async def test_an_allowed_tool_of_an_agent_runs_once_with_its_policies(tmp_path: Path, exchange: str) -> None:
     governed = Governed(tmp_path, exchange=exchange)
     received = governed.decide("", None)
     async with connect(governed.bridge) as client:
@@ -194,7 +194,7 @@ async def test_an_allowed_tool_runs_once_and_is_governed_once(tmp_path: Path, ex
 
 
 @pytest.mark.parametrize("exchange", ["", COLLECTED, DOUBLED], ids=["direct", "collected", "passed on"])
-async def test_an_agent_gets_the_tools_as_the_settings_change_them(tmp_path: Path, exchange: str) -> None:
+async def test_an_agent_gets_the_tools_with_the_overrides_of_the_settings(tmp_path: Path, exchange: str) -> None:
     override = ToolOverride(description="Adds one.", fixed={"b": 1})
     selection = Selection(exclude=["mytools-wait"], overrides={"mytools-add": override})
     governed = Governed(tmp_path, kind="Lists", exchange=exchange, selection=selection)
@@ -206,7 +206,7 @@ async def test_an_agent_gets_the_tools_as_the_settings_change_them(tmp_path: Pat
         assert (await told(client, "helper", message='{"name": "mytools-wait"}')).startswith("failed: ")
 
 
-async def test_a_different_call_that_a_provider_makes_of_another_is_governed_too(tmp_path: Path) -> None:
+async def test_policies_apply_to_another_call_that_a_provider_makes(tmp_path: Path) -> None:
     governed = Governed(tmp_path, exchange=DOUBLED)
     received = governed.decide("mytools-add", DENIED)
     async with connect(governed.bridge) as client:
@@ -215,7 +215,7 @@ async def test_a_different_call_that_a_provider_makes_of_another_is_governed_too
     assert [data["tool_call_id"].count(".") for data in received] == [0, 1, 2]
 
 
-async def test_the_arguments_that_an_agent_gives_are_validated(tmp_path: Path) -> None:
+async def test_the_arguments_of_an_agent_are_validated(tmp_path: Path) -> None:
     async with connect(Governed(tmp_path).bridge) as client:
         answer = await told(client, "helper", message='{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}')
         assert answer.startswith("failed: Input validation failed for tool 'mytools-add'")
@@ -239,7 +239,7 @@ async def test_the_user_is_asked_about_a_tool_that_an_agent_calls(tmp_path: Path
     assert len(user.asked) == 2
 
 
-async def test_a_hook_changes_the_result_that_the_agent_gets(tmp_path: Path) -> None:
+async def test_a_hook_changes_the_result_for_the_agent(tmp_path: Path) -> None:
     governed = Governed(tmp_path)
     governed.decide("mytools-add", HookResult(action="modify", data={"result": "hidden"}), "tool:post")
     async with connect(governed.bridge) as client:
@@ -253,7 +253,7 @@ async def test_a_text_that_a_hook_injects_reaches_the_model_of_the_agent(tmp_pat
         assert (await told(client, "helper", message=ADD)).startswith("5\n\nRound it.")
 
 
-async def test_policies_see_a_tool_under_the_name_under_which_it_is_published(tmp_path: Path) -> None:
+async def test_policies_match_the_published_name_of_a_tool(tmp_path: Path) -> None:
     selection = Selection(prefix="x", alias={"mytools-add": "plus"})
     governed = Governed(tmp_path, offer="both", selection=selection)
     governed.decide("plus", DENIED)
@@ -262,7 +262,7 @@ async def test_policies_see_a_tool_under_the_name_under_which_it_is_published(tm
         assert await told(client, "x__helper", message=ADD) == "failed: Tool 'plus' was denied: no sums"
 
 
-async def test_a_tool_outside_of_any_call_is_not_run(tmp_path: Path) -> None:
+async def test_a_tool_is_rejected_outside_of_a_call(tmp_path: Path) -> None:
     governed = Governed(tmp_path, kind="RunsLater")
     governed.decide("mytools-add", DENIED)
     async with connect(governed.bridge) as client:

@@ -116,7 +116,7 @@ def served(folder: Path, text: str, offer: str = "agent") -> Served:
     return Served(folder, agent=folder / "it.yaml", offer=offer)
 
 
-async def test_an_agent_is_a_tool_that_takes_a_message(tmp_path: Path) -> None:
+async def test_an_agent_is_a_tool_with_a_message_as_its_argument(tmp_path: Path) -> None:
     text = "{id: echo.v1, description: Echoes., modules: [{id: it, module: parts.Echo}]}"
     async with served(tmp_path, text).client() as client:
         (tool,) = (await client.list_tools()).tools
@@ -148,7 +148,7 @@ async def test_each_entry_point_is_a_tool_also_under_a_dotted_id(tmp_path: Path)
         assert said == ["one hi", "two hi"]
 
 
-async def test_text_goes_to_the_entry_that_takes_text_whatever_else_is_there(tmp_path: Path) -> None:
+async def test_a_message_goes_to_the_module_for_text(tmp_path: Path) -> None:
     source = served(tmp_path, ENTRIES % "e2")
     async with source.client() as client:
         (name,) = await listed(client)
@@ -156,7 +156,7 @@ async def test_text_goes_to_the_entry_that_takes_text_whatever_else_is_there(tmp
     assert [entry.name for entry in source.source._agents] == ["multi.dot"]
 
 
-async def test_what_an_agent_raises_is_readable_and_nothing_else_is_meant(tmp_path: Path) -> None:
+async def test_an_error_of_an_agent_is_a_failure_with_its_text(tmp_path: Path) -> None:
     text = "{id: it, modules: [{id: it, module: parts.Fails, config: {api_key: sesame-open}}]}"
     async with served(tmp_path, text).client() as client:
         assert await told(client, "it", message="value") == "error: The agent 'it' failed: ValueError: no such thing"
@@ -193,14 +193,12 @@ async def test_attachments_become_content_of_their_kind(tmp_path: Path) -> None:
         ({"content": PNG}, EmbeddedResource("xaibo://it/1", PNG, "image/png")),
     ],
 )
-def test_an_attachment_is_what_it_says_unless_its_bytes_say_otherwise(
-    attachment: dict[str, Any], block: Content
-) -> None:
+def test_the_media_type_of_an_attachment_is_declared_or_detected(attachment: dict[str, Any], block: Content) -> None:
     given = {**attachment, "type": SimpleNamespace(value=attachment.get("type", "file"))}
     assert convert_attachment(SimpleNamespace(**given), "it/1") == block
 
 
-async def test_an_agent_that_says_nothing_has_an_empty_answer(tmp_path: Path) -> None:
+async def test_an_agent_without_a_response_has_an_empty_result(tmp_path: Path) -> None:
     async with served(tmp_path, SIMPLE % ("it", "Silent")).client() as client:
         answer = await client.call_tool("it", {"message": "x"})
         assert not answer.is_error
@@ -215,30 +213,30 @@ modules:
 
 
 @pytest.mark.parametrize(("scope", "said"), [("agent", ["1", "2", "3"]), ("instance", ["1", "1", "1"])])
-async def test_modules_live_as_long_as_their_scope_says(scope: str, said: list[str], tmp_path: Path) -> None:
+async def test_modules_live_as_long_as_their_scope(scope: str, said: list[str], tmp_path: Path) -> None:
     async with served(tmp_path, REMEMBERS % scope).client() as client:
         assert [await told(client, "it", message="x") for _ in range(3)] == said
 
 
-async def test_both_are_offered_and_share_what_lives_as_long_as_the_agent(tmp_path: Path) -> None:
+async def test_agent_and_tools_share_modules_of_the_scope_agent(tmp_path: Path) -> None:
     async with served(tmp_path, REMEMBERS % "agent", "both").client() as client:
         assert sorted(await listed(client)) == ["it", "recall"]
         await told(client, "it", message="this")
         assert await told(client, "recall") == '["this"]'
 
 
-async def test_with_both_what_lives_for_one_call_is_not_shared_between_calls(tmp_path: Path) -> None:
+async def test_agent_and_tools_do_not_share_modules_of_one_call(tmp_path: Path) -> None:
     async with served(tmp_path, REMEMBERS % "instance", "both").client() as client:
         assert [await told(client, "it", message="x") for _ in range(3)] == ["1", "1", "1"]
 
 
-async def test_an_agent_may_ask_for_the_xaibo_that_it_runs_in(tmp_path: Path) -> None:
+async def test_a_module_may_depend_on_the_xaibo_object(tmp_path: Path) -> None:
     async with served(tmp_path, SIMPLE % ("it", "Knows")).client() as client:
         assert await told(client, "it", message="x") == "it"
 
 
 @pytest.mark.usefixtures("without_openai")
-async def test_an_agent_that_cannot_be_made_leaves_its_providers(tmp_path: Path) -> None:
+async def test_providers_are_published_if_the_agent_cannot_be_made(tmp_path: Path) -> None:
     text = """
     id: it
     modules:
@@ -254,12 +252,12 @@ async def test_an_agent_that_cannot_be_made_leaves_its_providers(tmp_path: Path)
     assert "Cannot import llm (xaibo.primitives.modules.llm.OpenAILLM)" in problem
 
 
-async def test_an_agent_without_text_says_so(tmp_path: Path) -> None:
+async def test_an_agent_without_a_module_for_text_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="agent 'it' has no entry point that takes text"):
         await served(tmp_path, SIMPLE % ("it", "Looks")).source.run(lambda _: None)
 
 
-async def test_a_late_call_finds_what_the_first_one_found(tmp_path: Path) -> None:
+async def test_memory_does_not_grow_with_the_calls_of_an_agent(tmp_path: Path) -> None:
     source = served(tmp_path, REMEMBERS % "instance")
     async with source.bridge.run_sources():
         await source.bridge.wait_until_started()
@@ -284,7 +282,7 @@ def _instances(*packages: str) -> int:
     return sum(kind in packages for kind in kinds)
 
 
-def test_the_measure_sees_xaibos_own_growth(tmp_path: Path) -> None:
+def test_the_measurement_shows_the_growth_of_xaibo_itself(tmp_path: Path) -> None:
     """As a check of the test above: asking xaibo itself for the agent leaves an entry behind each time."""
     from xaibo import AgentConfig, Xaibo
 
@@ -303,7 +301,7 @@ class TestOnTrio:
         """Where agents cannot run."""
         return "trio"
 
-    async def test_agents_say_that_they_need_asyncio(self, tmp_path: Path) -> None:
+    async def test_agents_are_rejected_on_trio(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="agents of Xaibo run only on asyncio"):
             await served(tmp_path, SIMPLE % ("it", "Echo")).source.run(lambda _: None)
 
@@ -338,7 +336,7 @@ modules:
 """
 
 
-async def test_an_orchestrator_of_xaibo_gets_tools_in_its_own_models(tmp_path: Path) -> None:
+async def test_an_orchestrator_of_xaibo_gets_tools_as_models_of_xaibo(tmp_path: Path) -> None:
     (tmp_path / "stock_of_own_models.py").write_text(OWN_MODELS)
     (tmp_path / "keeper.yaml").write_text(ORCHESTRATED)
     (tmp_path / "bridge.yaml").write_text("sources: [{type: xaibo, agent: keeper.yaml, offer: agent}]\n")

@@ -21,7 +21,7 @@ from mcp_bridge.xaibo import (
 
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
-def test_a_message_of_text_says_who_speaks(role: str) -> None:
+def test_a_text_message_has_a_role(role: str) -> None:
     message = getattr(LLMMessage, role)("Hello", name="Ada")
     part = LLMMessageContent(type=LLMMessageContentType.TEXT, text="Hello")
     assert (message.role, message.content, message.name) == (LLMRole(role), [part], "Ada")
@@ -36,30 +36,30 @@ def test_a_call_and_its_result_are_messages_with_one_id() -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("a.png", "image/png"), ("a.txt", "image/jpeg"), ("a", "image/jpeg")])
-def test_a_picture_is_carried_as_a_data_uri(tmp_path: Path, name: str, kind: str) -> None:
+def test_an_image_becomes_a_data_uri(tmp_path: Path, name: str, kind: str) -> None:
     (tmp_path / name).write_bytes(b"\x00\xff")
     (part,) = LLMMessage.user_image(str(tmp_path / name)).content
     assert (part.type, part.image) == (LLMMessageContentType.IMAGE, f"data:{kind};base64,AP8=")
 
 
-def test_a_picture_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_image_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         LLMMessage.user_image(str(tmp_path / "none.png"))
 
 
 @pytest.mark.parametrize("given", [{"temperature": 2.1}, {"temperature": -1}, {"top_p": 1.1}, {"top_p": -0.1}])
-def test_options_out_of_their_range_are_refused(given: dict[str, Any]) -> None:
+def test_options_out_of_range_are_rejected(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         LLMOptions(**given)
 
 
-def test_options_may_be_left_to_the_model() -> None:
+def test_options_may_be_none() -> None:
     options = LLMOptions(temperature=None, top_p=None)
     assert (options.temperature, options.top_p, options.functions) == (None, None, None)
     assert (LLMOptions().temperature, LLMOptions().top_p) == (1.0, 1.0)
 
 
-def test_answers_are_merged_in_order_and_their_tokens_added_up() -> None:
+def test_responses_are_merged_in_order_and_their_tokens_added_up() -> None:
     call = LLMFunctionCall(id="1", name="add", arguments={})
     usage = LLMUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3)
     first = LLMResponse(content="a", tool_calls=[call], usage=usage, vendor_specific={"x": 1, "y": 1})
@@ -71,7 +71,7 @@ def test_answers_are_merged_in_order_and_their_tokens_added_up() -> None:
     assert (plain.tool_calls, plain.usage, plain.vendor_specific) == (None, None, {})
 
 
-def test_merging_agrees_with_the_real_one() -> None:
+def test_merged_responses_are_those_of_xaibo() -> None:
     from xaibo.core.models import llm
 
     given: list[dict[str, Any]] = [

@@ -37,7 +37,7 @@ PARAMETERS = st.dictionaries(TEXTS, SPARSE.map(ToolParameter.model_validate), ma
 
 @examples(40)
 @given(PARAMETERS)
-def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> None:
+def test_the_schema_is_valid_json_schema(parameters: dict[str, ToolParameter]) -> None:
     schema = build_schema(parameters)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft7Validator.check_schema(schema)
@@ -47,7 +47,7 @@ def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> Non
 
 @examples(40)
 @given(PARAMETERS)
-def test_every_enum_of_a_schema_has_something_to_choose(parameters: dict[str, ToolParameter]) -> None:
+def test_no_enum_of_a_schema_is_empty(parameters: dict[str, ToolParameter]) -> None:
     for part in build_schema(parameters)["properties"].values():
         for member in part.get("enum", ()):
             jsonschema.validate(member, part)
@@ -55,7 +55,7 @@ def test_every_enum_of_a_schema_has_something_to_choose(parameters: dict[str, To
 
 @examples(40)
 @given(PARAMETERS)
-def test_a_tool_of_ours_comes_back_as_it_was(parameters: dict[str, ToolParameter]) -> None:
+def test_a_tool_is_the_same_after_both_conversions(parameters: dict[str, ToolParameter]) -> None:
     tool = Tool(name="t", description="d", parameters=parameters)
     again = Tool.model_validate(tool.model_dump(exclude_unset=True))
     assert repr(again) == repr(tool)
@@ -64,7 +64,9 @@ def test_a_tool_of_ours_comes_back_as_it_was(parameters: dict[str, ToolParameter
 
 @examples(40)
 @given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=4))
-def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParameter], given: dict[str, Any]) -> None:
+def test_arguments_have_the_same_names_after_conversion(
+    parameters: dict[str, ToolParameter], given: dict[str, Any]
+) -> None:
     made = convert_arguments(parameters, given)
     assert list(made) == list(given)
     for name, value in given.items():
@@ -75,7 +77,7 @@ def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParam
 
 @examples(40)
 @given(PARAMETERS)
-def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: dict[str, ToolParameter]) -> None:
+def test_members_of_an_enum_become_the_texts_of_the_provider(parameters: dict[str, ToolParameter]) -> None:
     for name, part in build_schema(parameters)["properties"].items():
         for member in part.get("enum", ()):
             assert convert_arguments(parameters, {name: member})[name] in (parameters[name].enum or [])
@@ -83,7 +85,7 @@ def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: 
 
 @examples(40)
 @given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=3))
-def test_the_bridge_validates_as_the_reference_does(
+def test_the_schema_is_validated_like_by_the_reference(
     parameters: dict[str, ToolParameter], given: dict[str, Any]
 ) -> None:
     schema = build_schema(parameters)

@@ -20,18 +20,18 @@ def property_of(**fields: Any) -> Any:
     return build_schema({"p": ToolParameter(**fields)})["properties"]["p"]
 
 
-def test_a_type_of_json_schema_stays() -> None:
+def test_a_type_of_json_schema_is_not_changed() -> None:
     kinds = ["string", "integer", "number", "boolean", "object", "null"]
     assert [property_of(type=kind) for kind in kinds] == [{"type": kind} for kind in kinds]
 
 
-def test_an_old_name_of_a_type_is_its_json_type() -> None:
+def test_a_python_name_of_a_type_becomes_its_json_type() -> None:
     aliases = ["str", "int", "float", "bool", "dict", "None"]
     kinds = ["string", "integer", "number", "boolean", "object", "null"]
     assert [property_of(type=alias) for alias in aliases] == [{"type": kind} for kind in kinds]
 
 
-def test_an_unknown_type_is_no_type() -> None:
+def test_an_unknown_type_is_left_out() -> None:
     assert [property_of(type=kind) for kind in ("any", "", "String", "list[str]")] == [{}] * 4
 
 
@@ -40,22 +40,22 @@ def test_an_array_has_items_of_any_kind(kind: str) -> None:
     assert property_of(type=kind) == {"type": "array", "items": {}}
 
 
-def test_an_object_is_open_and_so_is_the_root() -> None:
+def test_objects_and_the_root_allow_further_properties() -> None:
     schema = build_schema({"o": ToolParameter(type="object")})
     assert schema == {"type": "object", "properties": {"o": {"type": "object"}}}
     jsonschema.validate({"o": {"any": 1}, "more": 2}, schema)
 
 
 @pytest.mark.parametrize("description", [None, ""])
-def test_a_description_that_says_nothing_is_left_out(description: str | None) -> None:
+def test_an_empty_description_is_left_out(description: str | None) -> None:
     assert property_of(type="string", description=description) == {"type": "string"}
 
 
-def test_a_description_is_told() -> None:
+def test_a_description_is_copied() -> None:
     assert property_of(type="string", description="Where.") == {"type": "string", "description": "Where."}
 
 
-def test_required_names_are_listed_in_order_and_only_where_there_are_some() -> None:
+def test_required_names_are_in_order_and_left_out_if_there_are_none() -> None:
     one, other = ToolParameter(type="string", required=True), ToolParameter(type="string")
     assert build_schema({"b": one, "c": other, "a": one})["required"] == ["b", "a"]
     assert build_schema({"c": other}) == {"type": "object", "properties": {"c": {"type": "string"}}}
@@ -68,7 +68,7 @@ def test_a_default_makes_a_required_parameter_optional() -> None:
 
 
 @pytest.mark.parametrize("default", ["", 0, False, {"a": [None]}])
-def test_a_default_is_told_as_it_is(default: Any) -> None:
+def test_a_default_is_copied_unchanged(default: Any) -> None:
     assert property_of(type="any", default=default) == {"default": default}
 
 
@@ -79,22 +79,22 @@ def test_a_default_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("default", [object(), [float("inf")]])
-def test_a_default_that_is_not_json_is_left_out_and_still_makes_optional(default: Any) -> None:
+def test_a_default_that_is_not_json_is_left_out_but_makes_the_parameter_optional(default: Any) -> None:
     schema = build_schema({"p": ToolParameter(type="any", required=True, default=default)})
     assert schema == {"type": "object", "properties": {"p": {}}}
 
 
 @pytest.mark.parametrize(("kind", "told"), [("null", {"type": "null", "default": None}), ("any", {"default": None})])
-def test_a_default_of_null_is_told_where_it_was_written_and_can_be_sent(kind: str, told: Any) -> None:
+def test_an_explicit_default_of_null_is_copied(kind: str, told: Any) -> None:
     assert property_of(type=kind, default=None) == told
 
 
 @pytest.mark.parametrize("kind", ["string", "array"])
-def test_a_default_of_null_is_left_out_where_the_type_forbids_it(kind: str) -> None:
+def test_a_default_of_null_is_left_out_if_the_type_forbids_it(kind: str) -> None:
     assert "default" not in property_of(type=kind, default=None)
 
 
-def test_a_default_of_null_is_left_out_where_nobody_wrote_it_or_it_is_required() -> None:
+def test_a_default_of_null_is_left_out_if_it_was_not_set_or_the_parameter_is_required() -> None:
     assert property_of(type="any") == {}
     assert property_of(type="any", default=None, enum=["a"]) == {"enum": ["a"]}
     schema = build_schema({"p": ToolParameter(type="any", default=None, required=True)})
@@ -111,7 +111,7 @@ def test_a_default_of_null_is_left_out_where_nobody_wrote_it_or_it_is_required()
         ("boolean", ["true", "False"], [True, False]),
     ],
 )
-def test_members_of_an_enum_have_its_type(kind: str, enum: list[str], members: list[Any]) -> None:
+def test_members_of_an_enum_have_the_type_of_the_parameter(kind: str, enum: list[str], members: list[Any]) -> None:
     found = property_of(type=kind, enum=enum)["enum"]
     assert [(type(one) is bool, one) for one in found] == [(type(one) is bool, one) for one in members]
 
@@ -128,27 +128,27 @@ def test_members_of_an_enum_have_its_type(kind: str, enum: list[str], members: l
         ("boolean", ["yes", "no"]),
     ],
 )
-def test_an_enum_that_is_not_of_its_type_stays_text_and_the_type_is_left_out(kind: str, enum: list[str]) -> None:
+def test_the_type_is_left_out_if_the_enum_does_not_match_it(kind: str, enum: list[str]) -> None:
     assert property_of(type=kind, enum=enum) == {"enum": enum}
 
 
-def test_one_number_written_twice_is_one_member() -> None:
+def test_a_number_in_two_forms_is_one_member() -> None:
     assert property_of(type="number", enum=["1", "1.0", "2"])["enum"] == [1, 2]
     assert property_of(type="string", enum=["a", "a"])["enum"] == ["a"]
 
 
-def test_an_enum_of_an_array_is_that_of_its_items() -> None:
+def test_the_enum_of_an_array_applies_to_its_items() -> None:
     schema = build_schema({"p": ToolParameter(type="array", enum=["a", "b"])})
     assert schema["properties"]["p"] == {"type": "array", "items": {"enum": ["a", "b"]}}
     jsonschema.validate({"p": ["a", "b", "a"]}, schema)
 
 
 @pytest.mark.parametrize("kind", ["object", "null"])
-def test_what_has_no_enum_can_still_be_sent(kind: str) -> None:
+def test_objects_and_null_have_no_enum(kind: str) -> None:
     assert property_of(type=kind, enum=["a"]) == {"type": kind}
 
 
-def test_an_empty_enum_forbids_nothing() -> None:
+def test_an_empty_enum_is_left_out() -> None:
     assert property_of(type="string", enum=[]) == {"type": "string"}
 
 
@@ -160,7 +160,7 @@ def test_a_default_among_the_members_has_their_type() -> None:
     }
 
 
-def test_arguments_go_back_as_the_text_that_the_provider_wrote() -> None:
+def test_arguments_become_the_texts_of_the_enum() -> None:
     parameters = {
         "level": ToolParameter(type="integer", enum=["1", "2.0"]),
         "ratio": ToolParameter(type="number", enum=["0.50"]),
@@ -173,7 +173,7 @@ def test_arguments_go_back_as_the_text_that_the_provider_wrote() -> None:
     assert convert_arguments(parameters, {}) == {}
 
 
-def test_true_is_not_the_member_one_and_what_is_no_member_stays() -> None:
+def test_true_is_not_the_member_one_and_other_values_are_not_changed() -> None:
     parameters = {"p": ToolParameter(type="integer", enum=["1"])}
     assert convert_arguments(parameters, {"p": True}) == {"p": True}
     assert convert_arguments(parameters, {"p": 7}) == {"p": 7}
@@ -205,7 +205,7 @@ class Colour(Enum):
     RED = 1
 
 
-def test_parameters_are_read_by_their_fields_whatever_they_are() -> None:
+def test_parameters_of_any_class_are_read_by_their_fields() -> None:
     made = {"type": "integer", "description": "How many.", "enum": [1, 2], "default": 1}
     fields: dict[str, Any] = {
         "type": "int",
@@ -219,12 +219,12 @@ def test_parameters_are_read_by_their_fields_whatever_they_are() -> None:
         assert convert_arguments({"p": parameter}, {"p": 2}) == {"p": "2"}
 
 
-def test_a_default_of_null_counts_in_a_mapping_where_it_is_there() -> None:
+def test_a_default_of_null_counts_in_a_mapping_with_that_key() -> None:
     assert build_schema({"p": {"type": "any", "default": None}})["properties"]["p"] == {"default": None}
     assert build_schema({"p": {"type": "any"}, "q": Parameter("any")})["properties"] == {"p": {}, "q": {}}
 
 
-def test_members_that_are_numbers_already_stay_and_those_that_are_not_json_forbid_nothing() -> None:
+def test_members_that_are_numbers_are_not_changed_and_an_enum_that_is_not_json_is_left_out() -> None:
     assert build_schema({"p": {"type": "integer", "enum": [1, 2]}})["properties"]["p"]["enum"] == [1, 2]
     assert convert_arguments({"p": {"type": "integer", "enum": [1, 2]}}, {"p": 2}) == {"p": 2}
     assert build_schema({"p": {"type": "string", "enum": [1]}})["properties"]["p"] == {"enum": [1]}
@@ -232,7 +232,7 @@ def test_members_that_are_numbers_already_stay_and_those_that_are_not_json_forbi
     assert build_schema({"p": {"type": "any", "enum": "abc"}})["properties"]["p"] == {}
 
 
-def test_what_is_no_parameter_at_all_takes_anything() -> None:
+def test_a_parameter_without_fields_accepts_any_value() -> None:
     odd = {"a": None, "b": "string", "c": MagicMock(), "d": 7, 5: {"type": "string"}}
     properties = build_schema(odd)["properties"]  # type: ignore[arg-type]
     assert {name: properties[name] for name in "abd"} == {"a": {}, "b": {}, "d": {}}
@@ -240,14 +240,14 @@ def test_what_is_no_parameter_at_all_takes_anything() -> None:
     assert properties["5"] == {"type": "string"}
 
 
-def test_parameters_that_are_no_mapping_are_refused_with_what_they_are() -> None:
+def test_parameters_that_are_no_mapping_raise_a_type_error() -> None:
     with pytest.raises(TypeError, match=r"^parameters: expected a mapping of names to ToolParameters, found list$"):
         build_schema([{"name": "a"}])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="found MagicMock"):
         build_schema(MagicMock())
 
 
-def test_an_enum_of_many_members_is_read_at_once() -> None:
+def test_an_enum_of_many_members_is_read_quickly() -> None:
     enum = [str(number) for number in range(50_000)]
     made = property_of(type="integer", enum=[*enum, *enum])["enum"]
     assert made == list(range(50_000))

@@ -95,7 +95,7 @@ BOTH = pytest.mark.parametrize("kind", [Provider, Later])
 class TestTheDocumentsProvider:
     """The one of the protocol's document, in a file, with nothing but its import lines changed."""
 
-    async def test_its_tools_are_served_with_their_schemas_and_answer(self, tmp_path: Path) -> None:
+    async def test_tools_of_a_provider_are_listed_and_called(self, tmp_path: Path) -> None:
         written(tmp_path, seed_weather="from typing import Any, Dict, List\n")
         with (tmp_path / "seed_weather.py").open("a", encoding="utf-8") as file:
             file.write("from mcp_bridge.xaibo import Tool, ToolParameter, ToolResult\n")
@@ -133,7 +133,7 @@ class TestTheDocumentsProvider:
         ("small:plain", {}, "plain"),
     ],
 )
-async def test_a_provider_is_named_in_several_ways(
+async def test_a_provider_is_an_object_a_class_or_a_function(
     provider: str, config: dict[str, Any], word: str, tmp_path: Path
 ) -> None:
     written(tmp_path, small=SMALL)
@@ -197,7 +197,7 @@ made = NoConfig()
         ("needy", {}, r"provider 'needy' names nothing\. Write it as package\.module:Name or path/to/file\.py:Name"),
     ],
 )
-async def test_what_cannot_be_a_provider_says_why_and_what_to_do(
+async def test_an_object_that_is_no_provider_is_rejected_with_advice(
     provider: str, config: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, needy=NEEDY, broken="\n\nx = (", json="X = 1", theirs="raise ModuleNotFoundError(name='xaibo')")
@@ -207,7 +207,7 @@ async def test_what_cannot_be_a_provider_says_why_and_what_to_do(
             await served.bridge.wait_until_started()
 
 
-async def test_one_that_cannot_even_be_asked_is_no_provider(tmp_path: Path) -> None:
+async def test_an_object_with_a_failing_getattr_is_no_provider(tmp_path: Path) -> None:
     class Refuses:
         def __getattr__(self, name: str) -> Any:
             raise RuntimeError(name)
@@ -216,13 +216,13 @@ async def test_one_that_cannot_even_be_asked_is_no_provider(tmp_path: Path) -> N
         await XaiboSource("mine", provider=Refuses()).run(lambda _: None)
 
 
-async def test_a_mock_that_answers_to_every_name_is_no_provider(tmp_path: Path) -> None:
+async def test_a_mock_with_every_attribute_is_no_provider(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not make a provider but a MagicMock"):
         await XaiboSource("mine", provider=MagicMock()).run(lambda _: None)
 
 
 @BOTH
-async def test_answers_and_failures_reach_the_client_as_they_are(kind: type[Provider], tmp_path: Path) -> None:
+async def test_results_and_failures_reach_the_client_unchanged(kind: type[Provider], tmp_path: Path) -> None:
     answers = [
         (ToolResult(success=True, result="text"), "text"),
         (ToolResult(success=True, result=None), ""),
@@ -238,9 +238,7 @@ async def test_answers_and_failures_reach_the_client_as_they_are(kind: type[Prov
 
 
 @BOTH
-async def test_what_a_provider_raises_for_the_model_is_shown_and_the_rest_is_not(
-    kind: type[Provider], tmp_path: Path
-) -> None:
+async def test_only_errors_of_xaibo_have_their_text_in_the_result(kind: type[Provider], tmp_path: Path) -> None:
     provider = kind()
     async with Served(tmp_path, provider=provider).client() as client:
         for error in (ToolExecutionError("no fuel"), ToolParameterError("too far"), ToolNotFoundError("gone")):
@@ -254,7 +252,7 @@ async def test_what_a_provider_raises_for_the_model_is_shown_and_the_rest_is_not
 
 
 @BOTH
-async def test_a_result_that_is_not_awaited_yet_is(kind: type[Provider], tmp_path: Path) -> None:
+async def test_a_coroutine_in_a_result_is_awaited(kind: type[Provider], tmp_path: Path) -> None:
     async def later(error: Exception | None = None) -> str:
         await anyio.lowlevel.checkpoint()
         if error is not None:
@@ -285,7 +283,7 @@ async def test_synchronous_methods_run_in_a_thread(tmp_path: Path) -> None:
     assert threading.main_thread() not in provider.seen
 
 
-async def test_no_default_is_added_to_what_was_sent(tmp_path: Path) -> None:
+async def test_no_default_is_added_to_the_arguments(tmp_path: Path) -> None:
     parameters = {
         "days": ToolParameter(type="integer", default=5),
         "units": ToolParameter(type="string", required=True, default="celsius"),
@@ -297,7 +295,7 @@ async def test_no_default_is_added_to_what_was_sent(tmp_path: Path) -> None:
     assert provider.call_history == [("t", {}), ("t", {"days": 2, "more": [1]})]
 
 
-async def test_a_provider_gets_the_text_of_its_enum_where_clients_send_a_number(tmp_path: Path) -> None:
+async def test_a_provider_gets_the_text_of_its_enum_if_clients_send_a_number(tmp_path: Path) -> None:
     provider = Provider(lambda: "ok", {"size": ToolParameter(type="integer", enum=["1", "2"])})
     async with Served(tmp_path, provider=provider).client() as client:
         assert (await listed(client))["do"]["properties"]["size"]["enum"] == [1, 2]
@@ -306,7 +304,7 @@ async def test_a_provider_gets_the_text_of_its_enum_where_clients_send_a_number(
     assert provider.seen == [("do", {"size": "2"})]
 
 
-async def test_names_that_clients_cannot_take_are_callable_under_ones_that_they_can(tmp_path: Path) -> None:
+async def test_tools_with_unusual_names_are_called_by_client_safe_names(tmp_path: Path) -> None:
     provider = MockToolProvider([Tool(name="__main__-<lambda>", description="")], {"__main__-<lambda>": "called"})
     async with Served(tmp_path, provider=provider).client() as client:
         (name,) = await listed(client)
@@ -315,7 +313,7 @@ async def test_names_that_clients_cannot_take_are_callable_under_ones_that_they_
     assert provider.call_history == [("__main__-<lambda>", {})]
 
 
-async def test_odd_tools_are_problems_and_the_others_are_published(tmp_path: Path) -> None:
+async def test_unreadable_tools_are_problems_and_the_others_are_published(tmp_path: Path) -> None:
     class Odd:
         @property
         def name(self) -> str:
@@ -342,7 +340,7 @@ async def test_odd_tools_are_problems_and_the_others_are_published(tmp_path: Pat
         ("StopIteration('offline')", "RuntimeError: coroutine raised StopIteration"),
     ],
 )
-async def test_a_provider_that_cannot_list_takes_away_only_itself(raised: str, said: str, tmp_path: Path) -> None:
+async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, said: str, tmp_path: Path) -> None:
     written(
         tmp_path,
         small=SMALL,
@@ -374,12 +372,12 @@ async def test_a_provider_that_cannot_list_takes_away_only_itself(raised: str, s
         ("provider: a, confg: {}", r"s\.yaml:1: .*config"),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused(keys: str, said: str, tmp_path: Path) -> None:
+def test_contradictory_options_are_rejected(keys: str, said: str, tmp_path: Path) -> None:
     written(tmp_path, s_yaml=f"sources: [{{type: xaibo, {keys}}}]")
     with pytest.raises(ConfigError, match=said):
         build_from_settings(load(tmp_path / "s.yaml", {}))
 
 
-def test_a_source_has_one_of_both() -> None:
+def test_a_source_has_either_a_provider_or_an_agent() -> None:
     with pytest.raises(ValueError, match="either a provider or an agent"):
         XaiboSource("mine")

@@ -39,7 +39,7 @@ class Changing:
         return ToolResult(success=True, result=tool_name)
 
 
-async def test_tools_are_listed_once_however_often_clients_list_and_call(tmp_path: Path) -> None:
+async def test_the_provider_is_listed_once_for_all_clients(tmp_path: Path) -> None:
     provider = Changing("a")
     async with Served(tmp_path, provider=provider).client() as client:
         for _ in range(3):
@@ -49,9 +49,7 @@ async def test_tools_are_listed_once_however_often_clients_list_and_call(tmp_pat
 
 
 @pytest.mark.parametrize("raises", [False, True])
-async def test_a_listed_tool_that_is_not_found_has_the_provider_asked_again_and_clients_told(
-    raises: bool, tmp_path: Path
-) -> None:
+async def test_tools_are_listed_again_and_clients_notified_if_one_is_not_found(raises: bool, tmp_path: Path) -> None:
     class Raising(Changing):
         async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
             answer = await super().execute_tool(tool_name, parameters)
@@ -70,7 +68,7 @@ async def test_a_listed_tool_that_is_not_found_has_the_provider_asked_again_and_
         assert await told(client, "new") == "new"
 
 
-async def test_a_synchronous_provider_is_asked_again_too(tmp_path: Path) -> None:
+async def test_a_synchronous_provider_is_listed_again_if_a_tool_is_not_found(tmp_path: Path) -> None:
     class Sync:
         names = ("old",)
 
@@ -90,7 +88,7 @@ async def test_a_synchronous_provider_is_asked_again_too(tmp_path: Path) -> None
         assert list(await listed(client)) == ["new"]
 
 
-async def test_other_failures_are_no_reason_to_ask_again(tmp_path: Path) -> None:
+async def test_other_failures_cause_no_new_listing(tmp_path: Path) -> None:
     class City(Changing):
         async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
             return ToolResult(success=False, error="City 'X' not found")
@@ -102,7 +100,7 @@ async def test_other_failures_are_no_reason_to_ask_again(tmp_path: Path) -> None
     assert provider.count == 1
 
 
-async def test_what_is_listed_anew_is_published_and_what_is_the_same_is_not(tmp_path: Path) -> None:
+async def test_only_a_changed_list_is_published_again(tmp_path: Path) -> None:
     provider = Changing("a")
     async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
         first = await publishes.receive()
@@ -113,7 +111,7 @@ async def test_what_is_listed_anew_is_published_and_what_is_the_same_is_not(tmp_
     assert [entry.name for entry in second.tools] == ["a", "b"]
 
 
-async def test_a_provider_that_fails_later_keeps_its_tools_and_says_so(tmp_path: Path) -> None:
+async def test_tools_of_a_provider_that_fails_later_stay_published_with_a_problem(tmp_path: Path) -> None:
     provider = Changing("a")
     async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
         first = await publishes.receive()
@@ -128,7 +126,7 @@ async def test_a_provider_that_fails_later_keeps_its_tools_and_says_so(tmp_path:
     assert third.problems == []
 
 
-async def test_a_provider_that_fails_at_first_is_published_once_it_does_not(tmp_path: Path) -> None:
+async def test_a_provider_that_fails_first_is_published_later(tmp_path: Path) -> None:
     provider = Changing("a")
     provider.fails = RuntimeError("starting")
     async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
@@ -138,7 +136,7 @@ async def test_a_provider_that_fails_at_first_is_published_once_it_does_not(tmp_
     assert (first.tools, [entry.name for entry in second.tools]) == ([], ["a"])
 
 
-async def test_a_provider_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listing_a_provider_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Hangs(Changing):
         async def list_tools(self) -> list[Tool]:
             await anyio.sleep_forever()

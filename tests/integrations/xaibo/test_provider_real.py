@@ -64,7 +64,7 @@ def plain(x: int) -> int:
 '''
 
 
-async def test_python_functions_are_tools_and_keep_their_state(tmp_path: Path) -> None:
+async def test_python_functions_are_tools_with_a_lasting_state(tmp_path: Path) -> None:
     written(tmp_path, shelf=SHELF)
     async with Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
         assert (await listed(client))["shelf-take"] == {
@@ -77,7 +77,7 @@ async def test_python_functions_are_tools_and_keep_their_state(tmp_path: Path) -
             assert await told(client, "shelf-take", item="pear") == str(count)
 
 
-async def test_an_async_function_answers_with_its_value(tmp_path: Path) -> None:
+async def test_an_async_function_returns_its_value(tmp_path: Path) -> None:
     written(tmp_path, shelf=SHELF)
     async with Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
         assert await told(client, "shelf-fetch", item="pear") == "pear, fetched"
@@ -85,13 +85,13 @@ async def test_an_async_function_answers_with_its_value(tmp_path: Path) -> None:
         assert await told(client, "shelf-breaks") == "error: broken, sorry"
 
 
-async def test_a_synchronous_function_holds_up_nobody(tmp_path: Path) -> None:
+async def test_a_synchronous_function_does_not_block_other_calls(tmp_path: Path) -> None:
     written(tmp_path, shelf=SHELF)
     async with Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
         assert await told(client, "shelf-where") == "false"
 
 
-async def test_modules_are_read_again_only_after_an_edit(tmp_path: Path) -> None:
+async def test_modules_are_reloaded_only_after_an_edit(tmp_path: Path) -> None:
     written(tmp_path, shelf=SHELF + "\nloads = globals().get('loads', 0) + 1\n")
     served = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}, refresh=0.001)
     async with served.offers() as publishes:
@@ -150,7 +150,7 @@ class Real(ToolProviderProtocol):
         return ToolResult(success=True, result={self.answer: parameters["x"]})
 
 
-async def test_its_own_objects_are_served_as_they_are(tmp_path: Path) -> None:
+async def test_providers_of_xaibo_are_served(tmp_path: Path) -> None:
     async with Served(tmp_path, provider=Real("real", "got")).client() as client:
         properties = {"x": {"type": "string", "enum": ["a", "b"]}}
         assert await listed(client) == {"real": {"type": "object", "properties": properties, "required": ["x"]}}
@@ -158,7 +158,7 @@ async def test_its_own_objects_are_served_as_they_are(tmp_path: Path) -> None:
         assert await told(client, "real", x="b") == "error: not b"
 
 
-async def test_a_collector_stands_for_its_providers_and_the_last_of_a_name_counts(tmp_path: Path) -> None:
+async def test_a_collector_is_replaced_by_its_providers_and_the_last_tool_of_a_name_wins(tmp_path: Path) -> None:
     from xaibo.primitives.modules.tools import ToolCollector
 
     class Sync(Real):
@@ -186,7 +186,9 @@ async def test_a_collector_stands_for_its_providers_and_the_last_of_a_name_count
 @pytest.mark.parametrize(
     ("name", "needs"), [("oneshot:OneShotTools", "'llm'"), ("tool_collector:ToolCollector", "'tool_providers'")]
 )
-async def test_one_that_needs_other_modules_says_which(name: str, needs: str, tmp_path: Path) -> None:
+async def test_a_provider_that_needs_other_modules_is_rejected_with_their_names(
+    name: str, needs: str, tmp_path: Path
+) -> None:
     served = Served(tmp_path, provider=f"xaibo.primitives.modules.tools.{name}")
     with pytest.raises(SourceError, match=rf"needs {needs} besides config\. Name the YAML of an agent"):
         await served.source.run(lambda _: None)

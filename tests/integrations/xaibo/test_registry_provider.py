@@ -58,12 +58,12 @@ async def test_parameters_are_those_of_the_schema() -> None:
         ("place", {"type": "object", "properties": {"x": {"type": "number"}}}),
     ],
 )
-async def test_what_a_parameter_cannot_express_is_in_its_description(name: str, lost: dict[str, Any]) -> None:
+async def test_parts_of_a_schema_without_a_field_are_in_the_description(name: str, lost: dict[str, Any]) -> None:
     (tool,) = await provide().list_tools()
     assert json.loads(tool.parameters[name].description.removeprefix("JSON Schema: ")) == lost
 
 
-async def test_models_are_those_that_the_other_modules_of_an_agent_require() -> None:
+async def test_models_are_those_of_xaibo_if_it_is_imported() -> None:
     provider = provide()
     assert isinstance((await provider.list_tools())[0], Tool)
     assert LLMOptions(functions=await provider.list_tools()).functions[0].name == "find"
@@ -79,7 +79,7 @@ async def test_models_are_those_that_the_other_modules_of_an_agent_require() -> 
         ([Text("see"), Image(b"x", "image/png")], "see\n[image image/png]"),
     ],
 )
-async def test_results_are_passed_on(output: Any, result: Any) -> None:
+async def test_results_of_tools_become_results_of_the_provider(output: Any, result: Any) -> None:
     returned = await provide(lambda _: output).execute_tool("find", {"city": "Oslo"})
     assert (returned.success, returned.result, returned.error) == (True, result, None)
 

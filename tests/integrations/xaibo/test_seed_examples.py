@@ -36,7 +36,7 @@ async def weather() -> Any:
     return (await run(example(WEATHER)))["WeatherToolProvider"]({"api_key": "k"})
 
 
-def test_no_example_is_lost() -> None:
+def test_all_examples_of_the_document_are_tested() -> None:
     assert len(examples()) == 11
     rest = DOCUMENT.read_text("utf-8")
     for text in examples():
@@ -55,7 +55,7 @@ def test_only_import_lines_are_changed() -> None:
     assert "from mcp_bridge.xaibo import ToolProviderProtocol\n" in written(example(WEATHER))
 
 
-async def test_the_protocol_is_ours() -> None:
+async def test_the_protocol_of_the_document_is_that_of_the_package() -> None:
     theirs = (await run(example("class ToolProviderProtocol")))["ToolProviderProtocol"]
     ours = MockToolProvider([], {})
     assert isinstance(ours, theirs)
@@ -75,14 +75,14 @@ async def test_tools_are_listed_with_their_parameters(weather: Any, capsys: pyte
     ]
 
 
-async def test_a_result_is_printed_and_so_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_results_and_errors_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     text = example("result = await tool_provider.execute_tool")
     await run(text, tool_provider=MockToolProvider([], {"get_weather": 21}))
     await run(text, tool_provider=MockToolProvider([], {"get_weather": ValueError("rain")}))
     assert capsys.readouterr().out.splitlines() == ["Weather data: 21", "Error: rain"]
 
 
-async def test_the_tool_of_the_document_is_this_schema() -> None:
+async def test_the_tool_of_the_document_has_this_schema() -> None:
     tool = (await run(example("tool = Tool(")))["tool"]
     assert build_schema(tool.parameters) == {
         "type": "object",
@@ -99,7 +99,7 @@ async def test_the_tool_of_the_document_is_this_schema() -> None:
     }
 
 
-async def test_the_three_parameters_of_the_document_are_this_schema() -> None:
+async def test_the_three_parameters_of_the_document_have_this_schema() -> None:
     names = await run(example("param = ToolParameter("))
     schema = build_schema({name: names[name] for name in ("param", "enum_param", "number_param")})
     assert schema == {
@@ -130,7 +130,7 @@ async def test_the_results_of_the_document_reach_the_model() -> None:
     assert (failure.is_error, failure.error_text) == (True, "City 'InvalidCity' not found")
 
 
-async def test_the_weather_provider_answers_and_applies_its_own_defaults(weather: Any) -> None:
+async def test_the_weather_provider_applies_its_defaults(weather: Any) -> None:
     now = await weather.execute_tool("get_current_weather", {"city": "Paris", "units": "kelvin"})
     assert (now.result["city"], now.result["units"], now.result["temperature"]) == ("Paris", "kelvin", 72.5)
     assert len((await weather.execute_tool("get_weather_forecast", {"city": "Oslo"})).result["forecast"]) == 5
@@ -138,14 +138,14 @@ async def test_the_weather_provider_answers_and_applies_its_own_defaults(weather
     assert (await weather.execute_tool("nope", {})).error == "Unknown tool: nope"
 
 
-async def test_the_weather_tools_take_what_their_schemas_say(weather: Any) -> None:
+async def test_the_weather_tools_accept_arguments_of_their_schemas(weather: Any) -> None:
     _, forecast = [build_schema(tool.parameters) for tool in await weather.list_tools()]
     jsonschema.validate({"city": "Oslo", "days": 3, "more": True}, forecast)
     with pytest.raises(jsonschema.ValidationError, match="'city' is a required property"):
         jsonschema.validate({"days": 3}, forecast)
 
 
-async def test_the_errors_of_the_document_are_ours_by_another_definition() -> None:
+async def test_the_errors_of_the_document_are_converted_by_their_names() -> None:
     names = await run(example(ERRORS))
     for name in ("ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"):
         assert names[name].__bases__[0].__name__ == IMPORTS[name].__bases__[0].__name__
@@ -156,7 +156,7 @@ async def test_the_errors_of_the_document_are_ours_by_another_definition() -> No
         assert found.error == "the reason"
 
 
-async def test_the_error_handling_of_the_document_answers_with_results(weather: Any) -> None:
+async def test_the_error_handling_of_the_document_returns_results(weather: Any) -> None:
     execute = (await run(example(ERRORS)))["execute_tool"]
 
     async def work(name: str, parameters: dict[str, Any]) -> Any:
@@ -176,7 +176,7 @@ async def test_the_error_handling_of_the_document_answers_with_results(weather: 
     assert "not found. Available tools: ['get_current_weather'" in (await execute(provider, "nope", {})).error
 
 
-async def test_the_mock_of_the_document_behaves_as_ours() -> None:
+async def test_the_mock_of_the_document_behaves_like_that_of_the_package() -> None:
     names = await run(example(MOCK))
     assert names["mock_provider"].call_history == [("test_tool", {})]
     results = {"a": {"b": 1}, "broken": ValueError("no")}
@@ -186,7 +186,7 @@ async def test_the_mock_of_the_document_behaves_as_ours() -> None:
     assert ours.call_history == theirs.call_history
 
 
-async def test_the_document_runs_with_our_mock_instead_of_its_own() -> None:
+async def test_the_document_runs_with_the_mock_of_the_package() -> None:
     text = example(MOCK)
     usage = text[text.index("# Usage in tests") :]
     names = await run(usage)

@@ -32,7 +32,7 @@ def test_every_name_can_be_imported_and_no_other() -> None:
         mcp_bridge.xaibo.Agent
 
 
-def test_pydantic_waits_until_a_model_is_wanted() -> None:
+def test_pydantic_is_imported_with_the_first_model() -> None:
     statement = (
         "import mcp_bridge._integrations.xaibo.schemas, mcp_bridge._integrations.xaibo.results, "
         "mcp_bridge._integrations.xaibo.protocols"
@@ -74,14 +74,14 @@ class Half:
         return []
 
 
-def test_a_provider_is_whatever_has_both_methods() -> None:
+def test_an_object_with_both_methods_is_a_provider() -> None:
     assert isinstance(Asynchronous(), ToolProviderProtocol)
     assert isinstance(Synchronous(), ToolProviderProtocol)
     assert isinstance(MockToolProvider([], {}), ToolProviderProtocol)
     assert not isinstance(Half(), ToolProviderProtocol)
 
 
-def test_what_a_model_needs_has_to_be_given() -> None:
+def test_required_fields_of_models_are_required() -> None:
     for model, given in ((Tool, {"name": "a"}), (ToolParameter, {}), (ToolResult, {"result": 1})):
         with pytest.raises(ValidationError):
             model(**given)
@@ -95,7 +95,7 @@ def test_tools_do_not_share_their_parameters() -> None:
     assert other.parameters == {}
 
 
-async def test_the_mock_answers_as_it_was_told() -> None:
+async def test_the_mock_returns_its_results() -> None:
     tools = [Tool(name="a", description="")]
     provider = MockToolProvider(tools, {"a": {"n": 1}, "b": ValueError("why"), "c": None})
     assert await provider.list_tools() == tools
@@ -105,7 +105,7 @@ async def test_the_mock_answers_as_it_was_told() -> None:
     assert await provider.execute_tool("d", {}) == ToolResult(success=False, error="Tool d not mocked")
 
 
-async def test_the_history_of_the_mock_is_what_was_sent() -> None:
+async def test_the_history_of_the_mock_has_the_arguments() -> None:
     parameters = {
         "units": ToolParameter(type="string", default="celsius"),
         "days": ToolParameter(type="integer", default=5),
@@ -135,7 +135,7 @@ class TheirTool(BaseModel):
     parameters: dict[str, TheirParameter]
 
 
-def test_tools_of_another_package_are_taken_where_ours_are() -> None:
+def test_models_of_another_package_are_accepted() -> None:
     parameters = {"a": TheirParameter(type="any", default=None), "b": TheirParameter(type="any")}
     options = LLMOptions(functions=[TheirTool(name="t", description="d", parameters=parameters)])  # type: ignore[list-item]
     ours = {"a": ToolParameter(type="any", default=None), "b": ToolParameter(type="any")}
@@ -152,7 +152,7 @@ def test_tools_of_another_package_are_taken_where_ours_are() -> None:
     ("module", "name"),
     [*(("tools", name) for name in MODELS), *(("llm", name) for name in LLM_MODELS)],
 )
-def test_a_model_has_the_fields_of_the_real_one(module: str, name: str) -> None:
+def test_a_model_has_the_fields_of_that_of_xaibo(module: str, name: str) -> None:
     real = getattr(importlib.import_module(f"xaibo.core.models.{module}"), name)
     ours = getattr(mcp_bridge.xaibo, name)
     for field, theirs in real.model_fields.items():
@@ -162,7 +162,7 @@ def test_a_model_has_the_fields_of_the_real_one(module: str, name: str) -> None:
     assert list(ours.model_fields) == list(real.model_fields)
 
 
-def test_roles_and_protocols_have_the_names_of_the_real_ones() -> None:
+def test_roles_and_protocols_have_the_names_of_those_of_xaibo() -> None:
     from xaibo.core.models import llm, tools
     from xaibo.core.protocols.llm import LLMProtocol
     from xaibo.core.protocols.tools import ToolProviderProtocol as Real
@@ -179,7 +179,7 @@ def test_roles_and_protocols_have_the_names_of_the_real_ones() -> None:
     assert tools.Tool(name="a", description="").model_dump() == Tool(name="a", description="").model_dump()
 
 
-def test_tools_of_the_real_package_are_read() -> None:
+def test_tools_of_xaibo_are_read() -> None:
     from xaibo.core.models import tools
 
     from mcp_bridge._integrations.xaibo.results import to_result

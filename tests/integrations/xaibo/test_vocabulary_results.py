@@ -36,7 +36,7 @@ def texts(made: dict[str, Any]) -> list[str]:
     return [block["text"] for block in made["content"]]
 
 
-async def test_text_stays_text_and_data_becomes_json() -> None:
+async def test_a_text_is_the_output_and_data_becomes_json() -> None:
     assert texts(await shown(xaibo.ToolResult(success=True, result="so it is"))) == ["so it is"]
     assert texts(await shown(xaibo.ToolResult(success=True, result=[1, None]))) == ["[1,null]"]
 
@@ -52,7 +52,7 @@ async def test_a_provider_that_returns_none_has_failed() -> None:
     assert (made["isError"], texts(made)) == (True, ["The provider returned None instead of a ToolResult."])
 
 
-async def test_a_failure_says_its_error_word_for_word_and_then_its_result() -> None:
+async def test_a_failure_has_its_error_verbatim_followed_by_its_result() -> None:
     made = await shown(xaibo.ToolResult(success=False, error="No 'X' – really", result={"tried": 2}))
     assert made["isError"] is True
     assert texts(made) == ["No 'X' – really", '{"tried":2}']
@@ -60,18 +60,18 @@ async def test_a_failure_says_its_error_word_for_word_and_then_its_result() -> N
 
 
 @pytest.mark.parametrize("error", [None, ""])
-async def test_a_failure_that_says_nothing_is_still_told(error: str | None) -> None:
+async def test_a_failure_without_a_text_has_a_default_text(error: str | None) -> None:
     assert texts(await shown(xaibo.ToolResult(success=False, error=error))) == ["Tool failed"]
     assert texts(await shown(xaibo.ToolResult(success=False, error=error, result="half"))) == ["Tool failed", "half"]
 
 
-async def test_an_error_beside_a_success_is_a_remark() -> None:
+async def test_the_error_of_a_success_is_in_the_meta() -> None:
     made = await shown(xaibo.ToolResult(success=True, result="done", error="slowly"))
     assert (texts(made), made["_meta"]) == (["done"], {"mcp-bridge/error": "slowly"})
     assert "isError" not in made
 
 
-async def test_content_of_ours_stays_content() -> None:
+async def test_content_blocks_are_not_changed() -> None:
     made = await shown(xaibo.ToolResult(success=True, result=[Text("a"), PICTURE]))
     assert [block["type"] for block in made["content"]] == ["text", "image"]
     assert [block["type"] for block in (await shown({"success": True, "result": PICTURE}))["content"]] == ["image"]
@@ -85,22 +85,22 @@ async def test_content_of_ours_stays_content() -> None:
         SimpleNamespace(success=False, result=None, error=ValueError("no")),
     ],
 )
-def test_a_result_is_known_by_its_shape(answer: Any) -> None:
+def test_a_result_is_recognised_by_its_fields(answer: Any) -> None:
     result = to_result(answer, call_id="7")
     assert (result.success, result.error_text, result.tool_call_id) == (False, "no", "7")
 
 
 @pytest.mark.parametrize("answer", [0, {"success": True, "temperature": 1}, {"success": 1}])
-def test_what_is_no_result_is_the_output(answer: Any) -> None:
+def test_any_other_value_is_the_output(answer: Any) -> None:
     assert to_result(answer) == ToolResult(success=True, output=answer)
 
 
-def test_a_mock_that_answers_to_every_name_is_no_result() -> None:
+def test_a_mock_with_every_attribute_is_no_result() -> None:
     mock = MagicMock()
     assert to_result(mock).output is mock
 
 
-def test_an_error_that_cannot_be_read_is_named() -> None:
+def test_an_error_with_a_failing_str_is_named_by_its_class() -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -108,7 +108,7 @@ def test_an_error_that_cannot_be_read_is_named() -> None:
     assert to_result(SimpleNamespace(success=False, result=None, error=Odd())).error == "Odd"
 
 
-def test_a_result_of_ours_passes_and_gets_the_id_of_its_call() -> None:
+def test_a_tool_result_gets_the_id_of_its_call() -> None:
     ours = ToolResult(success=True, output=1)
     assert to_result(ours, call_id="7") == ToolResult(success=True, output=1, tool_call_id="7")
     named = ToolResult(success=True, tool_call_id="8")
@@ -124,7 +124,7 @@ def test_a_result_of_ours_passes_and_gets_the_id_of_its_call() -> None:
         (type("CityError", (xaibo.ToolParameterError,), {})("the text"), "invalid_arguments"),
     ],
 )
-def test_an_error_of_xaibo_has_its_code_and_its_own_text(error: Exception, code: str) -> None:
+def test_an_error_of_xaibo_has_a_code_and_its_text(error: Exception, code: str) -> None:
     result = convert_known_error(error)
     assert result == ToolResult(success=False, error="the text", code=code)
     assert code in {row.code for row in TABLE}
@@ -138,12 +138,12 @@ def test_an_error_of_xaibo_has_its_code_and_its_own_text(error: Exception, code:
         (xaibo.ToolExecutionError, "Tool failed"),
     ],
 )
-def test_an_error_without_text_is_told_by_its_kind(kind: type[Exception], text: str) -> None:
+def test_an_error_without_text_has_the_text_of_its_class(kind: type[Exception], text: str) -> None:
     result = convert_known_error(kind())
     assert result is not None
     assert result.error == text
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ToolError("ours")])
-def test_any_other_error_is_the_pipelines(error: BaseException) -> None:
+def test_any_other_error_is_raised_to_the_pipeline(error: BaseException) -> None:
     assert convert_known_error(error) is None

@@ -94,7 +94,7 @@ exchange:
 
 
 @pytest.mark.usefixtures("without_openai")
-async def test_the_providers_of_a_full_agent_are_served_without_its_model(tmp_path: Path) -> None:
+async def test_the_providers_of_an_agent_are_served_without_its_model(tmp_path: Path) -> None:
     written(tmp_path, parts=PARTS, full_yaml=FULL)
     served = Served(tmp_path, agent=tmp_path / "full.yaml")
     async with served.client() as client:
@@ -105,7 +105,7 @@ async def test_the_providers_of_a_full_agent_are_served_without_its_model(tmp_pa
     assert served.problems == []
 
 
-async def test_providers_share_what_they_depend_on(tmp_path: Path) -> None:
+async def test_providers_share_their_dependencies(tmp_path: Path) -> None:
     text = """
     id: stores
     modules:
@@ -120,7 +120,7 @@ async def test_providers_share_what_they_depend_on(tmp_path: Path) -> None:
     assert sorted(sys.modules["parts"].made) == ["Database", "Stored", "Stored"]
 
 
-async def test_a_provider_that_fails_takes_away_only_itself_and_no_secret_is_told(tmp_path: Path) -> None:
+async def test_a_provider_that_fails_does_not_affect_others_and_its_problem_has_no_secret(tmp_path: Path) -> None:
     text = """
     id: some
     modules:
@@ -145,7 +145,7 @@ async def test_a_provider_that_fails_takes_away_only_itself_and_no_secret_is_tol
 
 
 @pytest.mark.usefixtures("without_openai")
-async def test_a_providers_model_that_is_not_installed_is_named(tmp_path: Path) -> None:
+async def test_the_missing_package_of_a_provider_is_named(tmp_path: Path) -> None:
     text = """
     id: shots
     modules:
@@ -173,7 +173,7 @@ async def test_a_class_that_xaibo_cannot_make_is_explained(text: str, said: str,
         await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
 
 
-async def test_a_collector_in_yaml_loses_only_what_fails_and_the_last_of_a_name_counts(tmp_path: Path) -> None:
+async def test_a_collector_in_yaml_loses_only_providers_that_fail(tmp_path: Path) -> None:
     text = """
     id: collects
     modules:
@@ -208,14 +208,14 @@ async def test_a_collector_in_yaml_loses_only_what_fails_and_the_last_of_a_name_
         ),
     ],
 )
-async def test_what_is_wrong_in_the_yaml_says_where(text: str, said: str, tmp_path: Path) -> None:
+async def test_an_error_in_the_yaml_has_its_place(text: str, said: str, tmp_path: Path) -> None:
     written(tmp_path, parts=PARTS, broken="\nx = (", a_yaml=text)
     with pytest.raises(SourceError, match=said) as error:
         await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
     assert "sesame" not in str(error.value)
 
 
-async def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+async def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"gone\.yaml: no such file"):
         await Served(tmp_path, agent=tmp_path / "gone.yaml").source.run(lambda _: None)
     (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
@@ -223,7 +223,9 @@ async def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
         await Served(tmp_path, agent=tmp_path / "bad.yaml").source.run(lambda _: None)
 
 
-async def test_without_xaibo_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_xaibo_the_error_has_the_command_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ["xaibo", *[each for each in sys.modules if each.startswith("xaibo.")]]:
         monkeypatch.setitem(sys.modules, name, None)
     written(tmp_path, full_yaml=FULL)
@@ -231,7 +233,7 @@ async def test_without_xaibo_it_says_what_to_install(tmp_path: Path, monkeypatch
         await Served(tmp_path, agent=tmp_path / "full.yaml").source.run(lambda _: None)
 
 
-async def test_settings_name_a_file_beside_them_whose_modules_are_beside_it(tmp_path: Path) -> None:
+async def test_modules_in_the_folder_of_the_yaml_are_importable(tmp_path: Path) -> None:
     inner = tmp_path / "agents"
     inner.mkdir()
     written(inner, parts=PARTS, full_yaml=FULL)
@@ -242,7 +244,7 @@ async def test_settings_name_a_file_beside_them_whose_modules_are_beside_it(tmp_
     assert bridge.problems == {"full": []}
 
 
-async def test_modules_that_need_each_other_are_refused_before_they_are_made(tmp_path: Path) -> None:
+async def test_circular_dependencies_of_modules_are_rejected(tmp_path: Path) -> None:
     text = """
     id: round
     modules:

@@ -46,7 +46,7 @@ BOMBS: dict[str, Any] = {
 
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
 @pytest.mark.parametrize("kind", BOMBS)
-async def test_a_bomb_costs_a_part_of_its_schema_but_not_the_tool(tmp_path: Path, kind: str, side: str) -> None:
+async def test_a_schema_bomb_is_reduced_and_its_tool_published(tmp_path: Path, kind: str, side: str) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("bomb", **{side: BOMBS[kind]}), describe_tool("good"))
     bridge = gateway.build()
@@ -73,7 +73,7 @@ VALUES = {"unique items": [[n] for n in range(20_000)], "names of properties": {
 
 
 @pytest.mark.parametrize("kind", COSTLY)
-async def test_no_call_takes_long_because_of_a_schema(tmp_path: Path, kind: str) -> None:
+async def test_no_schema_makes_a_call_slow(tmp_path: Path, kind: str) -> None:
     """Python's own regular expressions would never come to an end here."""
     schema = {"type": "object", "properties": {"a": COSTLY[kind]}, "$defs": double(11)["$defs"]}
     value = VALUES.get(kind, TEXT)

@@ -59,7 +59,7 @@ def is_harmless(value: Any, size: int) -> bool:
 
 
 @pytest.mark.parametrize("case", ["names", "error"])
-async def test_the_state_of_a_server_has_no_poison_and_is_short(tmp_path: Path, case: str) -> None:
+async def test_the_state_of_a_server_is_screened_and_short(tmp_path: Path, case: str) -> None:
     async with connect_to(tmp_path, case) as client:
         contents = (await client.read_resource("bridge://status")).contents
     (source,) = json.loads(contents[0].text)["sources"]  # type: ignore[union-attr]
@@ -67,7 +67,7 @@ async def test_the_state_of_a_server_has_no_poison_and_is_short(tmp_path: Path, 
     assert all(is_harmless(source[key], MAX_LINE + 50) for key in ("server", "version", "reason"))
 
 
-async def test_names_and_uris_with_hidden_or_far_too_long_texts_are_not_published(tmp_path: Path) -> None:
+async def test_entries_with_hidden_or_very_long_names_are_not_published(tmp_path: Path) -> None:
     async with connect_to(tmp_path, "names") as client:
         tools = (await client.list_tools()).tools
         resources = (await client.list_resources()).resources
@@ -84,7 +84,7 @@ async def test_log_messages_are_screened_and_of_limited_size(tmp_path: Path) -> 
     assert all(is_harmless(one, MAX_TEXT + MAX_LINE + 50) for one in seen)
 
 
-async def test_progress_that_is_no_number_is_dropped_and_its_message_screened(tmp_path: Path) -> None:
+async def test_invalid_progress_is_dropped_and_messages_are_screened(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     async def receive_progress(*values: Any) -> None:
@@ -106,7 +106,7 @@ async def test_the_texts_of_a_question_are_screened(tmp_path: Path) -> None:
     assert is_harmless(seen[0], MAX_TEXT + 500)
 
 
-async def test_a_question_with_an_imperfect_form_is_asked_without_what_cannot_be_checked(tmp_path: Path) -> None:
+async def test_parts_of_a_form_that_cannot_be_checked_are_removed(tmp_path: Path) -> None:
     seen: list[Any] = []
     async with connect_to(tmp_path, "imperfect form", seen) as client:
         await client.call_tool("evil__go", {})

@@ -43,14 +43,14 @@ def test_nothing_is_written_into_the_folders_of_clients(home: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", ["project/gateway.yaml", "project/.mcp.json", "gateway.yaml"])
-def test_the_lock_file_is_beside_settings_in_folders_of_the_user(home: Path, name: str) -> None:
+def test_the_lock_file_is_next_to_settings_in_folders_of_the_user(home: Path, name: str) -> None:
     file = home / name
     assert not file.parent.exists()
     file.parent.mkdir(parents=True)
     assert DefinitionLock(file).path == file.with_name(f"{file.name}.lock.json")
 
 
-def test_a_lock_file_that_the_user_has_put_beside_the_settings_is_used(home: Path) -> None:
+def test_an_existing_lock_file_next_to_the_settings_is_used(home: Path) -> None:
     file = home / ".dotfiles" / "gateway.yaml"
     file.parent.mkdir(parents=True)
     beside = file.with_name("gateway.yaml.lock.json")
@@ -58,7 +58,7 @@ def test_a_lock_file_that_the_user_has_put_beside_the_settings_is_used(home: Pat
     assert DefinitionLock(file).path == beside
 
 
-def test_settings_that_differ_only_in_the_suffix_have_lock_files_of_their_own(home: Path) -> None:
+def test_settings_that_differ_only_in_the_suffix_have_different_lock_files(home: Path) -> None:
     home.mkdir(parents=True)
     yaml, other = DefinitionLock(home / "gateway.yaml"), DefinitionLock(home / "gateway.json")
     yaml.accept_definitions("files", {READ: DEFINITION})

@@ -43,7 +43,7 @@ async def see_once(gateway: ScriptedGateway) -> None:
         assert set(await list_tools(client)) == {"files__read", "files__write"}
 
 
-async def test_what_is_seen_first_is_trusted_and_recorded(gateway: ScriptedGateway) -> None:
+async def test_the_first_definition_is_trusted_and_recorded(gateway: ScriptedGateway) -> None:
     await see_once(gateway)
     tools = json.loads(gateway.lock.read_text())["servers"]["files"]["tools"]
     assert list(tools) == ["read", "write"]
@@ -69,7 +69,7 @@ async def test_what_is_seen_first_is_trusted_and_recorded(gateway: ScriptedGatew
         {"_meta": {"openai/outputTemplate": "ui://files/other"}},
     ],
 )
-async def test_a_changed_tool_is_not_listed_and_its_calls_say_why(
+async def test_a_changed_tool_is_not_listed_and_its_calls_fail_with_the_reason(
     gateway: ScriptedGateway, change: dict[str, Any]
 ) -> None:
     await see_once(gateway)
@@ -84,7 +84,7 @@ async def test_a_changed_tool_is_not_listed_and_its_calls_say_why(
     assert [line for line in bridge.problems["files"] if "'read'" in line and part in line]
 
 
-async def test_a_tool_that_changes_while_the_server_runs_is_withdrawn_until_it_is_accepted(
+async def test_a_tool_that_changes_while_the_server_runs_is_unpublished_until_it_is_accepted(
     gateway: ScriptedGateway,
 ) -> None:
     async with connect(gateway.build()) as client:
@@ -105,7 +105,7 @@ async def test_a_tool_that_changes_back_is_published_again(gateway: ScriptedGate
         await wait_for_names(client, "files__read")
 
 
-async def test_a_tool_that_went_away_is_compared_when_it_comes_back(gateway: ScriptedGateway) -> None:
+async def test_a_tool_that_was_removed_is_compared_when_it_is_added_again(gateway: ScriptedGateway) -> None:
     await see_once(gateway)
     async with connect(gateway.build()) as client:
         gateway.offer(describe_tool("write"))
@@ -131,7 +131,7 @@ async def test_ignore_records_nothing(gateway: ScriptedGateway) -> None:
     assert not gateway.lock.exists()
 
 
-async def test_new_tools_of_a_known_server_are_published_unless_the_settings_hold_them_back(
+async def test_new_tools_of_a_known_server_are_published_unless_the_settings_quarantine_them(
     gateway: ScriptedGateway,
 ) -> None:
     gateway.options = {"new_tools": "quarantine"}
@@ -228,7 +228,7 @@ async def test_definitions_that_differ_only_in_the_order_of_keys_are_the_same(ga
     await see_once(gateway)
 
 
-async def test_large_integers_are_no_obstacle(gateway: ScriptedGateway) -> None:
+async def test_definitions_with_large_integers_are_recorded(gateway: ScriptedGateway) -> None:
     size = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
     gateway.offer(describe_tool("read", inputSchema={"type": "object", "properties": {"size": size}}))
     for _ in range(2):
@@ -263,7 +263,7 @@ async def list_others(gateway: ScriptedGateway) -> list[str]:
         ),
     ],
 )
-async def test_everything_that_clients_see_is_held_back_when_it_changes(
+async def test_a_change_of_any_part_of_a_definition_is_quarantined(
     gateway: ScriptedGateway, change: dict[str, Any], missing: str, name: str
 ) -> None:
     offer = {"prompts": [PROMPT], "resources": [PAGE, DATA], "instructions": "Use it well."}

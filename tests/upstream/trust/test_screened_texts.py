@@ -56,7 +56,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("kind", POISONED)
-def test_poison_is_removed_or_made_visible_and_reported(kind: str) -> None:
+def test_hidden_texts_are_removed_or_made_visible_and_reported(kind: str) -> None:
     poisoned, expected = POISONED[kind]
     screen = TextScreen()
     assert screen.screen_text(poisoned, "tool 'add'") == expected
@@ -65,7 +65,7 @@ def test_poison_is_removed_or_made_visible_and_reported(kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_ordinary_texts_stay_as_they_are(text: str) -> None:
+def test_ordinary_texts_are_not_changed(text: str) -> None:
     screen = TextScreen()
     assert screen.screen_text(text, "") == text
     assert screen.list_changes() == []

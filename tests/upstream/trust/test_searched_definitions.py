@@ -8,7 +8,7 @@ from mcp_bridge.testing import connect
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool, list_tools, wait_for_names
 
 
-async def test_a_search_does_not_find_a_tool_that_is_held_back_and_its_call_says_why(tmp_path: Path) -> None:
+async def test_a_search_does_not_find_a_quarantined_tool_and_its_call_fails_with_the_reason(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path, settings={"tool_search": {"above": 1}})
     others = [describe_tool("write", "Write a file."), describe_tool("move", "Move a file.")]
     gateway.offer(describe_tool("read"), *others)

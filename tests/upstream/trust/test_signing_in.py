@@ -102,14 +102,14 @@ def test_signing_in_uses_the_proxy_of_the_environment(tmp_path: Path, server: OA
     assert f"{server.base}/auth/token" in server.paths
 
 
-def test_signing_in_requests_no_internal_address_that_the_server_names(tmp_path: Path, server: OAuthServer) -> None:
+def test_signing_in_sends_no_request_to_an_internal_address_in_a_response(tmp_path: Path, server: OAuthServer) -> None:
     server.challenge = 'Bearer resource_metadata="http://169.254.169.254/latest"'
     done = sign_in(tmp_path)
     assert done.code != 0
     assert "the addresses of '169.254.169.254' (169.254.169.254) are not public" in done.err
 
 
-async def test_refreshing_a_token_requests_no_other_host_than_that_of_the_issuer(
+async def test_refreshing_a_token_sends_requests_only_to_the_host_of_the_issuer(
     tmp_path: Path, server: OAuthServer
 ) -> None:
     assert sign_in(tmp_path).code == 0
@@ -123,7 +123,7 @@ async def test_refreshing_a_token_requests_no_other_host_than_that_of_the_issuer
         assert other.paths == []
 
 
-def test_a_server_that_needs_no_token_is_no_problem(tmp_path: Path, server: OAuthServer) -> None:
+def test_signing_in_to_a_server_without_tokens_succeeds(tmp_path: Path, server: OAuthServer) -> None:
     server.is_open = True
     assert sign_in(tmp_path).out == "tickets can be used without signing in\n"
 
@@ -136,7 +136,7 @@ def test_a_server_that_needs_no_token_is_no_problem(tmp_path: Path, server: OAut
         ("tickets", {"url": None, "command": "tickets"}, "auth requires url"),
     ],
 )
-def test_errors_of_the_command_say_what_to_do(
+def test_errors_of_the_command_have_advice(
     tmp_path: Path, server: OAuthServer, name: str, changes: dict[str, Any], problem: str
 ) -> None:
     settings = json.loads((tmp_path / "gateway.json").read_text())

@@ -64,7 +64,7 @@ async def test_the_difference_is_shown_and_nothing_is_accepted_without_the_user(
     assert await list_published(gateway) == {"same"}
 
 
-async def test_all_or_some_are_accepted_without_asking(gateway: ScriptedGateway) -> None:
+async def test_options_accept_all_or_some_definitions_without_a_question(gateway: ScriptedGateway) -> None:
     done = run("trust", gateway.file.name, "--yes", "--tool", "files/r*", cwd=gateway.folder)
     assert done.code == 0
     assert f"accepted 1 definition in {gateway.lock}" in done.out
@@ -75,7 +75,7 @@ async def test_all_or_some_are_accepted_without_asking(gateway: ScriptedGateway)
     assert (done.code, done.out) == (0, "no definition waits for approval\n")
 
 
-async def test_a_pattern_that_matches_no_waiting_tool_is_reported(gateway: ScriptedGateway) -> None:
+async def test_a_pattern_that_matches_no_pending_tool_is_reported(gateway: ScriptedGateway) -> None:
     done = run("trust", gateway.file.name, "--yes", "--tool", "other/*", cwd=gateway.folder)
     assert (done.code, done.out) == (0, "no definition that matches 'other/*' waits for approval\n")
 

@@ -144,7 +144,7 @@ async def test_a_reference_in_a_header_may_follow_the_scheme(tmp_path: Path, mon
         ("keyring:files/you", "env.TOKEN: the keyring has no 'you' of 'files'"),
     ],
 )
-async def test_a_credential_that_is_missing_keeps_back_only_its_server(
+async def test_a_missing_credential_affects_only_its_server(
     gateway: ScriptedGateway, reference: str, problem: str, vault: None
 ) -> None:
     gateway.options = {"env": {"TOKEN": reference}}
@@ -154,7 +154,7 @@ async def test_a_credential_that_is_missing_keeps_back_only_its_server(
         assert bridge.problems["files"] == [f"the server is not connected: {problem}"]
 
 
-async def test_the_extra_is_named_where_there_is_no_keyring(gateway: ScriptedGateway) -> None:
+async def test_the_error_without_a_keyring_names_the_extra(gateway: ScriptedGateway) -> None:
     gateway.options = {"env": {"TOKEN": "keyring:files/me"}}
     bridge = gateway.build()
     with mock.patch.dict(sys.modules, {"keyring": None}):
@@ -162,7 +162,9 @@ async def test_the_extra_is_named_where_there_is_no_keyring(gateway: ScriptedGat
             assert "install the extra 'keyring'" in bridge.problems["files"][0]
 
 
-async def test_a_credential_with_a_line_break_is_no_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_credential_with_a_line_break_is_rejected_as_a_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_TOKEN", f"{SECRET}\r\nX-Evil: 1")
     source = {"type": "mcp", "name": "files", "url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "env:MY_TOKEN"}}
     (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
