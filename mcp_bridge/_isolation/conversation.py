@@ -198,12 +198,12 @@ class _WorkerRequests:
         if what == "invoke":
             name = str(message["name"])
             if not self._isolation.can_invoke(name):
-                return _reject(f"'{name}' cannot be called")
+                return _make_denied_result(f"'{name}' cannot be called")
             return encode_result(await ctx.invoke(name, message["arguments"]))
         if what == "read":
             uri = str(message["uri"])
             if not self._isolation.can_read(uri):
-                return _reject(f"'{uri}' cannot be read")
+                return _make_denied_result(f"'{uri}' cannot be read")
             return encode_result(await ctx.fetch_resource(uri))
         # The values of other sources have other keys.
         if what == "read state":
@@ -229,6 +229,6 @@ class _WorkerRequests:
         return tools
 
 
-def _reject(problem: str) -> Json:
+def _make_denied_result(problem: str) -> Json:
     text = f"{problem} from this isolated tool. The setting isolation.invokes allows it."
     return encode_result(to_error_result(Denied(text)))
