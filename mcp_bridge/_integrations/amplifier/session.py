@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +55,8 @@ class ModuleSession:
     """The mounted modules of a plan. `problems` has a line for each module that is not mounted or can have no effect.
 
     `useless_tools` are the names of tools that can only fail. `missing_hooks` are the hook modules without whose
-    decisions no call may run; `states` has every module. `describe_config` converts the plan for session:start,
-    `on_ready` runs once every module is ready, and `on_change` when the session has begun or ended.
+    decisions no call may run; `states` has every module. `describe_config` converts the plan for session:start, and
+    `on_change` runs when the session has begun or ended.
     """
 
     def __init__(self, coordinator: ModuleCoordinator, loader: ModuleLoader | None = None) -> None:
@@ -70,7 +70,6 @@ class ModuleSession:
         self.states: list[ModuleState] = []
         self.stats = SessionStats()
         self.describe_config: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
-        self.on_ready: Callable[[ModuleCoordinator], Awaitable[None]] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self._began = time.monotonic()
         self._owners: dict[tuple[str, str], str] = {}
@@ -81,8 +80,6 @@ class ModuleSession:
             await self._mount(spec)
         await self._make_ready()
         self._find_useless_tools()
-        if self.on_ready is not None:
-            await self.on_ready(self.coordinator)
         self.on_change()
         await self.coordinator.hooks.emit(SESSION_START, {"config": self.describe_config(self.coordinator.config)})
 

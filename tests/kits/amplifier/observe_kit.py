@@ -69,7 +69,7 @@ async def read(client: Client, uri: str, **options: Any) -> Any:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of an events log."""
+    """Return the values in a file of JSON lines."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 

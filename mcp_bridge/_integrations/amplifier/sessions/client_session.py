@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -16,7 +16,6 @@ from mcp_bridge._integrations.amplifier.session import ModuleSession
 
 AGENT_KEYS = "agent/"
 """The prefix of the keys of sessions that belong to conversations with an agent."""
-EVENTS_LOG = "events-log"  # name of the bridge's own handlers, which write the events log
 
 
 class ClientSession:
@@ -76,7 +75,7 @@ class ClientSession:
     @property
     def has_no_hooks(self) -> bool:
         """Whether the session has started and no module has registered a handler."""
-        return self.has_started and not list_module_handlers(self.session.hooks.list_handlers())
+        return self.has_started and not self.session.hooks.list_handlers()
 
 
 class DenyingHooks:
@@ -91,11 +90,6 @@ class DenyingHooks:
     async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
         modules = ", ".join(f"'{module}'" for module in self._modules)
         return HookResult(action="deny", reason=f"the hooks of {modules} are not in place, so every call is denied")
-
-
-def list_module_handlers(handlers: Mapping[str, Iterable[str]]) -> set[str]:
-    """The names of handlers, given by event, without those of the bridge."""
-    return {name for names in handlers.values() for name in names} - {EVENTS_LOG}
 
 
 def get_session_id(key: str) -> str:

@@ -77,12 +77,6 @@ class AmplifierOptions(SettingsModel):
         description="How long a module may take to mount, and then again to become ready. If a hook module fails or "
         "takes longer, every call is denied.",
     )
-    events: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The file of the events log, with a line of JSON for each event. With `{session_id}` in its name, "
-        "there is one file per session. By default, no events are logged.",
-    )
 
     _settings_path: str = PrivateAttr(default="")
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import anyio
-from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError, ToolError
 from mcp_bridge._contracts.running_call import RunningCall
@@ -27,7 +26,6 @@ from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMi
 from mcp_bridge._integrations.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent, read_plan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
-from mcp_bridge._integrations.amplifier.sessions.client_session import list_module_handlers
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import (
     WORKING_DIR,
     ModuleSessions,
@@ -39,13 +37,14 @@ from mcp_bridge._integrations.amplifier.source.approval_provider import (
     BridgeDisplaySystem,
     register_approval_provider,
 )
-from mcp_bridge._integrations.amplifier.source.events_log import EventsLog, redact_config
 from mcp_bridge._integrations.amplifier.source.options import SESSIONS, AmplifierOptions
 from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge._integrations.amplifier.source.status import StatusResources
 from mcp_bridge._integrations.amplifier.source.tool_handler import ToolHandler
+from mcp_bridge._json_schema.secret_names import is_secret_key
 from mcp_bridge._policies.approvals.gate import ApprovalGate
-from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._protocol.wire.values import Unreadable, to_plain
+from mcp_bridge._runtime.redaction import MARK, Redactor
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 
@@ -69,7 +68,6 @@ class AmplifierSource(Source):
         resolver: Finds the modules by their `source`.
         host: What mounts the modules.
         start_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
-        events: The file of the events log. Workers do not write it, because only the bridge passes secrets to `hide`.
         agent: How the agent is published, if the plan's session has an orchestrator.
 
     The hooks are the source's `middleware`, and apply to calls of other sources as well. While a hook module of the
@@ -92,7 +90,6 @@ class AmplifierSource(Source):
         resolver: Resolver | None = None,
         host: Literal["auto"] | Host = "auto",
         start_timeout: float | None = 30.0,
-        events: Path | None = None,
         agent: AgentOptions | None = None,
     ) -> None:
         super().__init__(name)
@@ -118,7 +115,6 @@ class AmplifierSource(Source):
         self._installed: dict[str, Path | EntryPoint] = {}
         self._reported: set[str] = set()
         self._redactor = Redactor()
-        self._events_log = EventsLog(events, self._redactor) if events is not None else None
         self._status = StatusResources(name, self.sessions)
         self._agent_options = agent or AgentOptions()
         has_agent = plan.orchestrator is not None
@@ -149,7 +145,6 @@ class AmplifierSource(Source):
             ),
             host=options.host,
             start_timeout=options.start_timeout,
-            events=directory / Path(options.events).expanduser() if options.events is not None else None,
             agent=AgentOptions(**options.agent.model_dump()),
             resolver=Resolver(directory, git=options.git, modules=modules, file=options.settings_path),
         )
@@ -191,21 +186,12 @@ class AmplifierSource(Source):
         return list(self._selection.select_tools(tools, self.name))
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Redact these texts in the events log, and in the plan that session:start contains."""
+        """Redact these texts in the plan that session:start contains."""
         self._redactor.add_secrets(secrets)
 
     async def run(self, publish: Publish) -> None:
         """Run the sessions until cancelled. Raises SourceError where a plan mounts nothing, or has no host."""
         self._call_soon = make_call_soon()
-        try:
-            await self._run(publish)
-        finally:
-            self.sessions.stop()
-            if self._events_log is not None:
-                with anyio.CancelScope(shield=True):
-                    await to_thread.run_sync(self._events_log.close)
-
-    async def _run(self, publish: Publish) -> None:
         self.host = await choose_host(self._host_setting, self._plan, self._resolver, [self._directory])
         self._missing = await find_missing_modules(self._plan, self._resolver, [self._directory])
         async with anyio.create_task_group() as tasks:
@@ -229,13 +215,12 @@ class AmplifierSource(Source):
         raise SourceError("\n".join(problems))
 
     def _find_fatal_problems(self, first: ModuleSession) -> list[str]:
-        handlers = first.hooks.list_handlers()
         if not self.middleware and (governing := _list_governing_handlers(first)):
             names = ", ".join(f"'{name}'" for name in sorted(governing))
             problem = f"isolation: the modules register hooks for calls ({names}), which workers cannot run"
             return [f"{problem}. List the tools to isolate under isolation.tools, or remove isolation"]
         has_agent = self.agent is not None and not self.agent.find_problem(first)
-        return first.problems if not (first.get_tools() or list_module_handlers(handlers) or has_agent) else []
+        return first.problems if not (first.get_tools() or first.hooks.list_handlers() or has_agent) else []
 
     def _create_session(self, folder: Path | None, session_id: str | None = None) -> ModuleSession:
         """A session that is not started; `folder` is the client's working directory, if it has one."""
@@ -270,9 +255,6 @@ class AmplifierSource(Source):
         session.loader.step_timeout, session.loader.installed = self._mount_timeout, self._installed
         session.loader.reported = self._reported
         session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
-        if self._events_log is not None and self.services.report_update is not None:
-            self._events_log.record_standard_events(session.coordinator)
-            session.on_ready = self._events_log.record_module_events
         return session
 
     def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -360,7 +342,27 @@ class AmplifierSource(Source):
 
 def _list_governing_handlers(session: ModuleSession) -> set[str]:
     handlers = session.hooks.list_handlers()
-    return list_module_handlers({event: handlers.get(event, []) for event in _CALL_EVENTS})
+    return {name for event in _CALL_EVENTS for name in handlers.get(event, ())}
+
+
+def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the values under keys that name secrets; empty if it is no JSON."""
+    try:
+        redacted: dict[str, Any] = _redact_named_secrets(to_plain(config))
+    except Unreadable:
+        return {}
+    return redacted
+
+
+def _redact_named_secrets(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_redact_named_secrets(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    redacted = {}
+    for key, item in value.items():
+        redacted[key] = MARK if item and is_secret_key(key) else _redact_named_secrets(item)
+    return redacted
 
 
 def _runs_here(entry: ToolEntry) -> bool:
