@@ -34,10 +34,10 @@ class MountedModules(dict[str, Any]):
     A module never replaces another silently: unmount the other first.
     """
 
-    def __init__(self, point: str, changed: Callable[[], None]) -> None:
+    def __init__(self, point: str, on_change: Callable[[], None]) -> None:
         super().__init__()
         self._point = point
-        self._changed = changed
+        self._changed = on_change
 
     def __setitem__(self, name: str, module: Any) -> None:
         """Mount a module. Raises MountCollision where another has the name."""
@@ -51,8 +51,8 @@ class MountedModules(dict[str, Any]):
         super().__delitem__(name)
         self._changed()
 
-    def __ior__(self, others: Any) -> Self:  # type: ignore[override,misc]
-        self.update(others)
+    def __ior__(self, modules: Any) -> Self:  # type: ignore[override,misc]
+        self.update(modules)
         return self
 
     # Unlike those of dict, these change items through the methods above.
@@ -66,17 +66,17 @@ class MountedModules(dict[str, Any]):
 class MountPoints(dict[str, Any]):
     """The mount points of one coordinator. Assigning a dict to a point that holds modules by name mounts its items."""
 
-    def __init__(self, hooks: Any, changed: Callable[[], None]) -> None:
-        named = {point: MountedModules(point, changed) for point in NAMED_POINTS}
-        super().__init__(dict.fromkeys(SINGLE_POINTS), hooks=hooks, **named)
+    def __init__(self, hooks: Any, on_change: Callable[[], None]) -> None:
+        named_points = {point: MountedModules(point, on_change) for point in NAMED_POINTS}
+        super().__init__(dict.fromkeys(SINGLE_POINTS), hooks=hooks, **named_points)
 
     def __setitem__(self, point: str, value: Any) -> None:
         if point not in NAMED_POINTS:
             super().__setitem__(point, value)
         elif value is not self[point]:
-            given = dict(value)
+            modules = dict(value)
             self[point].clear()
-            self[point].update(given)
+            self[point].update(modules)
 
 
 class Completed:
@@ -136,12 +136,12 @@ class BaseCoordinator:
                 logger.warning("mount at '%s': the new module replaces the mounted one", point)
             self.mount_points[point] = module
             return Completed()
-        mounted = self._get_modules(point)
+        modules = self._get_modules(point)
         key = name or getattr(module, "name", None)
         if not key:
             raise ValueError(f"mount at '{point}': the module has no name. Give mount(..., name=...)")
         try:
-            mounted[str(key)] = module  # the source reports a name that is not text
+            modules[str(key)] = module  # the source reports a name that is not text
         except MountCollision as collision:
             if self.on_collision is None:
                 raise
@@ -167,25 +167,25 @@ class BaseCoordinator:
         point, name = _resolve_point(mount_point, name)
         if point in SINGLE_POINTS or point == "hooks":
             return self.mount_points[point]
-        mounted = self._get_modules(point)
-        return mounted if name is None else mounted.get(name)
+        modules = self._get_modules(point)
+        return modules if name is None else modules.get(name)
 
     get_mounted = get
 
     def on_capability(self, name: str, callback: Callable[[Any], None]) -> None:
         """Call back with every value that modules register under a name, including one registered before."""
         self._capability_callbacks[name] = callback
-        if (known := self.get_capability(name)) is not None:
-            callback(known)
+        if (value := self.get_capability(name)) is not None:
+            callback(value)
 
     async def collect_contributions(self, channel: str) -> list[Any]:
         """Return the contributions to a channel in order, without None and without those that fail."""
-        found = []
+        contributions = []
         for name, callback in self.contributors(channel):
             with log_errors("skipping the failed contribution of %r to %r", name, channel):
                 if (value := await resolve_awaitable(callback())) is not None:
-                    found.append(value)
-        return found
+                    contributions.append(value)
+        return contributions
 
     @abstractmethod
     def contributors(self, channel: str) -> Iterable[tuple[str, Callable[[], Any]]]:
@@ -234,8 +234,8 @@ class BaseCoordinator:
     def _get_modules(self, point: str) -> dict[str, Any]:
         if point not in NAMED_POINTS:
             hint = " Register with coordinator.hooks.register instead." if point == "hooks" else ""
-            known = ", ".join((*SINGLE_POINTS, *NAMED_POINTS))
-            raise ValueError(f"Unknown mount point: {point}.{hint} Known: {known}")
+            points = ", ".join((*SINGLE_POINTS, *NAMED_POINTS))
+            raise ValueError(f"Unknown mount point: {point}.{hint} Known: {points}")
         modules: dict[str, Any] = self.mount_points[point]
         return modules
 
@@ -285,8 +285,8 @@ class ModuleCoordinator(BaseCoordinator):
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
         """Contribute to a channel each time it is collected; a name contributes once."""
-        others = [entry for entry in self.channels.get(channel, []) if entry[0] != name]
-        self.channels[channel] = [*others, (name, callback)]
+        entries = [entry for entry in self.channels.get(channel, []) if entry[0] != name]
+        self.channels[channel] = [*entries, (name, callback)]
 
     def contributors(self, channel: str) -> Iterable[tuple[str, Callable[[], Any]]]:
         return self.channels.get(channel, [])

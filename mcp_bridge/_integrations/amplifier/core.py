@@ -108,18 +108,18 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
             self._capability_callbacks[name](value)
 
     def contributors(self, channel: str) -> Iterable[tuple[str, Callable[[], Any]]]:
-        return [(one["name"], one["callback"]) for one in self.channels.get(channel, ())]
+        return [(entry["name"], entry["callback"]) for entry in self.channels.get(channel, ())]
 
     async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> Any:
         """Apply a decision as the native coordinator does, within the limits of amplifier-core.
 
         Raises ValueError for an injected text longer than `session.injection_size_limit`.
         """
-        decided = parse_hook_result(result) or HookResult()
-        for injection in get_injections(decided):
+        decision = parse_hook_result(result) or HookResult()
+        for injection in get_injections(decision):
             self._count_injection(injection.content, hook_name)
-        applied = await apply_decision(self, decided, event, hook_name)
-        return result if applied is decided else to_core_result(applied)
+        outcome = await apply_decision(self, decision, event, hook_name)
+        return result if outcome is decision else to_core_result(outcome)
 
     async def cleanup(self, timeout: float = CLEANUP_TIMEOUT) -> None:
         await super().cleanup(timeout)

@@ -201,7 +201,7 @@ class EventRecorder:
     record = emit
 
     def get_events(self, event_type: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-        return [each for each in self.events if event_type in (None, each[0])]
+        return [entry for entry in self.events if event_type in (None, entry[0])]
 
     def clear(self) -> None:
         self.events.clear()

@@ -90,9 +90,9 @@ class HookRegistry:
             raise TypeError(f"the priority of a hook on {event} must be an integer, such as 10, got {priority!r}")
         name = name or str(getattr(handler, "__name__", type(handler).__name__))
         registration = Registration(priority, next(self._numbers), name, handler)
-        registered = list(self._registered.get(event, ()))
-        insort(registered, registration)
-        self._registered[event] = registered
+        registrations = list(self._registered.get(event, ()))
+        insort(registrations, registration)
+        self._registered[event] = registrations
 
         def unregister() -> None:
             self._filter_handlers(event, lambda one: one is not registration)
@@ -103,7 +103,7 @@ class HookRegistry:
 
     def unregister(self, name: str) -> None:
         for event in list(self._registered):
-            self._filter_handlers(event, lambda one: one.name != name)
+            self._filter_handlers(event, lambda registration: registration.name != name)
 
     def set_default_fields(self, **fields: Any) -> None:
         """Add fields to the data of every event, unless the event has its own."""
@@ -111,11 +111,11 @@ class HookRegistry:
 
     def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
         """Return the names of handlers by event, in the order they run."""
-        chosen = self._registered if event is None else {event: self._registered.get(event, [])}
-        return {name: [one.name for one in registered] for name, registered in chosen.items()}
+        by_event = self._registered if event is None else {event: self._registered.get(event, [])}
+        return {name: [registration.name for registration in registrations] for name, registrations in by_event.items()}
 
     def list_registrations(self) -> dict[str, list[Registration]]:
-        return {event: list(registered) for event, registered in self._registered.items()}
+        return {event: list(registrations) for event, registrations in self._registered.items()}
 
     def has_handlers(self, event: str) -> bool:
         return event in self._registered
@@ -137,18 +137,18 @@ class HookRegistry:
         self, event: str, data: dict[str, Any] | None = None, timeout: float | None = 1.0
     ) -> list[dict[str, Any]]:
         """Return the data that each handler returns, without those that fail or take longer than `timeout` seconds."""
-        complete, found = self._add_defaults(data), []
+        complete, collected_data = self._add_defaults(data), []
         for registration in self._registered.get(event, ()):
             with anyio.move_on_after(timeout) as scope:
                 result = await self._run_handler(registration, event, complete, closed=False)
                 if result is not None and result.data is not None:
-                    found.append(result.data)
+                    collected_data.append(result.data)
             if scope.cancelled_caught:
                 self._fail_handler(registration, event, "it timed out", closed=False)
-        return found
+        return collected_data
 
     def _filter_handlers(self, event: str, condition: Callable[[Registration], bool]) -> None:
-        remaining = [one for one in self._registered.get(event, ()) if condition(one)]
+        remaining = [registration for registration in self._registered.get(event, ()) if condition(registration)]
         if remaining:
             self._registered[event] = remaining
         else:
@@ -159,9 +159,9 @@ class HookRegistry:
 
     async def _run_handlers(self, event: str, data: dict[str, Any] | None) -> HookDecision:
         decision = HookDecision(self._add_defaults(data))
-        registered = self._registered.get(event)
-        if registered:
-            pending = iter(registered)
+        registrations = self._registered.get(event)
+        if registrations:
+            pending = iter(registrations)
             while not await self._run_until_timeout(pending, event, decision):
                 pass
         return decision

@@ -42,13 +42,13 @@ def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any])
     )
 
 
-def _needs_agents(kind: type, name: str, depth: int = 0) -> bool:
+def _needs_agents(tool_class: type, name: str, depth: int = 0) -> bool:
     """Return whether a method can succeed only if it starts or resumes an agent.
 
     That is so if it requests the capability itself, as in tool-task, or if it returns only failures and the results of
     methods for which it is so, as in tool-delegate. tool-skills starts an agent for some of its calls only.
     """
-    method = getattr(kind, name, None)
+    method = getattr(tool_class, name, None)
     if any(_has_constant([method], capability, beside="get_capability") for capability in (_SPAWN, _RESUME)):
         return True
     results = _list_results(method) if depth < _MOST_METHODS_DEEP else []
@@ -58,7 +58,7 @@ def _needs_agents(kind: type, name: str, depth: int = 0) -> bool:
         and isinstance(result.func, ast.Attribute)
         and isinstance(result.func.value, ast.Name)
         and result.func.value.id == "self"
-        and _needs_agents(kind, result.func.attr, depth + 1)
+        and _needs_agents(tool_class, result.func.attr, depth + 1)
         for result in helpers
     )
 
@@ -100,8 +100,8 @@ def reads_call_id(tool: Any) -> bool:
     return _has_constant(_list_members(type(tool)), CALL_ID)
 
 
-def _list_members(kind: type) -> list[Any]:
-    return [member for base in inspect.getmro(kind) for member in vars(base).values()]
+def _list_members(tool_class: type) -> list[Any]:
+    return [member for base in inspect.getmro(tool_class) for member in vars(base).values()]
 
 
 def _has_constant(members: Iterable[Any], text: str, beside: str = "") -> bool:

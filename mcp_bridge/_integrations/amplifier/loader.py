@@ -121,7 +121,7 @@ class ModuleLoader:
 
     async def run_session_ready(self, coordinator: Any) -> list[str]:
         """Call `on_session_ready` of every loaded module, once all are mounted; return a line for each failure."""
-        failed, ready = [], self._ready
+        problems, ready = [], self._ready
         self._ready, self.failed_modules = [], []
         for module_id, callback in ready:
             try:
@@ -131,9 +131,9 @@ class ModuleLoader:
                     raise
                 logger.exception("on_session_ready of module %r failed", module_id)
                 problem = str(error) if isinstance(error, ModuleLoadError) else describe_load_error(error)
-                failed.append(f"{module_id}: on_session_ready failed: {problem}")
+                problems.append(f"{module_id}: on_session_ready failed: {problem}")
                 self.failed_modules.append(module_id)
-        return failed
+        return problems
 
     async def _limit_time(self, step: Awaitable[T], what: str) -> T:
         with anyio.move_on_after(self.step_timeout):
@@ -143,15 +143,15 @@ class ModuleLoader:
     def _find_installed(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
         if module_id in self.installed:
             return self.installed[module_id]
-        found = {entry.name: entry for entry in reversed(entry_points(group=ENTRY_POINT_GROUP))}
-        place = found.get(module_id) or self.search_folders(module_id) or _find_own(module_id)
+        points = {entry.name: entry for entry in reversed(entry_points(group=ENTRY_POINT_GROUP))}
+        place = points.get(module_id) or self.search_folders(module_id) or _find_own(module_id)
         if place is not None:
             self.installed[module_id] = place
             return place
-        known = f" Installed are: {', '.join(sorted(found))}." if found else ""
+        installed_names = f" Installed are: {', '.join(sorted(points))}." if points else ""
         reason = f" ({before})" if before is not None else ""
         raise ModuleNotFoundError(
-            f"module '{module_id}' is not an entry point of the group {ENTRY_POINT_GROUP}{reason}.{known} "
+            f"module '{module_id}' is not an entry point of the group {ENTRY_POINT_GROUP}{reason}.{installed_names} "
             "Install it, or give its source"
         )
 
@@ -214,8 +214,8 @@ def import_mount(where: Path | EntryPoint, module_id: str) -> tuple[Callable[...
     """Import a module; return its `mount`, and its `on_session_ready` or None. Raises ModuleLoadError."""
     if not isinstance(where, Path):  # the class of entry points is another one once importlib_metadata is imported
         with wrap_load_errors(where.name):
-            module, loaded = importlib.import_module(where.module), where.load()
-        mount = loaded if where.attr else getattr(loaded, "mount", None)
+            module, attribute = importlib.import_module(where.module), where.load()
+        mount = attribute if where.attr else getattr(attribute, "mount", None)
         ready = _get_ready(module) or _get_ready(inspect.getmodule(mount))
         return _check_mount(mount, where.name, where.attr or "mount"), ready
     if is_foreign(where):

@@ -43,15 +43,15 @@ class ToolResult(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _merge_forms(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or given.get("is_error") is None:
-            return given
-        is_error, success = given["is_error"], given.get("success")
+    def _merge_forms(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict) or fields.get("is_error") is None:
+            return fields
+        is_error, success = fields["is_error"], fields.get("success")
         if not isinstance(is_error, bool):
             raise ValueError(f"is_error must be true or false, got {type(is_error).__name__}")  # noqa: TRY004 pydantic
         if success is not None and bool(success) == is_error:
             raise ValueError(f"success={success} and is_error={is_error} contradict each other")
-        return {**given, "success": not is_error}
+        return {**fields, "success": not is_error}
 
     @model_validator(mode="after")
     def _set_output(self) -> Self:

@@ -67,10 +67,10 @@ def find_import_target(path: Path, module_id: str) -> ImportTarget:
         for candidate in candidates:
             if _has_module(root, candidate):
                 return ImportTarget(root, candidate, mount)
-    packages = [(root, one.parent.name) for root in roots for one in sorted(root.glob("*/__init__.py"))]
-    chosen = [(root, package) for root, package in packages if package.startswith(_PREFIX)] or packages
-    if len(chosen) == 1 and not name:
-        return ImportTarget(*chosen[0])
+    packages = [(root, file.parent.name) for root in roots for file in sorted(root.glob("*/__init__.py"))]
+    candidates_of_prefix = [(root, package) for root, package in packages if package.startswith(_PREFIX)] or packages
+    if len(candidates_of_prefix) == 1 and not name:
+        return ImportTarget(*candidates_of_prefix[0])
     raise ModuleLoadError(
         f"module '{module_id}': {path} has no package {' or '.join(candidates)}. "
         f'Declare it in pyproject.toml under [project.entry-points."{ENTRY_POINT_GROUP}"]'
@@ -80,8 +80,8 @@ def find_import_target(path: Path, module_id: str) -> ImportTarget:
 def is_foreign(path: Path) -> bool:
     """Whether a module is written in another language than Python, which only amplifier-core can run."""
     try:
-        declared = tomllib.loads((path / _MANIFEST).read_text("utf-8"))["module"]
-        return str(declared.get("transport", "python")) != "python"
+        manifest = tomllib.loads((path / _MANIFEST).read_text("utf-8"))["module"]
+        return str(manifest.get("transport", "python")) != "python"
     except OSError:
         return path.is_dir() and any(path.glob("*.wasm"))
     except (KeyError, AttributeError, ValueError):
@@ -113,9 +113,9 @@ def describe_load_error(error: BaseException) -> str:
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:
     """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a used name."""
-    known = sys.modules.get(spec.name)
-    if known is not None:
-        where = getattr(known, "__file__", None) or "Python itself"
+    module = sys.modules.get(spec.name)
+    if module is not None:
+        where = getattr(module, "__file__", None) or "Python itself"
         if Path(where).resolve() != Path(str(spec.origin)).resolve():
             raise ModuleLoadError(
                 f"module '{module_id}': the name '{spec.name}' is taken by {where}. Rename its package"
@@ -136,8 +136,8 @@ def _find_package_root(path: Path) -> ImportTarget:
 def _read_entry_point(path: Path, module_id: str) -> tuple[str, str]:
     """Return the module and mount function of the entry point in pyproject.toml for an id, or of the only one."""
     try:
-        declared = tomllib.loads((path / "pyproject.toml").read_text("utf-8"))
-        points = declared["project"]["entry-points"][ENTRY_POINT_GROUP]
+        project = tomllib.loads((path / "pyproject.toml").read_text("utf-8"))
+        points = project["project"]["entry-points"][ENTRY_POINT_GROUP]
         target = points.get(module_id) or (next(iter(points.values())) if len(points) == 1 else "")
     except (OSError, KeyError, TypeError, ValueError, AttributeError):
         return "", "mount"

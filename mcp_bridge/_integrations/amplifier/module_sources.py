@@ -31,10 +31,10 @@ class FileSource:
         text = str(self.path)
         if text.startswith("file://"):
             text = url2pathname(text.removeprefix("file://"))
-        found = Path(text).expanduser().resolve()
-        if not found.exists():
+        path = Path(text).expanduser().resolve()
+        if not path.exists():
             raise ModuleNotFoundError(f"{text}: no such file or folder. Check the source of the module")
-        return found
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class PackageSource:
 
     def _find_entry_module(self) -> str:
         try:
-            found = distribution(self.package).entry_points.select(group=ENTRY_POINT_GROUP)
+            points = distribution(self.package).entry_points.select(group=ENTRY_POINT_GROUP)
         except (PackageNotFoundError, ValueError):
             return ""
-        return next((entry.module for entry in found), "")
+        return next((entry.module for entry in points), "")
 
 
 @dataclass(frozen=True, slots=True)

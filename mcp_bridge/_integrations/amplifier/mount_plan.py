@@ -48,7 +48,7 @@ class PlanProblem:
     @property
     def path(self) -> str:
         """The place as text, for example `tools[0].module`."""
-        text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
+        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.place)
         return text.lstrip(".")
 
 
@@ -150,8 +150,8 @@ def read_agent(name: str, given: Any, known: Collection[str]) -> tuple[PlannedAg
 
 def normalize_config(config: Mapping[str, Any], plan: MountPlan) -> dict[str, Any]:
     """Return a plan as written, with its orchestrator and its context as mappings, which some modules require."""
-    single = {kind: spec for kind in _AGENT_KINDS if (spec := getattr(plan, kind)) is not None}
-    return {**config, "session": {**plan.session, **{kind: dump_module(spec) for kind, spec in single.items()}}}
+    single = {section: spec for section in _AGENT_KINDS if (spec := getattr(plan, section)) is not None}
+    return {**config, "session": {**plan.session, **{section: dump_module(spec) for section, spec in single.items()}}}
 
 
 def dump_module(spec: PlannedModule) -> dict[str, Any]:
@@ -160,35 +160,35 @@ def dump_module(spec: PlannedModule) -> dict[str, Any]:
     return {"module": spec.module, **source, "config": deepcopy(dict(spec.config))}
 
 
-def _read_modules_of_plan(given: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath = ()) -> MountPlan:
-    session = _read_mapping(given, "session", problems, place)
+def _read_modules_of_plan(plan: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath = ()) -> MountPlan:
+    session = _read_mapping(plan, "session", problems, place)
     for key in _INJECTION_LIMITS:
         limit = session.get(key)
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
             problems.append(_build_problem((*place, "session", key), limit, "a whole number"))
     for kind in _AGENT_KINDS:
-        section = given.get(kind)
-        name = section if isinstance(section, str) else _as_mapping(section).get("module")
+        definition = plan.get(kind)
+        name = definition if isinstance(definition, str) else _as_mapping(definition).get("module")
         if name is not None and session.get(kind) is None:
             problem = f"the {kind} of a session belongs under 'session'. Write: session: {{{kind}: {name}}}"
-            problems.append(PlanProblem(place=(*place, kind), problem=problem, found=section))
+            problems.append(PlanProblem(place=(*place, kind), problem=problem, found=definition))
     keys = (*_AGENT_KINDS, *(f"{kind}_source" for kind in _AGENT_KINDS))
     problems += _check_spelling((*place, "session"), session, keys)
-    agent = {kind: _read_agent_module(session, kind, given, problems, place) for kind in _AGENT_KINDS}
-    modules = [spec for kind in MODULE_SECTIONS for spec in _read_modules(given, kind, problems, place)]
+    agent = {kind: _read_agent_module(session, kind, plan, problems, place) for kind in _AGENT_KINDS}
+    modules = [spec for kind in MODULE_SECTIONS for spec in _read_modules(plan, kind, problems, place)]
     return MountPlan(orchestrator=agent["orchestrator"], context=agent["context"], modules=modules, session=session)
 
 
-def _read_config(given: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath) -> Mapping[str, Any]:
-    section, session = given.get(kind), given.get("session")
+def _read_config(agent: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath) -> Mapping[str, Any]:
+    section, session = agent.get(kind), agent.get("session")
     if not isinstance(section, Mapping) or (isinstance(session, Mapping) and session.get(kind) is not None):
         return {}  # it belongs to the module of the session, which is read with it
     return _read_mapping(section, "config", problems, (*place, kind))
 
 
-def _read_text(given: Mapping[str, Any], key: str, problems: list[PlanProblem], place: KeyPath) -> str:
+def _read_text(agent: Mapping[str, Any], key: str, problems: list[PlanProblem], place: KeyPath) -> str:
     """The text of a key; `system` may be a mapping with `instruction`."""
-    value = given.get(key)
+    value = agent.get(key)
     if key == "system" and isinstance(value, Mapping):
         return _read_text(value, "instruction", problems, (*place, key))
     if value is None or isinstance(value, str):
@@ -198,7 +198,7 @@ def _read_text(given: Mapping[str, Any], key: str, problems: list[PlanProblem], 
 
 
 def _read_agent_names(
-    value: Any, known: Collection[str], problems: list[PlanProblem], place: KeyPath
+    value: Any, names: Collection[str], problems: list[PlanProblem], place: KeyPath
 ) -> tuple[str, ...] | None:
     if value is None or value == "all":
         return None
@@ -208,28 +208,28 @@ def _read_agent_names(
         problems.append(_build_problem(place, value, "'all', 'none' or a list of names"))
         return ()
     for index, name in enumerate(value):
-        if name not in known:
-            match = find_similar_name(name, known)
-            hint = f"did you mean '{match}'?" if match is not None else f"the plan has: {', '.join(map(str, known))}"
+        if name not in names:
+            match = find_similar_name(name, names)
+            hint = f"did you mean '{match}'?" if match is not None else f"the plan has: {', '.join(map(str, names))}"
             problems.append(PlanProblem(place=(*place, index), problem=f"no agent '{name}', {hint}", found=name))
-    return tuple(name for name in value if name in known)
+    return tuple(name for name in value if name in names)
 
 
 def _read_inheritance(
-    given: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath
+    agent: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath
 ) -> dict[str, Sequence[str]]:
-    found: dict[str, Sequence[str]] = {}
+    inheritance: dict[str, Sequence[str]] = {}
     for pair in _INHERITANCE:
-        present = {key: given[key] for key in pair if given.get(key) is not None}
+        present = {key: agent[key] for key in pair if agent.get(key) is not None}
         if len(present) > 1:
             problem = f"'{pair[0]}' and '{pair[1]}' cannot be combined. Give only one of them"
             problems.append(PlanProblem(place=(*place, pair[1]), problem=problem, found=present[pair[1]]))
         for key, value in present.items():
-            if isinstance(value, list) and all(isinstance(one, str) for one in value):
-                found[key] = value
+            if isinstance(value, list) and all(isinstance(name, str) for name in value):
+                inheritance[key] = value
             else:
                 problems.append(_build_problem((*place, key), value, "a list of names"))
-    return found
+    return inheritance
 
 
 def _read_preferences(value: Any, problems: list[PlanProblem], place: KeyPath) -> list[Mapping[str, Any]]:
@@ -280,9 +280,9 @@ def _read_agent_module(
 
 
 def _read_modules(
-    given: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath
+    plan: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath
 ) -> list[PlannedModule]:
-    value = given.get(kind)
+    value = plan.get(kind)
     if value is None:
         return []
     if not isinstance(value, list):
@@ -301,10 +301,10 @@ def _read_module(value: Any, kind: str, place: KeyPath, problems: list[PlanProbl
         problems.append(_build_problem(place, value, "a module: its name, or a mapping with 'module'"))
         return None
     name, config = value.get("module"), value.get("config")
-    misspelled = _check_spelling(place, value, _SPEC_KEYS)
-    problems += misspelled
+    spelling_problems = _check_spelling(place, value, _SPEC_KEYS)
+    problems += spelling_problems
     if "module" not in value:
-        if not misspelled:
+        if not spelling_problems:
             keys = ", ".join(map(str, value)) or "none"
             problem = f"expected a mapping with 'module', the id of a module. Its keys are: {keys}"
             problems.append(PlanProblem(place=place, problem=problem, found=value))
@@ -318,9 +318,9 @@ def _read_module(value: Any, kind: str, place: KeyPath, problems: list[PlanProbl
     return PlannedModule(module=name, kind=kind, source=value.get("source"), config=dict(config or {}), place=place)
 
 
-def _check_spelling(place: KeyPath, given: Mapping[str, Any], known: Sequence[str]) -> list[PlanProblem]:
+def _check_spelling(place: KeyPath, given: Mapping[str, Any], names: Sequence[str]) -> list[PlanProblem]:
     """Report keys that are close to a known one. Other keys may belong to a module."""
-    similar = {key: find_similar_name(key, known, cutoff=0.8) for key in given if key not in known}
+    similar = {key: find_similar_name(key, names, cutoff=0.8) for key in given if key not in names}
     return [
         PlanProblem(place=(*place, key), problem=f"unknown key '{key}', did you mean '{match}'?", found=given[key])
         for key, match in similar.items()

@@ -49,14 +49,14 @@ def to_result(given: Any, call_id: str = "") -> Any:
     fields = _read_fields(given)
     if fields is None:
         return given
-    failed = not fields.get("success", True) or bool(fields.get("is_error"))
+    is_failed = not fields.get("success", True) or bool(fields.get("is_error"))
     blocks = fields.get("content")
     return ToolResult(
-        success=not failed,
+        success=not is_failed,
         output=fields.get("output"),
-        error=_read_error(fields) if failed else None,
+        error=_read_error(fields) if is_failed else None,
         tool_call_id=str(fields.get("tool_call_id") or call_id),
-        content=[to_content(one) for one in _as_blocks(blocks)] if blocks else None,
+        content=[to_content(block) for block in _as_blocks(blocks)] if blocks else None,
     )
 
 
@@ -96,14 +96,14 @@ def from_hook_data(changed: Any, before: ToolResult, seen: Mapping[str, Any]) ->
     result: ToolResult = to_result(changed)
     content = fields.get("content")
     if content is not None and content != seen.get("content"):
-        kept: Sequence[Content] | None = _read_changed_blocks(content, before, seen)
+        blocks: Sequence[Content] | None = _read_changed_blocks(content, before, seen)
     else:
-        unchanged = result.output == before.output and (content is not None or "content" not in fields)
+        is_unchanged = result.output == before.output and (content is not None or "content" not in fields)
         same_error = not before.is_error or result.error_text == before.error_text  # content may repeat it
-        kept = before.content if unchanged and same_error else None
+        blocks = before.content if is_unchanged and same_error else None
     code = before.code if result.is_error else None
     return values.to_result(
-        replace(result, content=kept, code=code, tool_call_id=before.tool_call_id, meta=before.meta)
+        replace(result, content=blocks, code=code, tool_call_id=before.tool_call_id, meta=before.meta)
     )
 
 
@@ -112,9 +112,9 @@ def to_content(given: Any) -> Content:
     if isinstance(given, Content):
         return given
     fields = _as_mapping(given)
-    read = from_block(fields)
-    if isinstance(read, Content):
-        return read
+    block = from_block(fields)
+    if isinstance(block, Content):
+        return block
     source = _as_mapping(fields.get("source"))
     if fields.get("type") != "image" or "data" not in source:
         return Text(render_output(given))
@@ -163,16 +163,16 @@ def render_content(content: Any) -> str:
     return "\n".join(text or f"[{type(block).__name__}]" for text, block in zip(texts, blocks, strict=True))
 
 
-def _read_fields(given: Any) -> Mapping[str, Any] | None:
+def _read_fields(value: Any) -> Mapping[str, Any] | None:
     """Return the fields of an object or mapping that has the shape of a result, else None."""
-    if isinstance(given, Mapping):
-        keys = set(given)
-        first = isinstance(given.get("success"), bool) and keys <= _EITHER_FORM
-        second = isinstance(given.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
-        return given if (first or second) and len(keys) > 1 else None
-    if not hasattr(given, "output") or not (hasattr(given, "success") or hasattr(given, "is_error")):
+    if isinstance(value, Mapping):
+        keys = set(value)
+        first = isinstance(value.get("success"), bool) and keys <= _EITHER_FORM
+        second = isinstance(value.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
+        return value if (first or second) and len(keys) > 1 else None
+    if not hasattr(value, "output") or not (hasattr(value, "success") or hasattr(value, "is_error")):
         return None
-    return {name: getattr(given, name) for name in _EITHER_FORM if hasattr(given, name)}
+    return {name: getattr(value, name) for name in _EITHER_FORM if hasattr(value, name)}
 
 
 def _read_error(fields: Mapping[str, Any]) -> Any:
@@ -185,13 +185,13 @@ def _read_error(fields: Mapping[str, Any]) -> Any:
     return output if isinstance(output, str) else None
 
 
-def _read_changed_blocks(content: Any, before: ToolResult, seen: Mapping[str, Any]) -> list[Content]:
+def _read_changed_blocks(content: Any, before: ToolResult, hook_data: Mapping[str, Any]) -> list[Content]:
     """Blocks that the hook left unchanged are the tool's own, which can hold more than their JSON shows."""
-    own = list(_as_blocks(before.content))
-    shown = seen.get("content") or ()
+    blocks = list(_as_blocks(before.content))
+    shown_blocks = hook_data.get("content") or ()
     return [
-        own[index] if index < len(own) and one == shown[index] else to_content(one)
-        for index, one in enumerate(_as_blocks(content))
+        blocks[index] if index < len(blocks) and block == shown_blocks[index] else to_content(block)
+        for index, block in enumerate(_as_blocks(content))
     ]
 
 

@@ -85,8 +85,8 @@ class ModuleSession:
 
     async def end(self) -> None:
         """Emit session:end and clean up the modules, the last one first; each step has a time limit."""
-        lasted = round((time.monotonic() - self._began) * 1000)
-        stats = {"calls": self.stats.calls, "errors": self.stats.errors, "duration_ms": lasted}
+        duration = round((time.monotonic() - self._began) * 1000)
+        stats = {"calls": self.stats.calls, "errors": self.stats.errors, "duration_ms": duration}
         with anyio.move_on_after(CLEANUP_TIMEOUT):
             await self.coordinator.hooks.emit(SESSION_END, {"stats": stats})
         await self.coordinator.cleanup()
@@ -111,9 +111,9 @@ class ModuleSession:
         return self.coordinator.hooks
 
     async def _make_ready(self) -> None:
-        failed = await self.loader.run_session_ready(self.coordinator)
-        self.problems += failed
-        for module, line in zip(self.loader.failed_modules, failed, strict=True):
+        problems = await self.loader.run_session_ready(self.coordinator)
+        self.problems += problems
+        for module, line in zip(self.loader.failed_modules, problems, strict=True):
             for state in self.states:
                 if state.spec.module == module and not state.problem:
                     state.problem = line.removeprefix(f"{module}: ")
@@ -129,7 +129,7 @@ class ModuleSession:
         self.coordinator.on_collision = collisions.append
         try:
             result = await self.loader.load(spec.module, dict(spec.config), spec.source)
-            used = accept_mount_result(self.coordinator, result)
+            is_mounted = accept_mount_result(self.coordinator, result)
         except BaseException as error:
             if is_own_cancellation(error):
                 raise
@@ -146,12 +146,12 @@ class ModuleSession:
             return
         for collision in collisions:
             self._add_warning(self.states[-1], f"{collision}{self._describe_owner(collision, spec)}")
-        if not used and after == before:
+        if not is_mounted and after == before:
             self._add_problem(spec, "it mounted nothing. Check its configuration and the log")
-        elif self.coordinator.get("orchestrator") is None and all(after[part] == before[part] for part in _EFFECTS):
+        elif self.coordinator.get("orchestrator") is None and all(after[field] == before[field] for field in _EFFECTS):
             handlers = before["handlers"]
-            added = [event for event, names in after["handlers"].items() if names != handlers.get(event)]
-            self._add_warning(self.states[-1], describe_unemitted_events(added))
+            new_events = [event for event, names in after["handlers"].items() if names != handlers.get(event)]
+            self._add_warning(self.states[-1], describe_unemitted_events(new_events))
 
     def _find_useless_tools(self) -> None:
         for name, tool in self.get_tools().items():
@@ -190,11 +190,18 @@ class ModuleSession:
 
     def _take_snapshot(self) -> dict[str, Any]:
         coordinator = self.coordinator
-        named = [{name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED_POINTS]
+        named_modules = [
+            {name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED_POINTS
+        ]
         single = [id(coordinator.get("orchestrator")), id(coordinator.get("context"))]
         handlers = coordinator.hooks.list_handlers()
-        own = {"named": named, "single": single, "handlers": handlers, "pending": self.loader.pending_count}
-        return {**own, **coordinator.take_snapshot()}
+        snapshot = {
+            "named": named_modules,
+            "single": single,
+            "handlers": handlers,
+            "pending": self.loader.pending_count,
+        }
+        return {**snapshot, **coordinator.take_snapshot()}
 
 
 def is_tool(result: Any) -> bool:
@@ -209,7 +216,7 @@ def accept_mount_result(coordinator: ModuleCoordinator, result: Any) -> bool:
     """Mount a returned tool or provider, or register a returned cleanup. Return whether it was one of these."""
     for point, fits in (("tools", is_tool), ("providers", is_provider)):
         if fits(result):
-            if not any(result is one for one in coordinator.get(point).values()):
+            if not any(result is module for module in coordinator.get(point).values()):
                 coordinator.mount(point, result)
             return True
     if callable(result):

@@ -107,8 +107,8 @@ class ContextBehaviorTests(ModuleBehaviorTests):
             _require_equal(await context.get_messages(), _CONVERSATION, "the history, after its list was changed,")
             (await context.get_messages_for_request()).clear()
             _require_equal(await context.get_messages(), _CONVERSATION, "the history, after a request was changed,")
-            await context.set_messages(given := deepcopy(_CONVERSATION))
-            given.clear()
+            await context.set_messages(messages := deepcopy(_CONVERSATION))
+            messages.clear()
             _require_equal(await context.get_messages(), _CONVERSATION, "the history, after what was set was changed,")
 
     async def test_messages_that_are_added_concurrently_are_all_kept(self) -> None:
@@ -116,8 +116,8 @@ class ContextBehaviorTests(ModuleBehaviorTests):
             async with anyio.create_task_group() as tasks:
                 for number in range(_CONCURRENT):
                     tasks.start_soon(context.add_message, {"role": "user", "content": str(number)})
-            kept = sorted(int(message["content"]) for message in await context.get_messages())
-            require(kept == list(range(_CONCURRENT)), f"of {_CONCURRENT} messages, {len(kept)} are kept")
+            numbers = sorted(int(message["content"]) for message in await context.get_messages())
+            require(numbers == list(range(_CONCURRENT)), f"of {_CONCURRENT} messages, {len(numbers)} are kept")
 
     async def test_token_budget_limits_a_request(self) -> None:
         async with self.open_filled(_build_conversation()) as context:
@@ -135,8 +135,10 @@ class ContextBehaviorTests(ModuleBehaviorTests):
     async def test_token_budget_overrides_the_provider(self) -> None:
         messages = _build_conversation()
         async with self.open_filled(messages) as context:
-            found = await context.get_messages_for_request(token_budget=500_000, provider=_SizedProvider(_BUDGET))
-            require(len(found) == len(messages), f"with room for all {len(messages)} messages there are {len(found)}")
+            request = await context.get_messages_for_request(token_budget=500_000, provider=_SizedProvider(_BUDGET))
+            require(
+                len(request) == len(messages), f"with room for all {len(messages)} messages there are {len(request)}"
+            )
 
     async def test_max_tokens_is_the_budget_without_a_provider(self) -> None:
         async with self.open_filled(_build_conversation(), max_tokens=_BUDGET) as context:
@@ -146,15 +148,15 @@ class ContextBehaviorTests(ModuleBehaviorTests):
         async with self.open_filled(_build_conversation(), max_tokens=_BUDGET) as context:
             for provider in (_UndescribedProvider(), object()):
                 try:
-                    found = await context.get_messages_for_request(provider=provider)
+                    request = await context.get_messages_for_request(provider=provider)
                 except Exception as error:
                     raise AssertionError(f"the error of get_info() is raised: {error}") from error
-                _require_fit(found, _BUDGET)
+                _require_fit(request, _BUDGET)
 
     async def test_the_default_budget_is_100_000_tokens(self) -> None:
         async with self.open_filled(_build_conversation(_TURNS)) as context:
-            whole = await context.get_messages_for_request()
-            require(len(whole) == 1 + 4 * _TURNS, "a history of about 30,000 tokens is compacted")
+            request = await context.get_messages_for_request()
+            require(len(request) == 1 + 4 * _TURNS, "a history of about 30,000 tokens is compacted")
             for message in _build_conversation(_TURNS * 5)[1:]:
                 await context.add_message(message)
             _require_fit(await context.get_messages_for_request(), 100_000)
@@ -168,24 +170,24 @@ class ContextBehaviorTests(ModuleBehaviorTests):
     async def test_compaction_keeps_calls_and_results_together(self) -> None:
         async with self.open_filled(_build_conversation()) as context:
             for budget in range(_BUDGET, _BUDGET * 4, _BUDGET // 4):
-                found = await context.get_messages_for_request(token_budget=budget)
-                calls = [call["id"] for message in found for call in message.get("tool_calls") or ()]
-                results = [message["tool_call_id"] for message in found if message["role"] == "tool"]
+                request = await context.get_messages_for_request(token_budget=budget)
+                calls = [call["id"] for message in request for call in message.get("tool_calls") or ()]
+                results = [message["tool_call_id"] for message in request if message["role"] == "tool"]
                 alone = sorted(set(calls) ^ set(results))
                 require(not alone, f"with {budget} tokens, a call or a result is alone: {', '.join(alone)}")
                 require(calls == results, f"with {budget} tokens, results are not in the order of their calls")
 
     async def test_compaction_keeps_system_messages(self) -> None:
         async with self.open_filled(_build_conversation()) as context:
-            found = await context.get_messages_for_request(token_budget=_BUDGET)
-            is_kept = any(_has_message(message, _CONVERSATION[0]) for message in found)
+            request = await context.get_messages_for_request(token_budget=_BUDGET)
+            is_kept = any(_has_message(message, _CONVERSATION[0]) for message in request)
             require(is_kept, "the system message is left out")
 
     async def test_compaction_keeps_the_newest_message_and_the_order(self) -> None:
         messages = _build_conversation()
         async with self.open_filled(messages) as context:
-            found = await context.get_messages_for_request(token_budget=_BUDGET)
-            places = [place for message in found if (place := _locate_message(message, messages)) is not None]
+            request = await context.get_messages_for_request(token_budget=_BUDGET)
+            places = [place for message in request if (place := _locate_message(message, messages)) is not None]
             require(places == sorted(places), "the messages of a request are not in the order of the conversation")
             require(len(messages) - 1 in places, "the newest message is left out")
 
@@ -206,45 +208,47 @@ class ContextBehaviorTests(ModuleBehaviorTests):
                 await context.add_message(message)
             await context.get_messages_for_request()
             require(not recorder.events, "an event of compaction is emitted although everything fits")
-            found = await context.get_messages_for_request(token_budget=_BUDGET)
+            request = await context.get_messages_for_request(token_budget=_BUDGET)
         require([event for event, _ in recorder.events] == [*names], f"compaction does not emit {' and '.join(names)}")
         (_, before), (_, after) = recorder.events
         counts = [before.get("message_count"), after.get("message_count")]
-        require(counts == [len(messages), len(found)], f"message_count is {counts} before and after compaction")
+        require(counts == [len(messages), len(request)], f"message_count is {counts} before and after compaction")
         numbers: list[Any] = [before.get("token_count"), after.get("token_count")]
-        shrinks = all(isinstance(each, int) for each in numbers) and numbers[0] > numbers[1] > 0
+        shrinks = all(isinstance(number, int) for number in numbers) and numbers[0] > numbers[1] > 0
         require(shrinks, f"token_count is {numbers} before and after compaction")
 
 
 def _build_conversation(turns: int = _TURNS) -> Messages:
     """Return a conversation with a system message, and two tool calls in each turn: about 500 tokens a turn."""
     messages = deepcopy(_CONVERSATION[:1])
-    for turn in range(turns):
-        ids = [f"call_{turn}_{number}" for number in range(2)]
+    for index in range(turns):
+        ids = [f"call_{index}_{number}" for number in range(2)]
         messages += [
-            {"role": "user", "content": f"Task {turn}. " + "Read both of them. " * 10},
+            {"role": "user", "content": f"Task {index}. " + "Read both of them. " * 10},
             {
                 "role": "assistant",
                 "content": "",
-                "tool_calls": [{"id": each, "tool": "read", "arguments": {"name": each}} for each in ids],
+                "tool_calls": [{"id": name, "tool": "read", "arguments": {"name": name}} for name in ids],
             },
-            *({"role": "tool", "tool_call_id": each, "content": f"{each}: " + "a line of it " * 50} for each in ids),
+            *({"role": "tool", "tool_call_id": name, "content": f"{name}: " + "a line of it " * 50} for name in ids),
         ]
     return messages
 
 
-def _require_equal(found: Any, expected: Messages, subject: str) -> None:
-    is_same = isinstance(found, list) and len(found) == len(expected) and all(map(_has_message, found, expected))
-    require(is_same, f"{subject} is {found!r:.300} instead of {expected!r:.300}")
+def _require_equal(messages: Any, expected: Messages, subject: str) -> None:
+    is_same = (
+        isinstance(messages, list) and len(messages) == len(expected) and all(map(_has_message, messages, expected))
+    )
+    require(is_same, f"{subject} is {messages!r:.300} instead of {expected!r:.300}")
 
 
-def _has_message(found: Any, given: dict[str, Any]) -> bool:
+def _has_message(message: Any, sample: dict[str, Any]) -> bool:
     """Whether a message has everything that was given. Contexts may add keys, and metadata such as a time."""
-    metadata = given.get("metadata", {})
-    return all(found.get(key) == value for key, value in given.items() if key != "metadata") and {
-        **(found.get("metadata") or {}),
+    metadata = sample.get("metadata", {})
+    return all(message.get(key) == value for key, value in sample.items() if key != "metadata") and {
+        **(message.get("metadata") or {}),
         **metadata,
-    } == (found.get("metadata") or {})
+    } == (message.get("metadata") or {})
 
 
 def _locate_message(found: dict[str, Any], messages: Messages) -> int | None:

@@ -79,4 +79,4 @@ def _list_samples(event: str) -> Sequence[dict[str, Any]]:
     fields = _EVENTS.get(event, {})
     if not event.startswith("tool:"):
         return [fields]
-    return [{"tool_name": "sample", "tool_call_id": "1", "tool_input": each, **fields} for each in _INPUTS]
+    return [{"tool_name": "sample", "tool_call_id": "1", "tool_input": arguments, **fields} for arguments in _INPUTS]

@@ -89,9 +89,9 @@ class ModuleBehaviorTests:
 
     def list_mounted(self, coordinator: Any) -> dict[str, Any]:
         """Return what is mounted at the mount point by name. Raises AssertionError if there is nothing."""
-        mounted = list_mounted(coordinator, self.mount_point)
-        require(mounted, f"`mount` mounted nothing at '{self.mount_point}'")
-        return mounted
+        modules = list_mounted(coordinator, self.mount_point)
+        require(modules, f"`mount` mounted nothing at '{self.mount_point}'")
+        return modules
 
     async def test_mount_is_an_async_function_of_a_coordinator_and_a_configuration(self) -> None:
         require(is_async(self.module.mount), "`mount` is not an `async def`")
@@ -104,9 +104,10 @@ class ModuleBehaviorTests:
     async def test_two_sessions_can_mount_it_at_once_with_the_same_result(self) -> None:
         async with self.mount_module() as first, self.mount_module() as second:
             names = sorted(self.list_mounted(first))
-            others = sorted(list_mounted(second, self.mount_point))
+            second_names = sorted(list_mounted(second, self.mount_point))
         require(
-            names == others, f"the first session has {', '.join(names)}, the second {', '.join(others) or 'nothing'}"
+            names == second_names,
+            f"the first session has {', '.join(names)}, the second {', '.join(second_names) or 'nothing'}",
         )
 
     async def test_its_cleanups_raise_nothing(self) -> None:
@@ -128,10 +129,10 @@ def list_mounted(coordinator: Any, point: str) -> dict[str, Any]:
             for event, registrations in coordinator.hooks.list_registrations().items()
             for registration in registrations
         }
-    mounted = coordinator.mount_points[point]
+    modules = coordinator.mount_points[point]
     if point in NAMED_POINTS:
-        return dict(mounted)
-    return {} if mounted is None else {point: mounted}
+        return dict(modules)
+    return {} if modules is None else {point: modules}
 
 
 def require(condition: object, problem: str) -> None:
@@ -159,9 +160,9 @@ def require_async_method(subject: Any, name: str, *parameters: str) -> None:
     method = getattr(subject, name, None)
     require(callable(method), f"there is no method `{name}`")
     require(inspect.iscoroutinefunction(method), f"`{name}` is not an `async def`")
-    given = inspect.signature(method).parameters  # type: ignore[arg-type]
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in given.values())
-    missing = [each for each in parameters if each not in given and not takes_any]
+    signature = inspect.signature(method).parameters  # type: ignore[arg-type]
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values())
+    missing = [parameter for parameter in parameters if parameter not in signature and not takes_any]
     require(not missing, f"`{name}` does not take {', '.join(missing)}")
 
 

@@ -72,15 +72,18 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
     async def test_every_request_gets_its_messages_from_the_context(self) -> None:
         async with self.open_scene() as scene:
             await scene.execute()
-        asked, sent = scene.context.request_count, scene.model.call_count
-        require(asked >= sent > 0, f"of {sent} requests, {asked} called context.get_messages_for_request()")
+        read_count, request_count = scene.context.request_count, scene.model.call_count
+        require(
+            read_count >= request_count > 0,
+            f"of {request_count} requests, {read_count} called context.get_messages_for_request()",
+        )
         roles = [message.role for message in scene.last_request]
         require(roles == ["user", "assistant", "tool"], f"the second request has the roles {', '.join(roles)}")
 
     async def test_requests_declare_the_tools(self) -> None:
         async with self.open_scene() as scene:
             await scene.execute()
-        specs = [(each.name, each.description, each.parameters) for each in scene.model.requests[0].tools or ()]
+        specs = [(tool.name, tool.description, tool.parameters) for tool in scene.model.requests[0].tools or ()]
         expected = [(scene.tool.name, scene.tool.description, scene.tool.input_schema)]
         require(specs == expected, f"the request declares {specs} instead of {expected}")
 
@@ -144,8 +147,8 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
         tools = [FunctionTool("wait", wait_for_other), FunctionTool("finish", finish_first)]
         async with self.open_scene(PreparedModel(calls, ANSWER), tools) as scene:
             await scene.execute()
-        found = list(scene.results)
-        require(found == ["call_0", "call_1"], f"the results are those of {', '.join(found)}")
+        ids = list(scene.results)
+        require(ids == ["call_0", "call_1"], f"the results are those of {', '.join(ids)}")
 
     async def test_failing_raising_and_unknown_tools_are_reported_to_the_model(self) -> None:
         failure = ToolResult(success=False, error={"message": "there is no ruler"})
@@ -167,8 +170,11 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
         async with self.open_scene() as scene:
             scene.decide(events.PROMPT_SUBMIT, action="modify", data={"prompt": "[redacted]"})
             await scene.execute()
-        sent = repr(scene.model.requests[0].messages)
-        require("[redacted]" in sent and PROMPT not in sent, "the request has the prompt as it was before the change")
+        messages = repr(scene.model.requests[0].messages)
+        require(
+            "[redacted]" in messages and PROMPT not in messages,
+            "the request has the prompt as it was before the change",
+        )
 
     async def test_tool_pre_deny_prevents_the_call(self) -> None:
         async with self.open_scene() as scene:
@@ -194,8 +200,8 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
                 scene.decide(events.TOOL_PRE, action="ask_user", approval_prompt="May it?", approval_default="deny")
                 await scene.execute()
             require(scene.coordinator.approvals.asked, "the user is not asked")
-            found = scene.tool.call_count
-            require(found == count, f"the user chose {answer!r}, and the call ran {found} times")
+            call_count = scene.tool.call_count
+            require(call_count == count, f"the user chose {answer!r}, and the call ran {call_count} times")
 
     async def test_tool_post_modify_changes_the_result(self) -> None:
         async with self.open_scene() as scene:
@@ -248,7 +254,7 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
             call = (data[event].get("tool_name"), data[event].get("tool_input"))
             require(call == ("measure", {"unit": "cm"}), f"{event} has the call {call}")
         results = [data[events.TOOL_POST].get(key) for key in ("result", "tool_result")]
-        require(any(RESULT in str(each) for each in results), "tool:post has no result")
+        require(any(RESULT in str(result) for result in results), "tool:post has no result")
         require(data[events.ORCHESTRATOR_COMPLETE].get("status") == "success", "orchestrator:complete has no status")
 
     async def test_a_call_that_fails_emits_tool_error(self) -> None:
@@ -256,15 +262,15 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
         tools = [MockTool("explode", RuntimeError("the ruler broke"))]
         async with self.open_scene(PreparedModel(calls, ANSWER), tools) as scene:
             await scene.execute()
-        found = repr(scene.recorder.get_events(events.TOOL_ERROR))
-        require("the ruler broke" in found, "a tool that raises causes no tool:error with the error")
+        recorded_events = repr(scene.recorder.get_events(events.TOOL_ERROR))
+        require("the ruler broke" in recorded_events, "a tool that raises causes no tool:error with the error")
 
     async def test_only_one_provider_is_used_and_default_provider_selects_it(self) -> None:
         models = {"one": PreparedModel("one"), "two": PreparedModel("two")}
         async with self.open_scene() as scene:
             text = await scene.execute(providers=models)
-            asked = [name for name, model in models.items() if model.call_count]
-            require(asked == [text], f"the response is {text!r}, of the models {', '.join(asked)}")
+            names = [name for name, model in models.items() if model.call_count]
+            require(names == [text], f"the response is {text!r}, of the models {', '.join(names)}")
         async with self.open_scene(default_provider="two") as scene:
             require(
                 await scene.execute(providers=models) == "two", "the configuration `default_provider` has no effect"

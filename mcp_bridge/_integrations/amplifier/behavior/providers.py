@@ -126,7 +126,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
             require_async_method(provider, "list_models")
             require_async_method(provider, "complete", "request")
             parameters = inspect.signature(provider.complete).parameters.values()
-            takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+            takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
             require(takes_any, "`complete` does not take further keyword arguments")
 
     async def test_get_info_describes_the_provider(self) -> None:
@@ -137,7 +137,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
             require(isinstance(value, str) and value, f"`{field}` of the ProviderInfo is {value!r}")
         for field in ("credential_env_vars", "capabilities"):
             value = getattr(info, field, None)
-            is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
             require(is_list, f"`{field}` of the ProviderInfo is {value!r}, not a list of strings")
         require(isinstance(getattr(info, "defaults", None), dict), "the ProviderInfo has no `defaults`")
 
@@ -145,9 +145,9 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
         if self.host != "core":
             skip_rule("the native host accepts everything with the fields of a ProviderInfo")
         async with self.open_module() as provider:
-            kind = type(provider.get_info())
-        is_own = issubclass(kind, import_module(f"{CORE_PACKAGE}.models").ProviderInfo)
-        require(is_own, f"`get_info` returned a {kind.__module__}.{kind.__name__}, which amplifier-core rejects")
+            model = type(provider.get_info())
+        is_own = issubclass(model, import_module(f"{CORE_PACKAGE}.models").ProviderInfo)
+        require(is_own, f"`get_info` returned a {model.__module__}.{model.__name__}, which amplifier-core rejects")
 
     async def test_the_window_in_its_defaults_leaves_room_for_a_request(self) -> None:
         async with self.open_module() as provider:
@@ -159,17 +159,17 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
 
     async def test_list_models_describes_models(self) -> None:
         async with self.open_situation("models") as provider:
-            found = await provider.list_models()
-        require(isinstance(found, list), f"`list_models` returned a {type(found).__name__}")
-        for model in found:
-            for field, kind in {
+            models = await provider.list_models()
+        require(isinstance(models, list), f"`list_models` returned a {type(models).__name__}")
+        for model in models:
+            for field, expected_type in {
                 "id": str,
                 "display_name": str,
                 "context_window": int,
                 "max_output_tokens": int,
             }.items():
                 value = getattr(model, field, None)
-                require(isinstance(value, kind) and value, f"`{field}` of a model is {value!r}")
+                require(isinstance(value, expected_type) and value, f"`{field}` of a model is {value!r}")
 
     async def test_complete_returns_a_chat_response(self) -> None:
         async with self.open_situation("text") as provider:
@@ -180,7 +180,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
     async def test_complete_reports_usage(self) -> None:
         async with self.open_situation("text") as provider:
             usage = getattr(await provider.complete(self.build_request()), "usage", None)
-        counts: list[Any] = [getattr(usage, f"{kind}_tokens", None) for kind in ("input", "output", "total")]
+        counts: list[Any] = [getattr(usage, f"{direction}_tokens", None) for direction in ("input", "output", "total")]
         are_counts = all(isinstance(count, int) and count >= 0 for count in counts)
         require(are_counts, f"the input, output and total tokens are {counts}")
         require(counts[2] == counts[0] + counts[1], f"{counts[0]} and {counts[1]} tokens are {counts[2]} in total")
@@ -231,10 +231,10 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
         second = {**_CALL, "id": "call_2", "arguments": {}}
         async with self.open_module() as provider:
             for calls in ([], [_CALL], [_CALL, second]):
-                found = provider.parse_tool_calls(self.build_response(*calls))
-                require(isinstance(found, list), f"`parse_tool_calls` returned a {type(found).__name__}")
-                read = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in found]
-                require(read == calls, f"of the calls {calls}, `parse_tool_calls` returned {read}")
+                parsed_calls = provider.parse_tool_calls(self.build_response(*calls))
+                require(isinstance(parsed_calls, list), f"`parse_tool_calls` returned a {type(parsed_calls).__name__}")
+                dumps = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in parsed_calls]
+                require(dumps == calls, f"of the calls {calls}, `parse_tool_calls` returned {dumps}")
 
     async def test_a_tool_call_is_in_the_response_and_in_its_content(self) -> None:
         async with self.open_situation("tool_call") as provider:
@@ -262,7 +262,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
             try:
                 response = await provider.complete(self.build_request())
             except Exception as error:
-                names = [kind.__name__ for kind in type(error).__mro__]
+                names = [base.__name__ for base in type(error).__mro__]
                 require("LLMError" in names, f"`complete` raised a {names[0]}, not an LLMError")
                 require(getattr(error, "provider", None) == provider.name, "the error does not name the provider")
             else:
@@ -305,5 +305,5 @@ def render_blocks(response: Any) -> str:
 
 
 def _get_type(block: Any) -> str:
-    kind = getattr(block, "type", None)
-    return str(getattr(kind, "value", kind))
+    block_type = getattr(block, "type", None)
+    return str(getattr(block_type, "value", block_type))

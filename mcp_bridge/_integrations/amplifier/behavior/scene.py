@@ -34,10 +34,12 @@ _MOST_REQUESTS = 20
 
 def request_calls(*calls: tuple[str, dict[str, Any]], before: Sequence[Block] = ()) -> ChatResponse:
     """Return a response that requests tool calls, with the ids `call_0`, `call_1` and so on."""
-    made = [ToolCall(id=f"call_{at}", name=name, arguments=arguments) for at, (name, arguments) in enumerate(calls)]
-    blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in made]
+    tool_calls = [
+        ToolCall(id=f"call_{at}", name=name, arguments=arguments) for at, (name, arguments) in enumerate(calls)
+    ]
+    blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in tool_calls]
     usage = Usage(input_tokens=6, output_tokens=4, total_tokens=10)
-    return ChatResponse(content=[*before, *blocks], tool_calls=made, usage=usage, finish_reason="tool_use")
+    return ChatResponse(content=[*before, *blocks], tool_calls=tool_calls, usage=usage, finish_reason="tool_use")
 
 
 class PreparedModel(MockProvider):
@@ -47,11 +49,11 @@ class PreparedModel(MockProvider):
         super().__init__(responses or (request_calls(("measure", {"unit": "cm"})), ANSWER))
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        prepared: Any = self.responses[min(self.call_count, len(self.responses) - 1)]
-        if not isinstance(prepared, Exception):
+        response: Any = self.responses[min(self.call_count, len(self.responses) - 1)]
+        if not isinstance(response, Exception):
             return await super().complete(request, **kwargs)
         self.requests.append(request)
-        raise prepared
+        raise response
 
 
 class EndlessModel(MockProvider):
@@ -182,9 +184,9 @@ class OrchestratorScene:
     @property
     def results(self) -> dict[str, str]:
         """The texts of the tool results in the last request, by the ids of their calls."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for message in self.last_request:
             if message.role == "tool":
-                require(message.tool_call_id not in found, f"there are two results for {message.tool_call_id}")
-                found[str(message.tool_call_id)] = str(message.content)
-        return found
+                require(message.tool_call_id not in texts, f"there are two results for {message.tool_call_id}")
+                texts[str(message.tool_call_id)] = str(message.content)
+        return texts

@@ -66,15 +66,15 @@ class ToolBehaviorTests(ModuleBehaviorTests):
         async with self.mount_module() as coordinator:
             for key, tool in self.list_mounted(coordinator).items():
                 arguments = _find_sample(key, tool)
-                received = deepcopy(arguments)
+                copy = deepcopy(arguments)
                 call = f"'{key}' with {arguments!r:.80}"
                 try:
-                    result = await resolve_awaitable(tool.execute(received))
+                    result = await resolve_awaitable(tool.execute(copy))
                 except Exception as error:
                     raise AssertionError(f"{call} raised {describe_error(error)}") from error
                 is_result = isinstance(to_result(result), ToolResult)
                 require(is_result, f"{call} returned a {type(result).__name__} instead of a ToolResult")
-                require(received == arguments, f"{call} has changed them to {received!r:.80}")
+                require(copy == arguments, f"{call} has changed them to {copy!r:.80}")
 
     async def test_missing_arguments_cause_no_error_of_the_code(self) -> None:
         async with self.mount_module() as coordinator:
@@ -104,8 +104,8 @@ class ToolBehaviorTests(ModuleBehaviorTests):
                 task.result()
             return
         task.cancel()
-        done, _ = await asyncio.wait([task], timeout=self.timeout / 2)
-        require(done, f"'{key}' continues after it was cancelled")
+        finished_tasks, _ = await asyncio.wait([task], timeout=self.timeout / 2)
+        require(finished_tasks, f"'{key}' continues after it was cancelled")
         if not task.cancelled():
             error = task.exception()
             end = "returned" if error is None else f"raised {describe_error(error)}"
@@ -118,8 +118,8 @@ def describe_schema_problem(schema: Any) -> str:
         return f"it is a {type(schema).__name__}"
     if problems := check_schema(schema):
         return problems[0]
-    kind = schema.get("type", "object")
-    return "" if kind == "object" else f"its type is {kind!r}, and arguments are an object"
+    schema_type = schema.get("type", "object")
+    return "" if schema_type == "object" else f"its type is {schema_type!r}, and arguments are an object"
 
 
 def generate_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,21 +171,21 @@ class _SampleGenerator:
         return self._generate_typed(schema, depth)
 
     def _generate_typed(self, schema: Mapping[str, Any], depth: int) -> Any:
-        kind = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
-        if isinstance(kind, list) and kind:
-            kind = kind[0]
-        if kind == "object":
+        schema_type = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
+        if isinstance(schema_type, list) and schema_type:
+            schema_type = schema_type[0]
+        if schema_type == "object":
             properties = schema.get("properties", {})
             return {name: self.generate(properties.get(name, {}), depth + 1) for name in schema.get("required", ())}
-        if kind == "array":
+        if schema_type == "array":
             count = min(schema.get("minItems", 0), _MAX_ITEMS)
             return [self.generate(schema.get("items", {}), depth + 1) for _ in range(count)]
-        if kind in ("integer", "number"):
+        if schema_type in ("integer", "number"):
             return _generate_number(schema)
-        if kind == "string":
+        if schema_type == "string":
             text = _FORMATS.get(str(schema.get("format")), "sample")
             return text.ljust(min(schema.get("minLength", 0), _MAX_LENGTH), "x")[: schema.get("maxLength", _MAX_LENGTH)]
-        return False if kind == "boolean" else None
+        return False if schema_type == "boolean" else None
 
 
 def _generate_number(schema: Mapping[str, Any]) -> Any:

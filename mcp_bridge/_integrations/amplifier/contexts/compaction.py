@@ -70,18 +70,18 @@ def list_call_ids(message: Message) -> list[str]:
     calls = message.get("tool_calls")
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    requested = [*(calls if isinstance(calls, list) else []), *(b for b in blocks if _has_type(b, "tool_call"))]
-    found = [each["id"] for each in requested if isinstance(each, Mapping) and isinstance(each.get("id"), str)]
-    return list(dict.fromkeys(found))
+    calls_and_blocks = [*(calls if isinstance(calls, list) else []), *(b for b in blocks if _has_type(b, "tool_call"))]
+    ids = [call["id"] for call in calls_and_blocks if isinstance(call, Mapping) and isinstance(call.get("id"), str)]
+    return list(dict.fromkeys(ids))
 
 
 def list_result_ids(message: Message) -> list[str]:
     """Return the ids of the tool calls whose results a message contains."""
-    found = [message.get("tool_call_id")] if message.get("role") == "tool" else []
+    ids = [message.get("tool_call_id")] if message.get("role") == "tool" else []
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    found += [block.get("tool_call_id") for block in blocks if _has_type(block, "tool_result")]
-    return [each for each in dict.fromkeys(found) if isinstance(each, str)]
+    ids += [block.get("tool_call_id") for block in blocks if _has_type(block, "tool_result")]
+    return [call_id for call_id in dict.fromkeys(ids) if isinstance(call_id, str)]
 
 
 def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Unit]:
@@ -91,7 +91,7 @@ def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Un
     by_call: dict[str, list[int]] = {}
     for place, message in enumerate(messages):
         results = list_result_ids(message)
-        group = next((by_call[each] for each in results if each in by_call), None)
+        group = next((by_call[call_id] for call_id in results if call_id in by_call), None)
         if group is None:
             group = []
             groups.append(group)
@@ -99,7 +99,7 @@ def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Un
                 orphans.add(place)
         group.append(place)
         by_call.update(dict.fromkeys(list_call_ids(message), group))
-    return [Unit(tuple(group), sum(sizes[each] for each in group), group[0] in orphans) for group in groups]
+    return [Unit(tuple(group), sum(sizes[call_id] for call_id in group), group[0] in orphans) for group in groups]
 
 
 def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger: float, target: float) -> list[Unit]:
@@ -110,18 +110,18 @@ def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger:
     again, so that most requests begin with the same messages as the one before, which providers cache.
     """
     latest = next((unit for unit in reversed(units) if messages[unit.places[0]].get("role") == "user"), None)
-    fixed = {unit for unit in units if unit is latest or messages[unit.places[0]].get("role") in _KEPT_ROLES}
-    others = [unit for unit in units if unit not in fixed and not unit.is_orphan]
-    room = sum(unit.size for unit in fixed)
+    fixed_units = {unit for unit in units if unit is latest or messages[unit.places[0]].get("role") in _KEPT_ROLES}
+    other_units = [unit for unit in units if unit not in fixed_units and not unit.is_orphan]
+    room = sum(unit.size for unit in fixed_units)
     start = total = 0
-    for end, unit in enumerate(others):
+    for end, unit in enumerate(other_units):
         total += unit.size
         if total > trigger - room:
             while total > target - room and start < end:
-                total -= others[start].size
+                total -= other_units[start].size
                 start += 1
-    selected = {*fixed, *others[start:]}
-    return [unit for unit in units if unit in selected]
+    selection = {*fixed_units, *other_units[start:]}
+    return [unit for unit in units if unit in selection]
 
 
 def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[str, Any]]:
@@ -129,22 +129,22 @@ def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[st
 
     Results of tools are shortened first. System messages and the arguments of tool calls are not shortened.
     """
-    shortened = [dict(message) for message in messages]
-    sizes = [estimate_tokens(message) for message in shortened]
+    copies = [dict(message) for message in messages]
+    sizes = [estimate_tokens(message) for message in copies]
     candidates = sorted(
-        (place for place, message in enumerate(shortened) if message.get("role") not in _KEPT_ROLES),
-        key=lambda place: (shortened[place].get("role") != "tool", -sizes[place]),
+        (place for place, message in enumerate(copies) if message.get("role") not in _KEPT_ROLES),
+        key=lambda place: (copies[place].get("role") != "tool", -sizes[place]),
     )
     excess = sum(sizes) - budget
     for place in candidates:
         if excess <= 0:
             break
-        message = shortened[place]
+        message = copies[place]
         removable = min(sizes[place] - SHORTEST, excess + NOTICE)
         if removable > 0:
             message["content"] = _shorten_content(message.get("content"), int(removable) * CHARACTERS_PER_TOKEN)
             excess -= sizes[place] - estimate_tokens(message)
-    return shortened
+    return copies
 
 
 def truncate_middle(text: str, most: int) -> str:

@@ -85,9 +85,9 @@ class PersistentContext(SimpleContext):
         """Add a message, and write it before returning. Raises ValueError, or OSError if the file is not writable."""
         check_message(message)
         async with self._lock:
-            added = dict(message)
-            line = _format_message(added)
-            await _write_to_end(partial(_append_line, self._path, line), partial(self._append, added))
+            copy = dict(message)
+            line = _format_message(copy)
+            await _write_to_end(partial(_append_line, self._path, line), partial(self._append, copy))
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace the history, unless it was loaded from the file. Raises as `add_message` does."""
@@ -114,10 +114,10 @@ class PersistentContext(SimpleContext):
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the context with the history of its file. Raises ValueError for an invalid configuration or file."""
     options = PersistentConfig(**read_config(config, PersistentConfig))
-    shared = options.path is not None and SESSION not in options.path
-    given = f"{options.path}.{SESSION}" if shared and coordinator.parent_id else options.path
-    path = _find_path(given, str(coordinator.session_id))
-    find_path = None if shared else partial(_find_path, options.path)
+    is_shared = options.path is not None and SESSION not in options.path
+    pattern = f"{options.path}.{SESSION}" if is_shared and coordinator.parent_id else options.path
+    path = _find_path(pattern, str(coordinator.session_id))
+    find_path = None if is_shared else partial(_find_path, options.path)
     context = PersistentContext(path, options, coordinator.hooks, find_path)
     await context.load()
     await mount_context(coordinator, context, "context-persistent")
@@ -129,7 +129,7 @@ async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -
 
     A shielded scope alone does not delay `asyncio.Task.cancel`; a task group does.
     """
-    failed: list[Exception] = []
+    errors: list[Exception] = []
 
     async def run() -> None:
         with anyio.CancelScope(shield=True):
@@ -137,18 +137,18 @@ async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -
                 await anyio.to_thread.run_sync(write)
                 commit()
             except Exception as error:
-                failed.append(error)
+                errors.append(error)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
 
 
-def _find_path(given: str | None, session_id: str) -> Path:
+def _find_path(pattern: str | None, session_id: str) -> Path:
     name = session_id.replace("/", "_").replace(os.sep, "_").lstrip(".")
-    if given is not None:
-        return Path(given.replace(SESSION, name)).expanduser()
+    if pattern is not None:
+        return Path(pattern.replace(SESSION, name)).expanduser()
     import platformdirs
 
     return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "contexts" / f"{name}.jsonl"

@@ -154,11 +154,11 @@ async def mount_context(coordinator: Any, context: Any, name: str) -> None:
 
 def read_config(config: Mapping[str, Any] | None, model: type[BaseModel]) -> dict[str, Any]:
     """Return the known keys of a configuration, and log the others: it may be meant for another module of this name."""
-    given = dict(config or {})
-    unknown = sorted(key for key in given if key not in model.model_fields)
-    if unknown:
-        logger.warning("unknown keys of a context's configuration are ignored: %s", ", ".join(map(str, unknown)))
-    return {key: value for key, value in given.items() if key in model.model_fields}
+    options = dict(config or {})
+    unknown_keys = sorted(key for key in options if key not in model.model_fields)
+    if unknown_keys:
+        logger.warning("unknown keys of a context's configuration are ignored: %s", ", ".join(map(str, unknown_keys)))
+    return {key: value for key, value in options.items() if key in model.model_fields}
 
 
 def check_message(message: Any) -> None:

@@ -134,7 +134,7 @@ class Execution:
 
     async def run(self) -> str:
         """Return the final text. Raises StoppedError."""
-        truncated = 0
+        continuations = 0
         while True:
             response, calls = await self._ask_model()
             text = "".join(block.text for block in response.content if block.type == "text")
@@ -144,8 +144,8 @@ class Execution:
                 self.texts.clear()
                 for message in await self.runner.run_calls(calls):
                     await self.context.add_message(message)
-            elif is_truncated and truncated < self.config.max_continuations:
-                truncated += 1
+            elif is_truncated and continuations < self.config.max_continuations:
+                continuations += 1
                 self.texts.append(text)
                 for call in calls:  # the arguments may have been truncated, too
                     reason = "Error: the response was truncated before this call was complete. Use shorter arguments."
@@ -189,8 +189,8 @@ class Execution:
     def _check_budgets(self) -> None:
         if self.cancellation is not None and self.cancellation.is_cancelled:
             raise StoppedError("The session was cancelled.")
-        if exceeded := self.spending.find_exceeded():
-            raise StoppedError(f"The budget was used up: {exceeded}.")
+        if budget := self.spending.find_exceeded():
+            raise StoppedError(f"The budget was used up: {budget}.")
 
     async def _build_request(self) -> ChatRequest:
         messages = await self.context.get_messages_for_request(provider=self.provider)
@@ -307,20 +307,20 @@ class AgentLoop:
         return await self._report(execution.emitter, "incomplete", text, execution.spending)
 
     async def _report(self, emitter: HookEmitter, status: str, text: str, spending: Spending | None) -> str:
-        used = spending or Spending(self._config)
-        data = {"orchestrator": self.name, "status": status, "response": text, "turn_count": used.iterations}
-        await emitter.emit(events.ORCHESTRATOR_COMPLETE, {**data, "tokens": used.tokens, "cost_usd": str(used.cost)})
+        costs = spending or Spending(self._config)
+        data = {"orchestrator": self.name, "status": status, "response": text, "turn_count": costs.iterations}
+        await emitter.emit(events.ORCHESTRATOR_COMPLETE, {**data, "tokens": costs.tokens, "cost_usd": str(costs.cost)})
         return text
 
 
 async def _complete_calls(context: Any) -> None:
     """Add the results that the last calls of the history lack, because they were cancelled or their process ended."""
-    answered = set()
+    result_ids = set()
     for message in reversed(await context.get_messages()):
         if message["role"] == "tool":
-            answered.add(message.get("tool_call_id"))
+            result_ids.add(message.get("tool_call_id"))
         elif message["role"] in ("assistant", "user"):
-            lacking = [call for call in message.get("tool_calls") or () if call.get("id") not in answered]
+            lacking = [call for call in message.get("tool_calls") or () if call.get("id") not in result_ids]
             for call in lacking:
                 await context.add_message({"role": "tool", "tool_call_id": call.get("id"), "content": _INCOMPLETE})
             return
@@ -372,10 +372,10 @@ def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
     for call in calls:
         counts[call.id] += 1
         if counts[call.id] > 1:
-            same = [block for block in blocks if block.id == call.id]
+            same_id_blocks = [block for block in blocks if block.id == call.id]
             name = f"{call.id}_{counts[call.id]}"
-            if len(same) > 1:  # the first block is that of the call that keeps the id
-                same[1].id = name
+            if len(same_id_blocks) > 1:  # the first block is that of the call that keeps the id
+                same_id_blocks[1].id = name
             call = ToolCall(id=name, name=call.name, arguments=call.arguments)  # noqa: PLW2901 - a renamed call
         separate.append(call)
     return separate

@@ -38,8 +38,8 @@ class Injections:
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self) -> list[dict[str, Any]]:
-        taken, self.messages = self.messages, []
-        return taken
+        messages, self.messages = self.messages, []
+        return messages
 
     def add(self, injection: ContextInjection) -> None:
         self.messages.append({"role": injection.role, "content": injection.content})
@@ -56,16 +56,16 @@ class HookEmitter:
 
     async def emit(self, event: str, data: Mapping[str, Any]) -> HookResult:
         """Return the decision, with which the user already agreed. Texts for the model are stored or queued."""
-        given = await self._hooks.emit(event, dict(data))
-        result = given if isinstance(given, HookResult) else HookResult.model_validate(given.model_dump())
+        decision = await self._hooks.emit(event, dict(data))
+        result = decision if isinstance(decision, HookResult) else HookResult.model_validate(decision.model_dump())
         for injection in get_injections(result):
             if injection.append_to_last_tool_result and event == TOOL_POST:
                 continue  # `ToolRunner` appends it
             if injection.ephemeral or self._coordinator is None:
                 self.injections.add(injection)
         if self._coordinator is not None:
-            decided = await self._coordinator.process_hook_result(given, event, self._name)
-            return result.model_copy(update={"action": decided.action, "reason": decided.reason})
+            outcome = await self._coordinator.process_hook_result(decision, event, self._name)
+            return result.model_copy(update={"action": outcome.action, "reason": outcome.reason})
         if result.action == "ask_user":
             reason = "This call needs approval, but no user can be asked."
             return result.model_copy(update={"action": "deny", "reason": reason})
@@ -101,8 +101,8 @@ class ToolRunner:
     async def _handle_call(self, call: ToolCall, group: str) -> _Reply:
         tool = self._tools.get(call.name)
         if tool is None:
-            known = ", ".join(sorted(self._tools)) or "none"
-            return _Reply(f"Error: there is no tool '{call.name}'. The tools are: {known}.", is_error=True)
+            names = ", ".join(sorted(self._tools)) or "none"
+            return _Reply(f"Error: there is no tool '{call.name}'. The tools are: {names}.", is_error=True)
         if self._is_repeated(call):
             times = self._most_repeated
             text = f"Error: this call was already made {times} times with the same arguments. Do something else."
@@ -131,8 +131,8 @@ class ToolRunner:
         if self._cancellation is not None:
             self._cancellation.register_tool_start(call.id, call.name)
         try:
-            given = await resolve_awaitable(tool.execute(data["tool_input"]))
-            return values.to_result(to_result(given, call.id))
+            output = await resolve_awaitable(tool.execute(data["tool_input"]))
+            return values.to_result(to_result(output, call.id))
         except BaseException as error:
             if is_own_cancellation(error):
                 raise
@@ -147,13 +147,13 @@ class ToolRunner:
         """Emit the event of the result. Returns what the model reads of it as hooks leave it."""
         if result.is_error:
             await self._emitter.emit(TOOL_ERROR, {**data, "error": {"message": result.error_text}})
-        seen = to_hook_data(result)
-        decision = await self._emitter.emit(TOOL_POST, {**data, "result": seen, "tool_result": seen})
+        result_data = to_hook_data(result)
+        decision = await self._emitter.emit(TOOL_POST, {**data, "result": result_data, "tool_result": result_data})
         if decision.action == "deny":
             return _Reply(f"Denied: {decision.reason or 'a hook denied the result'}", is_error=True)
-        changed = (decision.data or {}).get("result", seen)
-        if changed != seen:
-            result = from_hook_data(changed, result, seen)
+        new_data = (decision.data or {}).get("result", result_data)
+        if new_data != result_data:
+            result = from_hook_data(new_data, result, result_data)
         appended = [each.content for each in get_injections(decision) if each.append_to_last_tool_result]
         text = "\n\n".join([render_result(result), *appended])
         return _Reply(text, is_error=bool(result.is_error), images=list_images(result.content))
@@ -179,7 +179,7 @@ def render_result(result: ToolResult) -> str:
     if result.output is not None:
         output = values.get_output_text(replace(result, content=None))
         parts += [output] if output != result.error_text else []
-    shown = [block for block in result.content or () if result.output is None or not isinstance(block, Image)]
-    if shown and not (result.is_error and render_content(shown) == result.error_text):
-        parts.append(render_content(shown))
+    blocks = [block for block in result.content or () if result.output is None or not isinstance(block, Image)]
+    if blocks and not (result.is_error and render_content(blocks) == result.error_text):
+        parts.append(render_content(blocks))
     return "\n".join(parts) or "Success"

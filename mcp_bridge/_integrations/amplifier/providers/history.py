@@ -45,28 +45,28 @@ def pair_results(messages: Sequence[Message]) -> list[Message]:
     and its result follow after the result. Calls with the same id get ids of their own.
     """
     by_message = _match_results(messages)
-    paired: list[Message] = []
+    ordered_messages: list[Message] = []
     for place, message in enumerate(messages):
         if message.role in ("tool", "function"):
             continue
         calls = by_message.get(place, [])
         if list_results(message) and isinstance(message.content, list):
-            rest = [block for block in message.content if not isinstance(block, ToolResultBlock)]
-            if not rest:
+            blocks = [block for block in message.content if not isinstance(block, ToolResultBlock)]
+            if not blocks:
                 continue
-            message = message.model_copy(update={"content": rest})  # noqa: PLW2901 - a message without its results
+            message = message.model_copy(update={"content": blocks})  # noqa: PLW2901 - a message without its results
         if any(entry.id != entry.call.id for entry in calls):
             message = _rename_calls(message, calls)  # noqa: PLW2901 - a message with distinct ids
-        paired.append(message)
-        paired += [entry.build_reply() for entry in calls]
-    return paired
+        ordered_messages.append(message)
+        ordered_messages += [entry.build_reply() for entry in calls]
+    return ordered_messages
 
 
 def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
     """Return the calls of messages, by their places. A result is that of the latest call with its id."""
     by_message: dict[int, list[_PairedCall]] = {}
     waiting: dict[str, list[_PairedCall]] = {}
-    taken: set[str] = set()
+    ids: set[str] = set()
     for place, message in enumerate(messages):
         for result in list_results(message):
             if entries := waiting.get(result.tool_call_id):
@@ -75,8 +75,8 @@ def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
         waiting.update({call.id: [] for call in calls})
         for call in calls:
             names = (f"{call.id}_{number}" for number in itertools.count(2))
-            entry = _PairedCall(call, call.id if call.id not in taken else next(n for n in names if n not in taken))
-            taken.add(entry.id)
+            entry = _PairedCall(call, call.id if call.id not in ids else next(n for n in names if n not in ids))
+            ids.add(entry.id)
             waiting[call.id].append(entry)
             by_message.setdefault(place, []).append(entry)
     return by_message
@@ -84,10 +84,10 @@ def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
 
 def _rename_calls(message: Message, calls: Sequence[_PairedCall]) -> Message:
     """Return a message whose calls, in the order of `list_calls`, are blocks with their new ids."""
-    renamed = iter([entry.call.model_copy(update={"id": entry.id}) for entry in calls])
+    new_calls = iter([entry.call.model_copy(update={"id": entry.id}) for entry in calls])
     content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
-    blocks = [next(renamed) if isinstance(block, ToolCallBlock) else block for block in content]
-    return message.model_copy(update={"content": [*blocks, *renamed], "tool_calls": None})
+    blocks = [next(new_calls) if isinstance(block, ToolCallBlock) else block for block in content]
+    return message.model_copy(update={"content": [*blocks, *new_calls], "tool_calls": None})
 
 
 def list_repairs(messages: Sequence[Message]) -> list[dict[str, str]]:
@@ -100,33 +100,33 @@ def list_calls(message: Message) -> list[ToolCallBlock]:
     """Return the tool calls of a message: content blocks, or the `tool_calls` that loops store beside the text."""
     blocks = message.content if isinstance(message.content, list) else []
     calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
-    known = {call.id for call in calls}
-    for given in (message.model_extra or {}).get("tool_calls") or ():
-        function = given.get("function") or {}
-        arguments = given.get("arguments", function.get("arguments"))
-        name = str(given.get("name") or given.get("tool") or function.get("name") or "")
-        if given.get("id") not in known:
-            calls.append(ToolCallBlock(id=given["id"], name=name, input=_read_arguments(arguments)))
+    ids = {call.id for call in calls}
+    for stored_call in (message.model_extra or {}).get("tool_calls") or ():
+        function = stored_call.get("function") or {}
+        arguments = stored_call.get("arguments", function.get("arguments"))
+        name = str(stored_call.get("name") or stored_call.get("tool") or function.get("name") or "")
+        if stored_call.get("id") not in ids:
+            calls.append(ToolCallBlock(id=stored_call["id"], name=name, input=_read_arguments(arguments)))
     return calls
 
 
-def _read_arguments(given: Any) -> dict[str, Any]:
-    if isinstance(given, str):
+def _read_arguments(arguments: Any) -> dict[str, Any]:
+    if isinstance(arguments, str):
         try:
-            given = load_json(given)
+            arguments = load_json(arguments)
         except ValueError:
             return {}
-    return given if isinstance(given, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def list_results(message: Message) -> list[ToolResultBlock]:
     """Return the tool results of a message: content blocks, or the content of a message with the role `tool`."""
     blocks = message.content if isinstance(message.content, list) else []
-    found = [block for block in blocks if isinstance(block, ToolResultBlock)]
-    if not found and message.role in ("tool", "function") and message.tool_call_id is not None:
-        failed: dict[str, Any] = {"is_error": True} if (message.model_extra or {}).get("is_error") else {}
-        return [ToolResultBlock(tool_call_id=message.tool_call_id, output=message.content, **failed)]
-    return found
+    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    if not results and message.role in ("tool", "function") and message.tool_call_id is not None:
+        marks: dict[str, Any] = {"is_error": True} if (message.model_extra or {}).get("is_error") else {}
+        return [ToolResultBlock(tool_call_id=message.tool_call_id, output=message.content, **marks)]
+    return results
 
 
 def is_failed(result: ToolResultBlock) -> bool:

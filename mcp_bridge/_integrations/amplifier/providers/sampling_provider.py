@@ -92,32 +92,32 @@ class SamplingProvider:
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
         """Return the response of the client's model. Raises LLMError: outside a call, or if the client has none."""
-        given = read_request(request)
-        async with self.events.report_completion(self.name, None, given) as report:
-            response = await self._complete(given)
+        chat_request = read_request(request)
+        async with self.events.report_completion(self.name, None, chat_request) as report:
+            response = await self._complete(chat_request)
             report.usage = response.usage
         text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
         if on_text is not None and text:
             await on_text(text)
         return response
 
-    async def _complete(self, given: ChatRequest) -> ChatResponse:
+    async def _complete(self, request: ChatRequest) -> ChatResponse:
         ctx = AGENT_CALL.get()
         if ctx is None:
             message = "The client's model is only available to an agent that runs in a call of the client."
             raise ConfigurationError(message, provider=self.name)
         tools = [
             {"name": tool.name, "description": tool.description or "", "inputSchema": tool.parameters}
-            for tool in given.tools or ()
+            for tool in request.tools or ()
         ]
-        system = [render_text(message.content) for message in given.messages if message.role in _SYSTEM_ROLES]
+        system = [render_text(message.content) for message in request.messages if message.role in _SYSTEM_ROLES]
         try:
-            sampled = await ctx.sample(
-                messages := build_messages(given.messages),
-                max_tokens=min(given.max_output_tokens or self._config.max_tokens, self._config.max_tokens),
+            sample = await ctx.sample(
+                messages := build_messages(request.messages),
+                max_tokens=min(request.max_output_tokens or self._config.max_tokens, self._config.max_tokens),
                 system_prompt="\n\n".join(system) or None,
-                temperature=given.temperature,
-                stop_sequences=given.stop,
+                temperature=request.temperature,
+                stop_sequences=request.stop,
                 tools=tools or None,
             )
         except MissingCapability as error:
@@ -126,7 +126,7 @@ class SamplingProvider:
                 f"{error} Use a client that declares it, or another provider."
             )
             raise ConfigurationError(message, provider=self.name) from error
-        response = _read_response(sampled)
+        response = _read_response(sample)
         response.usage = _estimate_usage([messages, system, tools], response)
         return response
 
@@ -170,31 +170,31 @@ def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
     text, images = split_output(result.output)
     content = [{"type": "text", "text": text}] if text or not images else []
     content += [block for image in images for block in _build_image(image)]
-    failed = {"isError": True} if is_failed(result) else {}
-    return {"type": "tool_result", "toolUseId": result.tool_call_id, "content": content, **failed}
+    marks = {"isError": True} if is_failed(result) else {}
+    return {"type": "tool_result", "toolUseId": result.tool_call_id, "content": content, **marks}
 
 
 def _build_image(image: ImageBlock) -> list[dict[str, Any]]:
     if "data" not in image.source:
         return []
-    kind = image.source.get("media_type", "image/png")
-    return [{"type": "image", "data": image.source["data"], "mimeType": kind}]
+    mime_type = image.source.get("media_type", "image/png")
+    return [{"type": "image", "data": image.source["data"], "mimeType": mime_type}]
 
 
-def _read_response(sampled: Sampled) -> ChatResponse:
+def _read_response(sample: Sampled) -> ChatResponse:
     content: list[Block] = []
-    for block in sampled.content:
+    for block in sample.content:
         if isinstance(block, Text):
             content.append(TextBlock(text=block.text))
         elif isinstance(block, Mapping) and block.get("type") == "tool_use":
             content.append(ToolCallBlock(id=block["id"], name=block["name"], input=dict(block["input"])))
-    return build_response(content, finish_reason=sampled.stop_reason, metadata={"model": sampled.model})
+    return build_response(content, finish_reason=sample.stop_reason, metadata={"model": sample.model})
 
 
-def _estimate_usage(sent: Any, response: ChatResponse) -> Usage:
+def _estimate_usage(request: Any, response: ChatResponse) -> Usage:
     """Estimate the tokens of a request: the result of sampling has no usage, but budgets need it."""
-    written = [block.model_dump(mode="json") for block in response.content]
-    counts = [len(encode_json(each)) // CHARACTERS_PER_TOKEN for each in (sent, written)]
+    blocks = [block.model_dump(mode="json") for block in response.content]
+    counts = [len(encode_json(value)) // CHARACTERS_PER_TOKEN for value in (request, blocks)]
     return Usage(input_tokens=counts[0], output_tokens=counts[1], total_tokens=sum(counts))
 
 

@@ -56,7 +56,7 @@ class ScriptedProvider:
     name = "scripted"
 
     def __init__(self, responses: list[str | ScriptedTurn]) -> None:
-        self._turns = [ScriptedTurn(text=each) if isinstance(each, str) else each for each in responses]
+        self._turns = [ScriptedTurn(text=response) if isinstance(response, str) else response for response in responses]
         self.info_model = ProviderInfo
         self.events = ProviderEvents()
 
@@ -71,9 +71,9 @@ class ScriptedProvider:
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
         """Return the response that comes after as many responses as the request has; it keeps no state of its own."""
-        given = read_request(request)
-        async with self.events.report_completion(self.name, "scripted", given) as report:
-            response = self._choose_response(given.messages)
+        chat_request = read_request(request)
+        async with self.events.report_completion(self.name, "scripted", chat_request) as report:
+            response = self._choose_response(chat_request.messages)
             report.usage = response.usage
         text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
         if on_text is not None and text:
@@ -82,14 +82,22 @@ class ScriptedProvider:
 
     def _choose_response(self, messages: Sequence[Message]) -> ChatResponse:
         place = sum(message.role == "assistant" for message in messages)
-        turn = self._turns[min(place, len(self._turns) - 1)]
-        content: list[Block] = [TextBlock(text=turn.text)] if turn.text else []
+        response = self._turns[min(place, len(self._turns) - 1)]
+        content: list[Block] = [TextBlock(text=response.text)] if response.text else []
         content += [
-            ToolCallBlock(id=f"call_{uuid4().hex}", name=each.name, input=each.arguments) for each in turn.calls
+            ToolCallBlock(id=f"call_{uuid4().hex}", name=call.name, input=call.arguments) for call in response.calls
         ]
-        sent, written = sum(len(str(message.content)) for message in messages) // 4, len(turn.text) // 4
-        usage = Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written, cost_usd=Decimal(0))
-        return build_response(content, usage=usage, finish_reason="tool_use" if turn.calls else "end_turn")
+        input_tokens, output_tokens = (
+            sum(len(str(message.content)) for message in messages) // 4,
+            len(response.text) // 4,
+        )
+        usage = Usage(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            total_tokens=input_tokens + output_tokens,
+            cost_usd=Decimal(0),
+        )
+        return build_response(content, usage=usage, finish_reason="tool_use" if response.calls else "end_turn")
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         return parse_tool_calls(response)

@@ -63,7 +63,7 @@ class BridgeApprovalProvider:
         with pause_handler_clock():
             decision = await self._gate.resolve_question(case, ctx)
         if running is not None and decision.how != "timeout":
-            running.unanswered = [one for one in running.unanswered if one is not case]
+            running.unanswered = [question for question in running.unanswered if question is not case]
         if decision.how == "timeout":
             raise TimeoutError(decision.reason)
         reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
@@ -81,14 +81,14 @@ class BridgeApprovalSystem:
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
     ) -> str:
         """Return `Allow` or `Deny`."""
-        asked = HookResult(
+        decision = HookResult(
             action="ask_user",
             approval_prompt=prompt,
             approval_options=options,
             approval_timeout=timeout,
             approval_default=default,
         )
-        return "Allow" if (await self.approve_event(asked, "")).is_allowed else "Deny"
+        return "Allow" if (await self.approve_event(decision, "")).is_allowed else "Deny"
 
     async def approve_event(self, asked: HookResult, event: str) -> ApprovalDecision:
         """Return the decision, which is remembered for the same event of a call with the same arguments.

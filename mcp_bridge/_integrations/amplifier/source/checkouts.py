@@ -121,9 +121,9 @@ def remove_compiled(folder: Path) -> None:
         if COMPILED not in folders:
             continue
         folders.remove(COMPILED)
-        compiled = Path(path, COMPILED)
+        cache = Path(path, COMPILED)
         try:
-            compiled.unlink() if compiled.is_symlink() else shutil.rmtree(compiled)
+            cache.unlink() if cache.is_symlink() else shutil.rmtree(cache)
         except OSError as error:  # another bridge may be removing it, or importing from it
             if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
                 raise
@@ -131,10 +131,10 @@ def remove_compiled(folder: Path) -> None:
 
 def _walk_files(folder: Path) -> Iterator[tuple[Path, bool]]:
     """All files and links in the order of their names; the flag is true for links, which are not followed."""
-    found = []
+    paths = []
     for path, folders, files in os.walk(folder):
         links = [name for name in folders if Path(path, name).is_symlink()]
         folders[:] = [name for name in folders if name != COMPILED]
-        found += [Path(path, name) for name in (*files, *links)]
-    for each in sorted(found, key=lambda one: os.fsencode(one.relative_to(folder).as_posix())):
-        yield each, each.is_symlink()
+        paths += [Path(path, name) for name in (*files, *links)]
+    for file in sorted(paths, key=lambda one: os.fsencode(one.relative_to(folder).as_posix())):
+        yield file, file.is_symlink()

@@ -107,7 +107,7 @@ def parse_address(uri: str) -> GitAddress:
     path, at, ref = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
     if at and not _REF.fullmatch(ref):
         raise _build_address_error(uri, f"has {ref!r} for a branch, tag or commit")
-    if not path.startswith("/") or any({"", ".", ".."} & set(_split_path(each)) for each in (path, unquote(path))):
+    if not path.startswith("/") or any({"", ".", ".."} & set(_split_path(text)) for text in (path, unquote(path))):
         raise _build_address_error(uri, "has no absolute path of a repository, or segments such as '..' in it")
     return GitAddress(uri, f"{parts.scheme}://{parts.netloc}{path}", ref, _parse_subdirectory(uri, parts.fragment))
 
@@ -133,13 +133,13 @@ def _check_authority(uri: str, scheme: str, userinfo: str, host: str) -> None:
 
 def _parse_subdirectory(uri: str, fragment: str) -> str:
     try:
-        given = dict(parse_qsl(fragment, keep_blank_values=True, strict_parsing=bool(fragment)))
+        parameters = dict(parse_qsl(fragment, keep_blank_values=True, strict_parsing=bool(fragment)))
     except ValueError:
         raise _build_address_error(uri, f"has '#{fragment}'") from None
-    subdirectory = given.pop("subdirectory", "").strip("/")
-    given.pop("egg", None)  # pip's name for the package
+    subdirectory = parameters.pop("subdirectory", "").strip("/")
+    parameters.pop("egg", None)  # pip's name for the package
     is_safe = not {"", ".", "..", ".git"} & set(subdirectory.split("/")) and ":" not in subdirectory
-    if given or (subdirectory and not (is_safe and subdirectory.isprintable())):
+    if parameters or (subdirectory and not (is_safe and subdirectory.isprintable())):
         raise _build_address_error(uri, f"has '#{fragment}'")
     return subdirectory
 
@@ -154,16 +154,16 @@ class Git:
     def __init__(self, environ: Mapping[str, str] | None = None, *, timeout: float = TIMEOUT) -> None:
         self._environ = os.environ if environ is None else environ
         self._timeout = timeout
-        found = shutil.which("git", path=self._environ.get("PATH", os.defpath))
-        if found is None:
+        program = shutil.which("git", path=self._environ.get("PATH", os.defpath))
+        if program is None:
             raise ModuleLoadError("modules from git need the git program, which is not on the PATH. Install git")
-        self._program = os.path.abspath(found)  # it runs in another directory
+        self._program = os.path.abspath(program)  # it runs in another directory
         output = self._run_git(["--version"], "", "git")
         version = re.search(r"(\d+)\.(\d+)", output)
         if version is None or tuple(map(int, version.groups())) < MIN_VERSION:
             minimum = ".".join(map(str, MIN_VERSION))
             raise ModuleLoadError(
-                f"{found} is '{output.strip()}', and modules from git need {minimum} or later. Update it"
+                f"{program} is '{output.strip()}', and modules from git need {minimum} or later. Update it"
             )
 
     def find_commit(self, address: GitAddress) -> str:
@@ -171,10 +171,12 @@ class Git:
         if COMMIT.fullmatch(address.ref):
             return address.ref
         candidates = _list_full_refs(address.ref)
-        listed = self._run(address, "ls-remote", "--quiet", address.url, *candidates)
-        found = {name: commit for commit, _, name in (line.partition("\t") for line in listed.splitlines())}
+        output = self._run(address, "ls-remote", "--quiet", address.url, *candidates)
+        commits_by_ref = {name: commit for commit, _, name in (line.partition("\t") for line in output.splitlines())}
         # An annotated tag is an object of its own; the line with ^{} has the commit.
-        commits = {found.get(f"{name}^{{}}", found[name]) for name in candidates if name in found}
+        commits = {
+            commits_by_ref.get(f"{name}^{{}}", commits_by_ref[name]) for name in candidates if name in commits_by_ref
+        }
         if len(commits) == 1:
             return commits.pop()
         if commits:
@@ -201,15 +203,15 @@ class Git:
                 raise
             self._run(address, option, "fetch", *quiet, address.url, "+refs/heads/*:refs/h/*", "+refs/tags/*:refs/t/*")
         try:
-            kind = self._run(address, option, "cat-file", "-t", commit).strip()
+            object_type = self._run(address, option, "cat-file", "-t", commit).strip()
         except ModuleLoadError as error:
             raise _build_git_error(address, f"the repository has no commit {commit}, or no longer has it") from error
-        if kind != "commit":
-            raise _build_git_error(address, f"{commit} is not a commit but a {kind}")
+        if object_type != "commit":
+            raise _build_git_error(address, f"{commit} is not a commit but a {object_type}")
         self._run(address, option, f"--work-tree={folder}", "checkout", "--quiet", "--force", "--detach", commit)
 
     def _run(self, address: GitAddress, *args: str) -> str:
-        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        settings = [argument for name, value in _SETTINGS.items() for argument in ("-c", f"{name}={value}")]
         return self._run_git([*settings, *args], address.scheme, address.uri)
 
     def _run_git(self, args: Sequence[str], scheme: str, subject: str) -> str:
@@ -237,8 +239,8 @@ class Git:
 
     def _build_environment(self, scheme: str) -> dict[str, str]:
         """No prompts, no settings of the user or the machine, and no other scheme than the one of the address."""
-        inherited = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
-        return inherited | {
+        variables = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
+        return variables | {
             "GIT_ALLOW_PROTOCOL": scheme,
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,

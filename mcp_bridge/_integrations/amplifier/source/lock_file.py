@@ -59,10 +59,10 @@ class LockFile:
         """Read the lock file of a folder; it has no entries where there is none. Raises ModuleLoadError."""
         path = directory / LOCK_FILE_NAME
         try:
-            given = json.loads(path.read_bytes())
-            if given["version"] != VERSION:
-                raise ModuleLoadError(f"{path} has version {given['version']}, but only {VERSION} is supported")
-            return cls(path, {uri: LockEntry.parse(entry) for uri, entry in given["modules"].items()})
+            data = json.loads(path.read_bytes())
+            if data["version"] != VERSION:
+                raise ModuleLoadError(f"{path} has version {data['version']}, but only {VERSION} is supported")
+            return cls(path, {uri: LockEntry.parse(entry) for uri, entry in data["modules"].items()})
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
@@ -125,17 +125,17 @@ class ModuleLocker:
 
     def lock(self, wanted: Sequence[RequestedModule]) -> LockOutcome:
         """Lock these modules, and write the lock file unless one of them fails."""
-        locked: dict[str, LockedModule] = {}
-        failed: list[str] = []
+        modules: dict[str, LockedModule] = {}
+        errors: list[str] = []
         for module in dict.fromkeys(wanted):
             try:
-                locked[module.address.uri] = self._lock_module(module)
+                modules[module.address.uri] = self._lock_module(module)
             except (BridgeError, OSError) as error:
-                failed.append(str(error))
-        if failed:
-            return LockOutcome(errors=list(dict.fromkeys(failed)))
-        self._lock.write({**self._lock.modules, **{uri: module.entry for uri, module in locked.items()}})
-        return LockOutcome(locked=list(locked.values()))
+                errors.append(str(error))
+        if errors:
+            return LockOutcome(errors=list(dict.fromkeys(errors)))
+        self._lock.write({**self._lock.modules, **{uri: module.entry for uri, module in modules.items()}})
+        return LockOutcome(locked=list(modules.values()))
 
     def _lock_module(self, module: RequestedModule) -> LockedModule:
         address, checkouts = module.address, Checkouts(module.checkouts_folder)

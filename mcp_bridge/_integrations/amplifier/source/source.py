@@ -290,15 +290,15 @@ class AmplifierSource(Source):
         if self._loses_hooks(session, agent):
             problem = "has hooks for calls, which a worker process cannot run (isolation)"
             raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
-        isolated = {entry.name: entry for entry in self._tools if not _runs_here(entry)}
-        if isolated and agent.plan.get_section("tools"):
+        isolated_entries = {entry.name: entry for entry in self._tools if not _runs_here(entry)}
+        if isolated_entries and agent.plan.get_section("tools"):
             problem = "has tools of its own, which cannot run in worker processes (isolation.tools)"
             raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
         problems: list[str] = []
         entries = self._build_entries(session, problems, {})
         for problem in problems:
             logger.warning("the agent '%s': %s", agent.name, problem)
-        return self._select_entries(isolated.get(entry.name, entry) for entry in entries)
+        return self._select_entries(isolated_entries.get(entry.name, entry) for entry in entries)
 
     def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
         """Whether this is a worker, where the hooks of an agent would not apply to its calls."""
@@ -310,7 +310,7 @@ class AmplifierSource(Source):
         self, session: ModuleSession, problems: list[str], handlers: dict[str, ToolHandler]
     ) -> list[ToolEntry]:
         """Return the mounted tools, and add what is wrong with others to `problems`."""
-        found: dict[str, tuple[str, ToolEntry]] = {}
+        entries: dict[str, tuple[str, ToolEntry]] = {}
         tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
         for key, tool in tools.items():
             try:
@@ -319,19 +319,21 @@ class AmplifierSource(Source):
                     # Kept for as long as the tool is mounted, because it learns the form of the tool's results.
                     handler = handlers[key] = ToolHandler(key, tool, self.sessions)
                 entry = handler.build_entry()
-                handler.wants_id = handler.wants_id or any(fnmatchcase(entry.name, one) for one in self._call_ids)
+                handler.wants_id = handler.wants_id or any(
+                    fnmatchcase(entry.name, pattern) for pattern in self._call_ids
+                )
             except BaseException as error:  # a property of third-party code may raise anything
                 if is_own_cancellation(error):
                     raise
                 problems.append(f"tool '{key}' cannot be read: {describe_error(error)}")
                 continue
-            first, _ = found.setdefault(entry.name, (key, entry))
+            first, _ = entries.setdefault(entry.name, (key, entry))
             if first != key:
                 problems.append(
                     f"the tools mounted as '{first}' and '{key}' are both named '{entry.name}'. Rename one, or leave "
                     "one out; the first is published"
                 )
-        return [entry for _, entry in found.values()]
+        return [entry for _, entry in entries.values()]
 
     def _schedule_publish(self) -> None:
         """Publish again soon. A module may mount something from a thread of its own."""
@@ -348,10 +350,10 @@ def _list_governing_handlers(session: ModuleSession) -> set[str]:
 def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without the values under keys that name secrets; empty if it is no JSON."""
     try:
-        redacted: dict[str, Any] = _redact_named_secrets(to_plain(config))
+        result: dict[str, Any] = _redact_named_secrets(to_plain(config))
     except Unreadable:
         return {}
-    return redacted
+    return result
 
 
 def _redact_named_secrets(value: Any) -> Any:
@@ -359,10 +361,10 @@ def _redact_named_secrets(value: Any) -> Any:
         return [_redact_named_secrets(item) for item in value]
     if not isinstance(value, dict):
         return value
-    redacted = {}
+    result = {}
     for key, item in value.items():
-        redacted[key] = MARK if item and is_secret_key(key) else _redact_named_secrets(item)
-    return redacted
+        result[key] = MARK if item and is_secret_key(key) else _redact_named_secrets(item)
+    return result
 
 
 def _runs_here(entry: ToolEntry) -> bool:

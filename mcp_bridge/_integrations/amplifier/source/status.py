@@ -37,14 +37,14 @@ class StatusResources:
         channels = "What the Amplifier modules of this session contribute to their channels, collected on each read."
         parts = (("status", self._read_status, status), ("contributions", self._read_contributions, channels))
         self.entries = tuple(
-            ResourceEntry(f"{base}/{part}", read, f"{name} {part}", description, mime_type=JSON)
-            for part, read, description in parts
+            ResourceEntry(f"{base}/{part}", read_resource, f"{name} {part}", description, mime_type=JSON)
+            for part, read_resource, description in parts
         )
 
     async def _read_status(self, _: Any, ctx: RunningCall) -> dict[str, Any]:
         try:
-            async with self._sessions.lease(ctx) as leased:
-                session: dict[str, Any] | None = _describe_session(leased)
+            async with self._sessions.lease(ctx) as module_session:
+                session: dict[str, Any] | None = _describe_session(module_session)
         except CallError:  # no session is available, which the counts explain
             session = None
         limits = self._sessions.limits
@@ -70,16 +70,16 @@ async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str
 
     Values are JSON. The text of an error goes to the log only.
     """
-    found = []
+    contributions = []
     for name, callback in _list_contributors(coordinator).get(channel, ()):
-        given: dict[str, Any] = {"name": str(name), "error": "TimeoutError"}
+        contribution: dict[str, Any] = {"name": str(name), "error": "TimeoutError"}
         with anyio.move_on_after(CONTRIBUTOR_TIMEOUT) as scope:
-            given = {"name": str(name), **await _call_contributor(callback, channel, name)}
+            contribution = {"name": str(name), **await _call_contributor(callback, channel, name)}
         if scope.cancelled_caught:
             logger.error("the contribution of %r to %r is left out: it takes too long", name, channel)
-        if given.get("value", given) is not None:
-            found.append(given)
-    return found
+        if contribution.get("value", contribution) is not None:
+            contributions.append(contribution)
+    return contributions
 
 
 def _list_contributors(coordinator: Any) -> dict[str, list[tuple[str, Callable[[], Any]]]]:
@@ -109,12 +109,13 @@ def _describe_session(session: ModuleSession) -> dict[str, Any]:
         "context": _get_type_name(coordinator.get("context")),
         **{point: dict(_list_mounts(coordinator.get(point))) for point in NAMED_POINTS},
         "hooks": {
-            event: [{"name": one.name, "priority": one.priority} for one in registered]
-            for event, registered in sorted(session.hooks.list_registrations().items())
+            event: [{"name": registration.name, "priority": registration.priority} for registration in registrations]
+            for event, registrations in sorted(session.hooks.list_registrations().items())
         },
         "capabilities": sorted(map(str, capabilities)),
         "channels": {
-            channel: [name for name, _ in given] for channel, given in _list_contributors(coordinator).items()
+            channel: [name for name, _ in contributors]
+            for channel, contributors in _list_contributors(coordinator).items()
         },
         "stats": {"calls": session.stats.calls, "errors": session.stats.errors},
     }
@@ -127,15 +128,15 @@ def _describe_module(state: ModuleState) -> dict[str, Any]:
     return {**description, "mounted": not state.problem, "problem": state.problem or state.warning or None}
 
 
-def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:
-    for key, one in dict(mounted or {}).items():
+def _list_mounts(modules: Any) -> Iterator[tuple[str, str | None]]:
+    for key, module in dict(modules or {}).items():
         try:
-            yield str(key), str(getattr(one, "name", None) or key)
+            yield str(key), str(getattr(module, "name", None) or key)
         except BaseException as error:  # a property of third-party code may raise anything
             if is_own_cancellation(error):
                 raise
             yield str(key), describe_error(error)
 
 
-def _get_type_name(thing: Any) -> str | None:
-    return None if thing is None else type(thing).__name__
+def _get_type_name(value: Any) -> str | None:
+    return None if value is None else type(value).__name__

@@ -58,13 +58,13 @@ class ToolHandler:
     def _run_in_thread(self, data: Any, ctx: RunningCall) -> Any:
         if session := self._sessions.find(ctx):
             return self._execute_tool(session, data, ctx)
-        acquired = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
+        session_or_none = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
         try:
-            result = self._execute_tool(require_session(acquired), data, ctx)
+            result = self._execute_tool(require_session(session_or_none), data, ctx)
             return from_thread.run(resolve_awaitable, result) if inspect.isawaitable(result) else result
         finally:
-            if acquired is not None:
-                from_thread.run_sync(self._sessions.release_session, acquired)
+            if session_or_none is not None:
+                from_thread.run_sync(self._sessions.release_session, session_or_none)
 
     def _execute_tool(self, session: ModuleSession, data: Any, ctx: RunningCall) -> Any:
         with bind_value(TOOL_CALL, ctx):

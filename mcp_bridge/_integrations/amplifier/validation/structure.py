@@ -49,9 +49,9 @@ def find_module(address: str, folder: Path) -> ExaminedModule:
     match = ModuleLoader(search_paths=[folder]).search_folders(address)
     if match is not None:
         return ExaminedModule(id=address, path=match.resolve())
-    installed = f". Installed modules: {', '.join(sorted(points.names))}" if points else ""
+    hint = f". Installed modules: {', '.join(sorted(points.names))}" if points else ""
     raise ModuleNotFoundError(
-        f"'{address}' is neither a folder nor a file, and no module of that name is installed or in {folder}{installed}"
+        f"'{address}' is neither a folder nor a file, and no module of that name is installed or in {folder}{hint}"
     )
 
 
@@ -72,9 +72,9 @@ def check_structure(subject: ExaminedModule) -> dict[str, str]:
 
 
 def _describe_name_problem(name: str) -> str:
-    for part in name.split("."):
-        if not part.isidentifier() or keyword.iskeyword(part):
-            return f"'{part}' is not valid in an import. Rename it"
+    for segment in name.split("."):
+        if not segment.isidentifier() or keyword.iskeyword(segment):
+            return f"'{segment}' is not valid in an import. Rename it"
     top = name.partition(".")[0]
     return f"'{top}' is a module of the standard library. Rename it" if top in sys.stdlib_module_names else ""
 
@@ -84,8 +84,8 @@ def _describe_entry_point_problem(file: Path | None, path: Path, name: str) -> s
     if file is None:
         return f"{path} has no pyproject.toml. Add one, with {table}"
     try:
-        declared: Any = tomllib.loads(file.read_text("utf-8"))
-        points = declared["project"]["entry-points"][ENTRY_POINT_GROUP]
+        project: Any = tomllib.loads(file.read_text("utf-8"))
+        points = project["project"]["entry-points"][ENTRY_POINT_GROUP]
         targets = [str(value).partition(":")[0].strip() for value in points.values()]
     except (OSError, ValueError) as error:
         return f"{file} cannot be read: {error}"

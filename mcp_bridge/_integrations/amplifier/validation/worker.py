@@ -83,8 +83,8 @@ class ModuleExamination:
     def _report_outcome(self, rule: str, outcome: RuleOutcome) -> None:
         reason = outcome.reason if len(outcome.reason) <= _MAX_REASON else f"{outcome.reason[:_MAX_REASON]}…"
         self._report({"say": "outcome", "rule": rule, "state": outcome.state, "reason": reason})
-        if printed := self._read_printed():
-            reason = f"{printed!r} was printed during {rule}. Use logging, or print to sys.stderr"
+        if output := self._read_printed():
+            reason = f"{output!r} was printed during {rule}. Use logging, or print to sys.stderr"
             self._report({"say": "outcome", "rule": STDOUT_RULE, "state": "failed", "reason": reason})
 
 
@@ -100,8 +100,8 @@ def _import_module(order: dict[str, Any]) -> Any:
         mount = mount if point.attr else getattr(mount, "mount", None)
     if not callable(mount):
         raise ModuleLoadError("there is no `mount`. Write `async def mount(coordinator, config)`")
-    declared = getattr(module, "__amplifier_module_type__", None)
-    return SimpleNamespace(mount=mount, on_session_ready=getattr(module, "on_session_ready", None), type=declared)
+    module_type = getattr(module, "__amplifier_module_type__", None)
+    return SimpleNamespace(mount=mount, on_session_ready=getattr(module, "on_session_ready", None), type=module_type)
 
 
 async def _detect_type(module: Any, option: str | None, attributes: dict[str, Any]) -> tuple[str, str]:
