@@ -21,10 +21,14 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Cleanup = Callable[[], Any]
-CLEANUP_TIMEOUT = 10.0  # seconds that one cleanup may take
-AGENT_POINTS = ("orchestrator", "context")  # the contracts also mount these at `session`, under these names
-SINGLE_POINTS = (*AGENT_POINTS, "module-source-resolver")  # mount points that hold one module
-NAMED_POINTS = ("providers", "tools")  # mount points that hold modules by name
+# The seconds that one cleanup may take.
+CLEANUP_TIMEOUT = 10.0
+# The contracts also mount these at `session`, under these names.
+AGENT_POINTS = ("orchestrator", "context")
+# These mount points hold one module.
+SINGLE_POINTS = (*AGENT_POINTS, "module-source-resolver")
+# These mount points hold modules by name.
+NAMED_POINTS = ("providers", "tools")
 _SESSION_POINT = "session"
 
 
@@ -141,7 +145,8 @@ class BaseCoordinator:
         if not key:
             raise ValueError(f"mount at '{point}': the module has no name. Give mount(..., name=...)")
         try:
-            modules[str(key)] = module  # the source reports a name that is not text
+            # The source reports a name that is not text.
+            modules[str(key)] = module
         except MountCollision as collision:
             if self.on_collision is None:
                 raise
@@ -219,7 +224,8 @@ class BaseCoordinator:
         token = self.cancellation
         if token.request_immediate() if immediate else token.request_graceful():
             await self.hooks.emit(CANCEL_REQUESTED, {"level": token.state, "running_tools": token.running_tool_names})
-            with log_errors("a cancellation callback failed"):  # amplifier-core's token raises some errors of callbacks
+            # The token of amplifier-core raises some errors of callbacks.
+            with log_errors("a cancellation callback failed"):
                 await token.trigger_callbacks()
 
     def take_snapshot(self) -> dict[str, Any]:

@@ -33,7 +33,8 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 _RELAY_NAME = "mcp-bridge"
-_CHARACTERS_PER_TOKEN = 4  # as amplifier-core counts
+# amplifier-core estimates tokens in the same way.
+_CHARACTERS_PER_TOKEN = 4
 
 
 class CoreHooks(HookRegistry):

@@ -37,7 +37,8 @@ class TestCoordinator(ModuleCoordinator):
     `approvals.answer` is the user's choice, `approvals.asked` has the requests, `display.shown` the messages.
     """
 
-    __test__ = False  # pytest would collect it
+    # Pytest would collect a class of this name.
+    __test__ = False
 
     def __init__(self, config: dict[str, Any] | None = None, session_id: str = "test-session") -> None:
         self.mount_history: list[dict[str, Any]] = []

@@ -17,8 +17,10 @@ from mcp_bridge._runtime.third_party import copy_value, is_own_cancellation, res
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-NO_DECISION = HookResult()  # the decision where no hook has decided anything. It is shared: never change it
-RESULT_KEYS = ("result", "tool_result", "tool_response")  # in tool:post of amplifier-core, the contract, shell hooks
+# The decision if no hook has decided anything. It is shared, so it must never be changed.
+NO_DECISION = HookResult()
+# amplifier-core, the contract and shell hooks have the result of tool:post under different keys.
+RESULT_KEYS = ("result", "tool_result", "tool_response")
 _LEVELS = ("info", "warning", "error")
 
 
@@ -109,7 +111,8 @@ def parse_hook_result(value: Any) -> HookResult | None:
         return HookResult.model_validate(value)
     if hasattr(value, "action") and hasattr(value, "model_dump"):
         if value.action == "continue" and getattr(value, "model_fields_set", None) == {"action"}:
-            return None  # the most frequent decision
+            # This is the most frequent decision.
+            return None
         return value if isinstance(value, HookResult) else HookResult.model_validate(value.model_dump())
     raise ValueError(f"a hook must return a HookResult, got {type(value).__name__}")
 
@@ -186,7 +189,8 @@ async def _ask_user(system: Any, result: HookResult, event: str, prompt: str, op
     except BaseException as error:
         if is_own_cancellation(error):
             raise
-        if isinstance(error, TimeoutError) or type(error).__name__ == ApprovalTimeoutError.__name__:  # of any package
+        # The error may be of the class of any package.
+        if isinstance(error, TimeoutError) or type(error).__name__ == ApprovalTimeoutError.__name__:
             return result.approval_default, "This needs the user's approval, and the request timed out."
         logger.exception("cannot ask the user for approval: %s", prompt)
         return "deny", "This needs the user's approval, and the request failed."
@@ -205,7 +209,8 @@ def _copy_result_keys(changed: dict[str, Any], before: dict[str, Any]) -> dict[s
 def _is_equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # arrays and the like, whose comparison is no single bool
+    except Exception:
+        # The comparison of arrays, for example, is not a bool.
         return False
 
 

@@ -32,9 +32,12 @@ __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration", "pa
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
-HANDLER_TIMEOUT = 30.0  # seconds that a handler may take to decide
-_PATTERN = frozenset("*?[]")  # the characters of a pattern, which the names of events do not have
-_SLACK = 0.01  # share of its timeout that a handler may lose to those before it; resetting the deadline costs more
+# The seconds that a handler may take to decide.
+HANDLER_TIMEOUT = 30.0
+# No name of an event has these characters of patterns.
+_PATTERN = frozenset("*?[]")
+# A handler may lose this share of its timeout to those before it. Resetting the deadline for each handler costs more.
+_SLACK = 0.01
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -183,7 +186,8 @@ class HookRegistry:
                 decision.add(result, registration.name)
                 if decision.denial is not None:
                     return True
-                if deadline.has_passed:  # this handler still returned a decision, but others would be cancelled
+                # This handler has still returned its decision, but the deadline would cancel the next one.
+                if deadline.has_passed:
                     return False
             return True
         if registration is not None:

@@ -14,7 +14,8 @@ from typing import Any
 
 from mcp_bridge._integrations.amplifier.events import AGENT_EVENTS
 
-CALL_ID = "_tool_call_id"  # the argument with the call's id, for tools that return it with their results
+# The argument with the id of the call, for tools that return it with their results.
+CALL_ID = "_tool_call_id"
 # The capabilities that start and resume agents. Applications of Amplifier register them, modules rarely do.
 _SPAWN = "session.spawn"
 _RESUME = "session.resume"

@@ -159,7 +159,8 @@ class ModuleLoader:
         python = module_id.replace("-", "_")
         names = (f"amplifier-module-{module_id}", module_id, python, f"{python}.py")
         places = [folder / name for folder in self.search_paths for name in names]
-        return next((place for place in places if os.path.exists(place)), None)  # Path.exists raises for long names
+        # Path.exists raises for names that are too long, so use os.path.
+        return next((place for place in places if os.path.exists(place)), None)
 
 
 AmplifierModuleLoader = ModuleLoader
@@ -184,7 +185,8 @@ async def resolve_module_path(resolver: Any, module_id: str, hint: Any) -> Path:
     except BaseException as error:
         if is_own_cancellation(error) or isinstance(error, ModuleLoadError):
             raise
-        if type(error).__name__ == ModuleNotFoundError.__name__:  # of any package, or Python's own
+        if type(error).__name__ == ModuleNotFoundError.__name__:
+            # The class may be Python's, or from any package.
             raise ModuleNotFoundError(str(error)) from error
         raise ModuleLoadError(
             f"module '{module_id}': its source cannot be resolved: {describe_error(error)}"
@@ -206,13 +208,15 @@ async def _wait_for_mount(mounting: Any, module_id: str) -> Any:
     except BaseException as error:
         if is_own_cancellation(error):
             raise
-        with wrap_load_errors(module_id, doing=_MOUNT_FAILED):  # not around the await: it redirects stdout
+        # This redirects stdout, so it must not span the await.
+        with wrap_load_errors(module_id, doing=_MOUNT_FAILED):
             raise
 
 
 def import_mount(where: Path | EntryPoint, module_id: str) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
     """Import a module; return its `mount`, and its `on_session_ready` or None. Raises ModuleLoadError."""
-    if not isinstance(where, Path):  # the class of entry points is another one once importlib_metadata is imported
+    # Entry points have another class once importlib_metadata is imported, so check for the path.
+    if not isinstance(where, Path):
         with wrap_load_errors(where.name):
             module, attribute = importlib.import_module(where.module), where.load()
         mount = attribute if where.attr else getattr(attribute, "mount", None)

@@ -22,7 +22,8 @@ from mcp_bridge._version import DISTRIBUTION
 CORE_PACKAGE = "amplifier_core"
 CORE_EXTRA = f"{DISTRIBUTION}[amplifier]"
 _PREFIX = "amplifier_module_"
-_MANIFEST = "amplifier.toml"  # declares the language of a module (amplifier-core, `resolve_module`)
+# Declares the language of a module (amplifier-core, `resolve_module`).
+_MANIFEST = "amplifier.toml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,15 @@ from typing import Any
 
 from mcp_bridge._contracts.similar_names import find_similar_name
 
-MODULE_SECTIONS = ("providers", "tools", "hooks")  # sections that are lists of modules
+# These sections are lists of modules.
+MODULE_SECTIONS = ("providers", "tools", "hooks")
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
 _AGENT_KINDS = ("orchestrator", "context")
-_INJECTION_LIMITS = ("injection_size_limit", "injection_budget_per_turn")  # amplifier-core compares numbers with them
+# amplifier-core compares numbers with these values.
+_INJECTION_LIMITS = ("injection_size_limit", "injection_budget_per_turn")
 _SPEC_KEYS = ("module", "source", "config")
-_INSTRUCTIONS = ("instructions", "instruction", "system")  # keys of the same text; bundles write the last two
+# The keys of the same text. Bundles use the last two.
+_INSTRUCTIONS = ("instructions", "instruction", "system")
 _INHERITANCE = (("exclude_tools", "inherit_tools"), ("exclude_hooks", "inherit_hooks"))
 AGENT_KEYS = (
     "description", *_INSTRUCTIONS, "session", *_AGENT_KINDS, *MODULE_SECTIONS, "agents", "provider_preferences",
@@ -182,7 +185,8 @@ def _read_modules_of_plan(plan: Mapping[str, Any], problems: list[PlanProblem], 
 def _read_config(agent: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath) -> Mapping[str, Any]:
     section, session = agent.get(kind), agent.get("session")
     if not isinstance(section, Mapping) or (isinstance(session, Mapping) and session.get(kind) is not None):
-        return {}  # it belongs to the module of the session, which is read with it
+        # The configuration belongs to the module of the session, and is read with it.
+        return {}
     return _read_mapping(section, "config", problems, (*place, kind))
 
 

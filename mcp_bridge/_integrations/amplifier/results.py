@@ -22,7 +22,8 @@ from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.content_reader import from_block
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS
 
-MAX_DEPTH = 100  # deeper data, such as data that contains itself, is truncated
+# Deeper data is truncated, for example data that contains itself.
+MAX_DEPTH = 100
 _FIRST_FORM = frozenset({"success", "output", "error", "content"})
 _SECOND_FORM = frozenset({"tool_call_id", "output", "is_error"})
 _EITHER_FORM = _FIRST_FORM | _SECOND_FORM
@@ -35,7 +36,8 @@ def encode_json(value: Any) -> bytes:
     """Return a message or a part of it as JSON. What JSON cannot represent becomes text."""
     try:
         return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # an integer with more than 64 bits, or half of an emoji
+    except TypeError:
+        # The value has an integer of more than 64 bits, or a lone surrogate.
         return json.dumps(value, default=str).encode()
 
 
@@ -65,7 +67,8 @@ def is_second_form(given: Any) -> bool:
     fields = _read_fields(given)
     if fields is None:
         return False
-    given = getattr(given, "model_fields_set", ())  # a model with both forms is of the form its author used
+    # A model has the fields of both forms, so check which ones its author has set.
+    given = getattr(given, "model_fields_set", ())
     return "success" not in fields or "tool_call_id" in given or bool(fields.get("tool_call_id"))
 
 
@@ -99,7 +102,8 @@ def from_hook_data(changed: Any, before: ToolResult, seen: Mapping[str, Any]) ->
         blocks: Sequence[Content] | None = _read_changed_blocks(content, before, seen)
     else:
         is_unchanged = result.output == before.output and (content is not None or "content" not in fields)
-        same_error = not before.is_error or result.error_text == before.error_text  # content may repeat it
+        # The content may repeat the error.
+        same_error = not before.is_error or result.error_text == before.error_text
         blocks = before.content if is_unchanged and same_error else None
     code = before.code if result.is_error else None
     return values.to_result(
@@ -217,7 +221,8 @@ def _to_json_data(value: Any, depth: int) -> Any:
         return "..."
     try:
         return _convert_object(value, depth + 1)
-    except Exception:  # third-party __str__ or model_dump
+    except Exception:
+        # `__str__` and `model_dump` are third-party code.
         return f"<{type(value).__name__}>"
 
 

@@ -117,7 +117,8 @@ class ModuleSession:
             for state in self.states:
                 if state.spec.module == module and not state.problem:
                     state.problem = line.removeprefix(f"{module}: ")
-                    if state.spec.kind == "hooks":  # it may register its handlers there
+                    # A hook module may register its handlers in `on_session_ready`.
+                    if state.spec.kind == "hooks":
                         self.missing_hooks.append(module)
             await self.coordinator.hooks.emit(MODULE_ON_SESSION_READY_FAILED, {"module_id": module, "error": line})
 

@@ -151,7 +151,8 @@ class Agent:
                     session, agent_ctx, self.tools, data["task"], data.get("provider"), call=call
                 )
         except BaseException:
-            if not data.get("session"):  # no caller has received the handle
+            if not data.get("session"):
+                # No caller has received the handle, so nothing can continue this conversation.
                 self._sessions.end_session(agent_ctx.state_key)
             raise
         output = {"text": text, "session": handle, "usage": hooks.usage}
@@ -215,7 +216,8 @@ class _AgentExecution(AgentRun):
         providers = dict(self._coordinator.get("providers"))
         if provider is not None and provider not in providers:
             raise ToolError(f"There is no provider '{provider}'. The mounted providers are: {', '.join(providers)}.")
-        if provider is not None:  # orchestrators take the first one by default
+        # Orchestrators use the first provider by default.
+        if provider is not None:
             providers = {provider: providers.pop(provider)}
         providers = {name: CountedProvider(each, self._add_response) for name, each in providers.items()}
         prompt = await self.hooks.submit_prompt(task)
@@ -329,6 +331,7 @@ def _accepts_provider(execute: Callable[..., Any]) -> bool:
     """Whether an orchestrator accepts the provider to use, which may differ from the default of its settings."""
     try:
         parameters = inspect.signature(execute).parameters.values()
-    except (TypeError, ValueError):  # code that is not written in Python
+    except (TypeError, ValueError):
+        # Code that is not written in Python may have no signature.
         return False
     return any(one.name == "provider" or one.kind is one.VAR_KEYWORD for one in parameters)

@@ -44,7 +44,8 @@ class AgentCall(NestedCall):
     def __init__(self, outer: RunningCall, handle: str) -> None:
         super().__init__(outer, outer.request_id)
         self._handle = handle
-        hashed = hashlib.sha256(handle.encode("utf-8", "surrogatepass")).hexdigest()[:32]  # logs contain the session
+        # Logs contain the session, so it must not reveal the handle.
+        hashed = hashlib.sha256(handle.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self.session = f"{AGENT_KEYS}{quote(outer.principal or '', safe='')}/{hashed}"
 
     @property

@@ -15,7 +15,8 @@ from mcp_bridge._integrations.amplifier.models import ProviderInfo
 
 Messages = list[dict[str, Any]]
 _CHARACTERS_PER_TOKEN = 4
-_BUDGET = 2000  # tokens of a request; a long conversation has more than ten times as many
+# The tokens of a request. A long conversation has more than ten times as many.
+_BUDGET = 2000
 _TURNS = 60
 _CONCURRENT = 20
 _CONVERSATION: Messages = [

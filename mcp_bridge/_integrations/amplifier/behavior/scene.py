@@ -28,7 +28,8 @@ RECORDED = (
     events.PROVIDER_REQUEST, events.PROVIDER_RESPONSE, events.PROVIDER_ERROR, events.TOOL_PRE, events.TOOL_POST,
     events.TOOL_ERROR, events.ORCHESTRATOR_COMPLETE,
 )  # fmt: skip
-_LAST = 1000  # a priority after those of all other hooks
+# The recorder runs after all other hooks.
+_LAST = 1000
 _MOST_REQUESTS = 20
 
 
@@ -147,7 +148,8 @@ class OrchestratorScene:
         self.tools = {tool.name: tool for tool in tools or [self.tool]}
         self.context = RecordedContext()
         self.recorder = EventRecorder()
-        coordinator.mount_points["context"] = self.context  # where injections are stored
+        # The coordinator stores injected texts in this context.
+        coordinator.mount_points["context"] = self.context
         for event in RECORDED:
             coordinator.hooks.register(event, self.recorder, _LAST)
 

@@ -83,7 +83,8 @@ class ToolBehaviorTests(ModuleBehaviorTests):
                     await resolve_awaitable(tool.execute({}))
                 except (AttributeError, TypeError, LookupError) as error:
                     raise AssertionError(f"'{key}' without arguments raised {describe_error(error)}") from error
-                except Exception as error:  # an error of validation, which the contract allows
+                except Exception as error:
+                    # The contract allows errors of validation.
                     skip_rule(f"'{key}' without arguments raised {describe_error(error)}")
 
     async def test_a_call_that_is_cancelled_stops(self) -> None:
@@ -100,7 +101,8 @@ class ToolBehaviorTests(ModuleBehaviorTests):
         task = loop.create_task(resolve_awaitable(tool.execute(arguments)))
         await asyncio.sleep(0)
         if task.done():
-            with suppress(BaseException):  # another rule reports errors
+            # Another rule reports errors.
+            with suppress(BaseException):
                 task.result()
             return
         task.cancel()

@@ -176,7 +176,8 @@ def _append_line(path: Path, line: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         size = os.fstat(file).st_size
-        if os.write(file, line) < len(line):  # the disk is full
+        # The disk may be full.
+        if os.write(file, line) < len(line):
             os.truncate(file, size)
             raise OSError(f"{path}: the message could not be written completely")
     finally:

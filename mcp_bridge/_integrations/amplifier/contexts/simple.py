@@ -94,7 +94,8 @@ class SimpleContext:
 
     def _append(self, message: Mapping[str, Any]) -> None:
         check_message(message)
-        self._sizes.append(estimate_tokens(message))  # before the message, because it may raise
+        # Estimate the size first, because this may raise.
+        self._sizes.append(estimate_tokens(message))
         self._messages.append(dict(message))
 
     def _replace(self, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -114,7 +115,8 @@ class SimpleContext:
             window, longest = defaults.get("context_window"), defaults.get("max_output_tokens")
             budget = int(window - longest - SAFETY_MARGIN) if window and longest else 0
         except Exception as error:
-            level = logging.DEBUG if self._has_warned else logging.WARNING  # once, not for each request
+            # Warn once, not for each request.
+            level = logging.DEBUG if self._has_warned else logging.WARNING
             self._has_warned = True
             message = "the provider does not describe its model, so the budget is %d tokens: %s"
             logger.log(level, message, self._config.max_tokens, error)

@@ -147,7 +147,8 @@ class Execution:
             elif is_truncated and continuations < self.config.max_continuations:
                 continuations += 1
                 self.texts.append(text)
-                for call in calls:  # the arguments may have been truncated, too
+                # The arguments of these calls may have been truncated, too.
+                for call in calls:
                     reason = "Error: the response was truncated before this call was complete. Use shorter arguments."
                     await self.context.add_message({"role": "tool", "tool_call_id": call.id, "content": reason})
                 self.emitter.injections.messages.append(dict(_CONTINUE))
@@ -336,7 +337,8 @@ def _find_model(provider: Any) -> str | None:
     """Return the model that a provider uses by default, if it describes one."""
     try:
         return (provider.get_info().defaults or {}).get("model")
-    except Exception:  # third-party code, which the contract requires to have it
+    except Exception:
+        # The provider is third-party code.
         return None
 
 
@@ -344,7 +346,8 @@ def _can_stream(provider: Any) -> bool:
     """Whether a provider reports text as it arrives; the contract does not require it."""
     try:
         return "on_text" in inspect.signature(provider.complete).parameters
-    except (TypeError, ValueError):  # code that is not written in Python
+    except (TypeError, ValueError):
+        # Code that is not written in Python may have no signature.
         return False
 
 
@@ -374,7 +377,8 @@ def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
         if counts[call.id] > 1:
             same_id_blocks = [block for block in blocks if block.id == call.id]
             name = f"{call.id}_{counts[call.id]}"
-            if len(same_id_blocks) > 1:  # the first block is that of the call that keeps the id
+            # The first block belongs to the call that keeps the id.
+            if len(same_id_blocks) > 1:
                 same_id_blocks[1].id = name
             call = ToolCall(id=name, name=call.name, arguments=call.arguments)  # noqa: PLW2901 - a renamed call
         separate.append(call)

@@ -60,7 +60,8 @@ class HookEmitter:
         result = decision if isinstance(decision, HookResult) else HookResult.model_validate(decision.model_dump())
         for injection in get_injections(result):
             if injection.append_to_last_tool_result and event == TOOL_POST:
-                continue  # `ToolRunner` appends it
+                # `ToolRunner` appends the text to the result.
+                continue
             if injection.ephemeral or self._coordinator is None:
                 self.injections.add(injection)
         if self._coordinator is not None:

@@ -13,7 +13,8 @@ from mcp_bridge._contracts.running_call import RunningCall
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-AskRoot = Callable[[RunningCall], Awaitable[Path | None]]  # returns None for the working directory of the settings
+# Returns None for the working directory of the settings.
+AskRoot = Callable[[RunningCall], Awaitable[Path | None]]
 NOT_ASKED = "clients that share a session are not asked"
 
 
@@ -50,7 +51,8 @@ def log_fallback(problem: str) -> None:
 
 def _to_folder(uri: str) -> Path | None:
     """The folder of a `file://` URI, or None where this machine or this worker has no such folder."""
-    from urllib.request import url2pathname  # late: it imports an HTTP client
+    # Import late, because this imports an HTTP client.
+    from urllib.request import url2pathname
 
     try:
         parts = urlsplit(uri)

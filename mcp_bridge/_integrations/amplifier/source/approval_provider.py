@@ -24,7 +24,8 @@ from mcp_bridge._runtime.third_party import is_own_cancellation
 logger = logging.getLogger("mcp_bridge.approvals")
 
 REGISTER_CAPABILITY = "approval.register_provider"
-_TIMEOUT_SHARE = 0.9  # share of a request's timeout for its question, which thus ends before the module times out
+# The question takes a share of the request's timeout, so that it ends before the module times out.
+_TIMEOUT_SHARE = 0.9
 _REASONS = {
     "default": "This call needs a user's approval.",
     "remembered": "A user allowed this earlier.",
@@ -58,7 +59,8 @@ class BridgeApprovalProvider:
             timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
             kind=call.kind if call is not None else "tool",
         )
-        if running is not None:  # even if the module stops waiting
+        # The question counts as unanswered even if the module stops waiting.
+        if running is not None:
             running.unanswered = [*running.unanswered, case]
         with pause_handler_clock():
             decision = await self._gate.resolve_question(case, ctx)

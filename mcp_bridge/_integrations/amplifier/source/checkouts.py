@@ -19,7 +19,8 @@ from mcp_bridge._integrations.amplifier.source.git import GitAddress
 
 COMPILED = "__pycache__"
 _PARTIAL = ".partial-"
-_ABANDONED = 24 * 3600  # seconds after which the remains of an interrupted fetch are deleted
+# The remains of an interrupted fetch are deleted after this many seconds.
+_ABANDONED = 24 * 3600
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -97,7 +98,8 @@ def check_links(folder: Path, uri: str) -> None:
         target = os.readlink(path)
         try:
             is_inside = not os.path.isabs(target) and path.resolve().is_relative_to(top)
-        except (OSError, RuntimeError):  # links in a circle
+        except (OSError, RuntimeError):
+            # The links form a circle.
             is_inside = False
         if not is_inside:
             name = path.relative_to(folder).as_posix()
@@ -124,7 +126,8 @@ def remove_compiled(folder: Path) -> None:
         cache = Path(path, COMPILED)
         try:
             cache.unlink() if cache.is_symlink() else shutil.rmtree(cache)
-        except OSError as error:  # another bridge may be removing it, or importing from it
+        except OSError as error:
+            # Another bridge may be removing the files, or importing from them.
             if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
                 raise
 

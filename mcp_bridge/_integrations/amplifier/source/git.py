@@ -21,10 +21,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 
 PREFIX = "git+"
-SCHEMES = ("https", "ssh", "file")  # schemes that are allowed. Git knows others, and some of them run commands
+# Git has other schemes, too, and some of them run commands.
+SCHEMES = ("https", "ssh", "file")
 COMMIT = re.compile(r"[0-9a-f]{40}")
-TIMEOUT = 300.0  # seconds that one git command may take
-MIN_VERSION = (2, 32)  # the first version of git that can ignore the user's settings
+# The seconds that one git command may take.
+TIMEOUT = 300.0
+# The first version that can ignore the settings of the user.
+MIN_VERSION = (2, 32)
 _HINT = "Write it as git+https://HOST/PATH@REF, with #subdirectory=FOLDER where the module is not at the top"
 _REF = re.compile(r"(?!.*(?:\.\.|//|\.lock$|\.lock/|/$|\.$))[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -55,7 +58,8 @@ _SETTINGS = {
     "transfer.bundleURI": "false",
 }
 _BOILERPLATE = ("Please make sure you have the correct access rights", "and the repository exists.")
-_NO_SINGLE_COMMIT = ("unadvertised object", "not our ref", "does not support shallow")  # errors of simple servers
+# Errors of servers that cannot send a single commit.
+_NO_SINGLE_COMMIT = ("unadvertised object", "not our ref", "does not support shallow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,8 @@ def _parse_subdirectory(uri: str, fragment: str) -> str:
     except ValueError:
         raise _build_address_error(uri, f"has '#{fragment}'") from None
     subdirectory = parameters.pop("subdirectory", "").strip("/")
-    parameters.pop("egg", None)  # pip's name for the package
+    # pip uses this parameter for the name of the package.
+    parameters.pop("egg", None)
     is_safe = not {"", ".", "..", ".git"} & set(subdirectory.split("/")) and ":" not in subdirectory
     if parameters or (subdirectory and not (is_safe and subdirectory.isprintable())):
         raise _build_address_error(uri, f"has '#{fragment}'")
@@ -157,7 +162,8 @@ class Git:
         program = shutil.which("git", path=self._environ.get("PATH", os.defpath))
         if program is None:
             raise ModuleLoadError("modules from git need the git program, which is not on the PATH. Install git")
-        self._program = os.path.abspath(program)  # it runs in another directory
+        # Git runs in another directory, so the path must be absolute.
+        self._program = os.path.abspath(program)
         output = self._run_git(["--version"], "", "git")
         version = re.search(r"(\d+)\.(\d+)", output)
         if version is None or tuple(map(int, version.groups())) < MIN_VERSION:
@@ -218,7 +224,8 @@ class Git:
         """Run git and return its output. Raises ModuleLoadError where it fails or takes too long."""
         process = subprocess.Popen(  # noqa: S603  # no shell, and every part is checked
             [self._program, *args],
-            cwd=Path(os.sep).absolute(),  # away from any repository whose settings git would read
+            # In a repository, git would read its settings.
+            cwd=Path(os.sep).absolute(),
             env=self._build_environment(scheme),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

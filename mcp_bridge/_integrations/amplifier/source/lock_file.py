@@ -195,7 +195,8 @@ class ModuleLocker:
             if not _has_content(checkout, content):
                 try:
                     move_into_place(files, checkout.files, room)
-                except OSError:  # another bridge may have been faster
+                except OSError:
+                    # Another bridge may have fetched the same commit.
                     if not _has_content(checkout, content):
                         raise
         return content

@@ -202,7 +202,8 @@ class AmplifierSource(Source):
                 while not problems:
                     self._changed = anyio.Event()
                     offer = self._build_offer(first)
-                    if offer != published:  # each publishing logs the problems again
+                    # Publishing logs the problems, so an equal offer is not published again.
+                    if offer != published:
                         self.use_tools(offer.tools)
                         publish(offer)
                         published = offer
@@ -322,7 +323,8 @@ class AmplifierSource(Source):
                 handler.wants_id = handler.wants_id or any(
                     fnmatchcase(entry.name, pattern) for pattern in self._call_ids
                 )
-            except BaseException as error:  # a property of third-party code may raise anything
+            except BaseException as error:
+                # The properties of third-party tools may raise anything.
                 if is_own_cancellation(error):
                     raise
                 problems.append(f"tool '{key}' cannot be read: {describe_error(error)}")
@@ -338,7 +340,8 @@ class AmplifierSource(Source):
     def _schedule_publish(self) -> None:
         """Publish again soon. A module may mount something from a thread of its own."""
         if self._call_soon is not None:
-            with suppress(RuntimeError):  # the loop has ended
+            # The event loop may have ended.
+            with suppress(RuntimeError):
                 self._call_soon(self._changed.set)
 
 

@@ -22,7 +22,8 @@ from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation,
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 JSON = "application/json"
-CONTRIBUTOR_TIMEOUT = 5.0  # seconds that one contributor may take
+# The seconds that one contributor may take.
+CONTRIBUTOR_TIMEOUT = 5.0
 
 
 class StatusResources:
@@ -45,7 +46,8 @@ class StatusResources:
         try:
             async with self._sessions.lease(ctx) as module_session:
                 session: dict[str, Any] | None = _describe_session(module_session)
-        except CallError:  # no session is available, which the counts explain
+        except CallError:
+            # There is no session. The counts explain it.
             session = None
         limits = self._sessions.limits
         counts = {"in_use": self._sessions.in_use, "most": limits.limit, "shared": limits.shared}
@@ -132,7 +134,8 @@ def _list_mounts(modules: Any) -> Iterator[tuple[str, str | None]]:
     for key, module in dict(modules or {}).items():
         try:
             yield str(key), str(getattr(module, "name", None) or key)
-        except BaseException as error:  # a property of third-party code may raise anything
+        except BaseException as error:
+            # The properties of third-party modules may raise anything.
             if is_own_cancellation(error):
                 raise
             yield str(key), describe_error(error)

@@ -47,8 +47,10 @@ class ToolHandler:
         return ToolEntry(name, str(getattr(tool, "description", "") or ""), run, schema)
 
     async def _run_async(self, data: Any, ctx: RunningCall) -> Any:
-        async with self._sessions.lease(ctx) as session:  # no hooks hold a lease in a worker
-            token = TOOL_CALL.set(ctx)  # a context manager would cost more than the rest
+        # The hooks of the call already hold a lease, except in a worker.
+        async with self._sessions.lease(ctx) as session:
+            # `bind_value` would cost more than the rest of this method.
+            token = TOOL_CALL.set(ctx)
             try:
                 result = await resolve_awaitable(self._get_tool(session).execute(self._build_arguments(data, ctx)))
             finally:
@@ -58,7 +60,8 @@ class ToolHandler:
     def _run_in_thread(self, data: Any, ctx: RunningCall) -> Any:
         if session := self._sessions.find(ctx):
             return self._execute_tool(session, data, ctx)
-        session_or_none = from_thread.run(self._sessions.acquire, ctx)  # no hooks hold a lease
+        # The session has not started, so no hooks hold a lease.
+        session_or_none = from_thread.run(self._sessions.acquire, ctx)
         try:
             result = self._execute_tool(require_session(session_or_none), data, ctx)
             return from_thread.run(resolve_awaitable, result) if inspect.isawaitable(result) else result
@@ -83,7 +86,8 @@ class ToolHandler:
 
     def _build_arguments(self, data: Any, ctx: RunningCall) -> Any:
         if not isinstance(data, Mapping | None):
-            return data  # the schema of the tool is not that of an object
+            # The schema of this tool does not describe an object.
+            return data
         arguments = dict(data or {})
         if self.wants_id:
             arguments.setdefault(CALL_ID, ctx.request_id)

@@ -62,7 +62,8 @@ def check_structure(subject: ExaminedModule) -> dict[str, str]:
     assert subject.path is not None
     try:
         name = find_import_target(subject.path, subject.id).name
-    except ModuleLoadError:  # the import reports it
+    except ModuleLoadError:
+        # The import of the module reports the same error.
         return {}
     problems = {NAME_RULE: _describe_name_problem(name)}
     file = _find_pyproject(subject.path)
@@ -91,7 +92,8 @@ def _describe_entry_point_problem(file: Path | None, path: Path, name: str) -> s
         return f"{file} cannot be read: {error}"
     except (KeyError, TypeError, AttributeError):
         targets = []
-    if name in targets or (path.is_file() and not targets):  # a single file needs no entry point
+    # A single file needs no entry point.
+    if name in targets or (path.is_file() and not targets):
         return ""
     return f"no entry point in {file} names '{name}'. Add {table} with NAME = \"{name}:mount\""
 

@@ -37,8 +37,10 @@ from mcp_bridge._runtime.event_loop import make_loop_factory
 
 IMPORT_RULE = "it_can_be_imported"
 STDOUT_RULE = "it_prints_nothing_to_stdout"
-_MAX_FILE_SIZE = 256 * 1024 * 1024  # bytes of the largest file that a module may write
-_MAX_PRINTED = 80  # characters of printed text that are reported
+# The bytes of the largest file that a module may write.
+_MAX_FILE_SIZE = 256 * 1024 * 1024
+# Reports contain this many characters of printed text.
+_MAX_PRINTED = 80
 _MAX_REASON = 300
 Report = Callable[[dict[str, Any]], None]
 
@@ -110,7 +112,8 @@ async def _detect_type(module: Any, option: str | None, attributes: dict[str, An
         return option, "--type"
     if module.type in SUITES:
         return str(module.type), "__amplifier_module_type__"
-    with suppress(Exception):  # the suite reports what the module raises
+    # The suite reports what the module raises.
+    with suppress(Exception):
         tests = ModuleBehaviorTests()
         vars(tests).update(attributes, module=module)
         async with tests.mount_module() as coordinator:
@@ -146,7 +149,8 @@ class CapturedOutput:
 
     def read_new(self) -> str:
         """Return the beginning of what was printed since the last call."""
-        with suppress(Exception):  # a module may have replaced sys.stdout
+        # The module may have replaced sys.stdout.
+        with suppress(Exception):
             sys.stdout.flush()
         end = self._file.seek(0, os.SEEK_END)
         self._file.seek(self._position)
@@ -169,12 +173,14 @@ def main() -> None:
     order = _read_order()
     _limit_resources()
     report, read_printed = _capture_stdout()
-    os.environ["HOME"] = os.getcwd()  # an examination must not touch the user's files
+    # The module must not use the files of the user.
+    os.environ["HOME"] = os.getcwd()
     examination = ModuleExamination(order, report, read_printed)
     anyio.run(examination.run, backend_options={"loop_factory": make_loop_factory()})
     report({"say": "over"})
     sys.stderr.flush()
-    os._exit(0)  # amplifier-core can crash an interpreter that exits after it has emitted an event
+    # After amplifier-core has emitted an event, a normal exit of the interpreter can crash.
+    os._exit(0)
 
 
 if __name__ == "__main__":
