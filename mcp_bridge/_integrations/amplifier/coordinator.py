@@ -33,7 +33,7 @@ _SESSION_POINT = "session"
 
 
 class MountedModules(dict[str, Any]):
-    """The modules of one mount point by name. Every change calls `changed`, also when a module writes here directly.
+    """The modules of one mount point by name. Every change calls `on_change`, also when a module writes here directly.
 
     A module never replaces another silently: unmount the other first.
     """
@@ -249,7 +249,7 @@ class BaseCoordinator:
 class ModuleCoordinator(BaseCoordinator):
     """The mount points, hooks, capabilities and contributions of one session. Modules may set attributes on it.
 
-    `config` is the mount plan. `changed` is called when a provider or tool is mounted or unmounted.
+    `config` is the mount plan. `on_change` is called when a provider or tool is mounted or unmounted.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class ModuleCoordinator(BaseCoordinator):
         session_id: str | None = None,
         parent_id: str | None = None,
         hooks: HookRegistry | None = None,
-        changed: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.session = session
         self.session_id = session_id or getattr(session, "session_id", None) or uuid4().hex
@@ -276,7 +276,7 @@ class ModuleCoordinator(BaseCoordinator):
         self.loader: Any = None
         self.session_state: dict[str, Any] = {}
         self.channels: dict[str, list[tuple[str, Callable[[], Any]]]] = {}
-        self.mount_points: dict[str, Any] = MountPoints(self.hooks, changed)
+        self.mount_points: dict[str, Any] = MountPoints(self.hooks, on_change)
         self._capabilities: dict[str, Any] = {}
         self._capability_callbacks = {}
         self._cleanups = []

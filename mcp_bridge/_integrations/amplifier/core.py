@@ -65,14 +65,14 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
     """A coordinator of amplifier-core with the hooks and mount points of the bridge, because its own fail open.
 
     Capabilities, contributors, cancellation, `session_state`, injection limits and the systems for approval and display
-    are amplifier-core's own. `config` and `changed` are those of the native coordinator.
+    are amplifier-core's own. `config` and `on_change` are those of the native coordinator.
     """
 
     def __new__(
         cls,
         config: dict[str, Any],
         hooks: CoreHooks,
-        changed: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
         session: SessionObject | None = None,
     ) -> Any:
         """amplifier-core reads the configuration from a session object."""
@@ -85,13 +85,13 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
         self,
         config: dict[str, Any],
         hooks: CoreHooks,
-        changed: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
         session: SessionObject | None = None,
     ) -> None:
         hooks.set_default_fields(session_id=self.session_id, parent_id=self.parent_id)
         hooks.relay_from(super().hooks)
         self._hooks = hooks
-        self._points = _CoreMountPoints(hooks, changed, super().mount_points)
+        self._points = _CoreMountPoints(hooks, on_change, super().mount_points)
         self._cleanups = []
         self._capability_callbacks = {}
 
@@ -150,8 +150,8 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
 class _CoreMountPoints(MountPoints):
     """Mount points that are mirrored into amplifier-core's own dict."""
 
-    def __init__(self, hooks: Any, changed: Callable[[], None], core: dict[str, Any]) -> None:
-        super().__init__(hooks, changed)
+    def __init__(self, hooks: Any, on_change: Callable[[], None], core: dict[str, Any]) -> None:
+        super().__init__(hooks, on_change)
         self._core = core
         core.update(self)
 

@@ -1,4 +1,10 @@
-"""Decisions of hooks: reading, combining and applying them (HOOK_CONTRACT 1.0.0, HookResult Actions)."""
+"""Decisions of hooks: how they are read, combined and applied (HOOK_CONTRACT 1.0.0, HookResult Actions).
+
+The handlers of an event run one after another, and each returns a decision. `HookDecision` combines them. A denial wins
+over a question to the user, then follow an injected text and changed data. Whatever the action is, the result has the
+changed data, all injected texts and all messages. `apply_decision` then shows the messages, stores the texts, and asks
+the user.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +53,8 @@ class DecisionTarget(Protocol):
 class EventApprover(Protocol):
     """An approval system that applies the time limit and the default of a hook itself."""
 
-    async def approve_event(self, asked: HookResult, event: str) -> ApprovalDecision:
-        """Ask the user about an event, as the hooks' combined decision `asked` requires."""
+    async def approve_event(self, decision: HookResult, event: str) -> ApprovalDecision:
+        """Ask the user about an event, as the hooks' combined decision requires."""
 
 
 class HookDecision:
@@ -70,33 +76,40 @@ class HookDecision:
         if result.action == "deny":
             self.denial = result
         elif result.action == "modify" and result.data is not None:
-            changed = _copy_result_keys({**self.data, **copy_value(result.data)}, self.data)
-            if not _is_equal(changed, self.data):
+            data = {**self.data, **copy_value(result.data)}
+            _copy_result_keys(data, self.data)
+            if not _is_equal(data, self.data):
                 self._modified_by.append(name)
-            self.data = changed
+            self.data = data
 
     def build_result(self) -> HookResult:
         if not self.results:
             return HookResult(data=self.data)
-        fields: dict[str, Any] = {"data": self.data}
-        if messages := [one for one in self.results if one.user_message]:
+        messages = [result for result in self.results if result.user_message]
+        questions = [result for result in self.results if result.action == "ask_user"]
+        injections: list[ContextInjection] = []
+        for result in self.results:
+            if result.action == "inject_context":
+                injections += get_injections(result)
+        fields: dict[str, Any] = {
+            "data": self.data,
+            "reason": _join_reasons(self.results),
+            "suppress_output": any(result.suppress_output for result in self.results),
+        }
+        if self._modified_by:
+            fields["modified_by"] = self._modified_by
+        if messages:
             fields |= _merge_messages(messages)
-        injected = [text for one in self.results if one.action == "inject_context" for text in get_injections(one)]
-        if injected:
-            fields |= _merge_injections(injected)
-        asked = [one for one in self.results if one.action == "ask_user"]
+        if injections:
+            fields |= _merge_injections(injections)
         if self.denial is not None:
             fields |= {"action": "deny", "reason": self.denial.reason}
-        elif asked:
-            fields |= {"action": "ask_user", **_merge_questions(asked)}
-        elif injected:
+        elif questions:
+            fields |= {"action": "ask_user", **_merge_questions(questions)}
+        elif injections:
             fields["action"] = "inject_context"
         elif self._modified_by:
             fields["action"] = "modify"
-        if self._modified_by:
-            fields["modified_by"] = self._modified_by
-        fields.setdefault("reason", "\n".join(one.reason for one in self.results if one.reason) or None)
-        fields["suppress_output"] = any(one.suppress_output for one in self.results)
         return HookResult(**fields)
 
 
@@ -119,7 +132,7 @@ def parse_hook_result(value: Any) -> HookResult | None:
 
 def get_injections(result: HookResult) -> list[ContextInjection]:
     if result.context_injections:
-        return [one.model_copy() for one in result.context_injections]
+        return [injection.model_copy() for injection in result.context_injections]
     if not result.context_injection:
         return []
     return [
@@ -151,15 +164,12 @@ async def apply_decision(target: DecisionTarget, result: HookResult, event: str,
     options = result.approval_options or list(DEFAULT_OPTIONS)
     await target.hooks.emit(APPROVAL_REQUIRED, {"prompt": prompt, "event": event, "options": options})
     choice, reason = await _ask_user(target.approval_system, result, event, prompt, options)
-    granted = is_grant(choice)
-    outcome = APPROVAL_GRANTED if granted else APPROVAL_DENIED
-    await target.hooks.emit(outcome, {"prompt": prompt, "choice": choice})
-    return HookResult(
-        action="continue" if granted else "deny",
-        data=result.data,
-        reason=None if granted else reason,
-        suppress_output=result.suppress_output,
-    )
+    data, is_silent = result.data, result.suppress_output
+    if is_grant(choice):
+        await target.hooks.emit(APPROVAL_GRANTED, {"prompt": prompt, "choice": choice})
+        return HookResult(action="continue", data=data, suppress_output=is_silent)
+    await target.hooks.emit(APPROVAL_DENIED, {"prompt": prompt, "choice": choice})
+    return HookResult(action="deny", data=data, reason=reason, suppress_output=is_silent)
 
 
 async def _show_message(target: DecisionTarget, result: HookResult, hook_name: str) -> None:
@@ -182,7 +192,8 @@ async def _ask_user(system: Any, result: HookResult, event: str, prompt: str, op
     try:
         if isinstance(system, EventApprover):
             decision = await system.approve_event(result, event)
-            return DEFAULT_OPTIONS[not decision.is_allowed], decision.reason or "The user declined."
+            allow, deny = DEFAULT_OPTIONS
+            return allow if decision.is_allowed else deny, decision.reason or "The user declined."
         with anyio.fail_after(result.approval_timeout):
             request = system.request_approval(prompt, options, result.approval_timeout, result.approval_default)
             choice = await resolve_awaitable(request)
@@ -197,18 +208,18 @@ async def _ask_user(system: Any, result: HookResult, event: str, prompt: str, op
     return str(choice), f"The user chose: {choice}"
 
 
-def _copy_result_keys(changed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def _copy_result_keys(data: dict[str, Any], before: dict[str, Any]) -> None:
     """Copy a changed result to all of its keys, because the next handler may read another one."""
     names = [name for name in RESULT_KEYS if name in before]
-    if len(names) > 1:
-        new = next((name for name in names if not _is_equal(changed[name], before[name])), names[0])
-        changed.update(dict.fromkeys(names, changed[new]))
-    return changed
+    for name in names:
+        if not _is_equal(data[name], before[name]):
+            data.update(dict.fromkeys(names, data[name]))
+            return
 
 
-def _is_equal(one: Any, other: Any) -> bool:
+def _is_equal(first: Any, second: Any) -> bool:
     try:
-        return bool(one == other)
+        return bool(first == second)
     except Exception:
         # The comparison of arrays, for example, is not a bool.
         return False
@@ -222,32 +233,38 @@ def _merge_messages(results: Sequence[HookResult]) -> dict[str, Any]:
     }
 
 
-def _merge_injections(found: Sequence[ContextInjection]) -> dict[str, Any]:
+def _join_reasons(results: Sequence[HookResult]) -> str | None:
+    return "\n".join(result.reason for result in results if result.reason) or None
+
+
+def _merge_injections(injections: Sequence[ContextInjection]) -> dict[str, Any]:
     return {
-        "context_injection": "\n\n".join(one.content for one in found),
-        "context_injection_role": found[0].role,
-        "ephemeral": any(one.ephemeral for one in found),
-        "append_to_last_tool_result": any(one.append_to_last_tool_result for one in found),
-        "context_injections": list(found),
+        "context_injection": "\n\n".join(injection.content for injection in injections),
+        "context_injection_role": injections[0].role,
+        "ephemeral": any(injection.ephemeral for injection in injections),
+        "append_to_last_tool_result": any(injection.append_to_last_tool_result for injection in injections),
+        "context_injections": list(injections),
     }
 
 
 def _merge_questions(results: Sequence[HookResult]) -> dict[str, Any]:
-    """Several questions become one with every prompt and the strictest terms."""
+    """Merge several questions into one, with all prompts and the strictest terms."""
     prompts = [result.approval_prompt for result in results if result.approval_prompt]
     return {
         "approval_prompt": "\n\n".join(prompts) or None,
         "approval_options": _find_common_options(results),
         "approval_timeout": min(result.approval_timeout for result in results),
         "approval_default": "deny" if any(result.approval_default == "deny" for result in results) else "allow",
-        "reason": "\n".join(result.reason for result in results if result.reason) or None,
+        "reason": _join_reasons(results),
     }
 
 
 def _find_common_options(results: Sequence[HookResult]) -> list[str] | None:
     """Return the options that all questions share, DEFAULT_OPTIONS if fewer than two, None if no question has any."""
-    declared = [result.approval_options for result in results if result.approval_options]
-    if len(declared) < 2:
-        return list(declared[0]) if declared else None
-    common = [option for option in declared[0] if all(option in others for others in declared)]
+    lists = [result.approval_options for result in results if result.approval_options]
+    if not lists:
+        return None
+    if len(lists) == 1:
+        return list(lists[0])
+    common = [option for option in lists[0] if all(option in options for options in lists)]
     return common if len(common) > 1 else list(DEFAULT_OPTIONS)

@@ -1,4 +1,4 @@
-"""HookRegistry: handlers of events and what they decide (HOOK_CONTRACT 1.0.0).
+"""The registry of hooks: the handlers of events, and how they run (HOOK_CONTRACT 1.0.0).
 
 It is stricter than amplifier-core's: a failing handler denies where the registry fails closed, modified data stays
 modified when another handler asks or injects, no message to the user is lost, and handlers get copies of the data.
@@ -98,7 +98,7 @@ class HookRegistry:
         self._registered[event] = registrations
 
         def unregister() -> None:
-            self._filter_handlers(event, lambda one: one is not registration)
+            self._filter_handlers(event, lambda entry: entry is not registration)
 
         return unregister
 
@@ -115,7 +115,10 @@ class HookRegistry:
     def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
         """Return the names of handlers by event, in the order they run."""
         by_event = self._registered if event is None else {event: self._registered.get(event, [])}
-        return {name: [registration.name for registration in registrations] for name, registrations in by_event.items()}
+        names = {}
+        for event_name, registrations in by_event.items():
+            names[event_name] = [registration.name for registration in registrations]
+        return names
 
     def list_registrations(self) -> dict[str, list[Registration]]:
         return {event: list(registrations) for event, registrations in self._registered.items()}
@@ -140,14 +143,15 @@ class HookRegistry:
         self, event: str, data: dict[str, Any] | None = None, timeout: float | None = 1.0
     ) -> list[dict[str, Any]]:
         """Return the data that each handler returns, without those that fail or take longer than `timeout` seconds."""
-        complete, collected_data = self._add_defaults(data), []
+        complete_data = self._add_defaults(data)
+        collected_data = []
         for registration in self._registered.get(event, ()):
             with anyio.move_on_after(timeout) as scope:
-                result = await self._run_handler(registration, event, complete, closed=False)
+                result = await self._run_handler(registration, event, complete_data, fails_closed=False)
                 if result is not None and result.data is not None:
                     collected_data.append(result.data)
             if scope.cancelled_caught:
-                self._fail_handler(registration, event, "it timed out", closed=False)
+                self._fail_handler(registration, event, "it timed out", fails_closed=False)
         return collected_data
 
     def _filter_handlers(self, event: str, condition: Callable[[Registration], bool]) -> None:
@@ -172,17 +176,19 @@ class HookRegistry:
     async def _run_until_timeout(self, pending: Iterator[Registration], event: str, decision: HookDecision) -> bool:
         """Run pending handlers until one times out; return whether the event is over.
 
-        All share one deadline, which takes less time than one for each.
+        The handlers share one deadline, because starting one for each takes longer. If it passes, the running handler
+        has timed out, and the caller runs the pending ones with another deadline.
         """
-        closed = event in self._fail_closed
+        fails_closed = event in self._fail_closed
         registration: Registration | None = None
         since = time.monotonic()
         with self._deadlines.start_deadline(self._timeout) as deadline, _HandlerClock(deadline):
             for registration in pending:
-                if (now := time.monotonic()) - since > self._timeout * _SLACK:
+                now = time.monotonic()
+                if now - since > self._timeout * _SLACK:
                     deadline.restart(self._timeout)
                     since = now
-                result = await self._run_handler(registration, event, decision.data, closed=closed)
+                result = await self._run_handler(registration, event, decision.data, fails_closed=fails_closed)
                 decision.add(result, registration.name)
                 if decision.denial is not None:
                     return True
@@ -191,22 +197,27 @@ class HookRegistry:
                     return False
             return True
         if registration is not None:
-            decision.add(self._fail_handler(registration, event, "it timed out", closed=closed), registration.name)
+            failure = self._fail_handler(registration, event, "it timed out", fails_closed=fails_closed)
+            decision.add(failure, registration.name)
         return decision.denial is not None
 
     async def _run_handler(
-        self, registration: Registration, event: str, data: dict[str, Any], *, closed: bool
+        self, registration: Registration, event: str, data: dict[str, Any], *, fails_closed: bool
     ) -> HookResult | None:
         try:
             result = registration.handler(event, copy_value(data))
-            return parse_hook_result(await result if inspect.isawaitable(result) else result)
+            if inspect.isawaitable(result):
+                result = await result
+            return parse_hook_result(result)
         except BaseException as error:
             if is_own_cancellation(error):
                 raise
-            return self._fail_handler(registration, event, describe_error(error), closed=closed)
+            return self._fail_handler(registration, event, describe_error(error), fails_closed=fails_closed)
 
-    def _fail_handler(self, registration: Registration, event: str, problem: str, *, closed: bool) -> HookResult | None:
-        if not closed:
+    def _fail_handler(
+        self, registration: Registration, event: str, problem: str, *, fails_closed: bool
+    ) -> HookResult | None:
+        if not fails_closed:
             logger.warning("skipped hook %r on %s: %s", registration.name, event, problem)
             return None
         logger.error("hook %r on %s failed, which denies: %s", registration.name, event, problem)
@@ -217,7 +228,10 @@ _CLOCK: ContextVar[_HandlerClock | None] = ContextVar("handler_clock", default=N
 
 
 class _HandlerClock:
-    """The time that the handlers in its block have left: their deadline, which can be paused."""
+    """The deadline of the handlers that run in its block, which can be paused.
+
+    Handlers may call tools whose calls have hooks, too. Pausing the clock of an inner handler pauses the outer ones.
+    """
 
     __slots__ = ("_deadline", "_outer", "_pauses", "_token")
 

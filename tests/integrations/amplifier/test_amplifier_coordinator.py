@@ -17,7 +17,7 @@ from tests.kits.loops import BOTH_LOOPS
 def counting() -> tuple[ModuleCoordinator, list[list[str]]]:
     """A coordinator, and the tools that were there whenever something changed."""
     seen: list[list[str]] = []
-    coordinator = ModuleCoordinator(changed=lambda: seen.append(sorted(coordinator.get("tools"))))
+    coordinator = ModuleCoordinator(on_change=lambda: seen.append(sorted(coordinator.get("tools"))))
     return coordinator, seen
 
 

@@ -15,7 +15,7 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._engine.overrides import ToolOverride
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge._engine.selection import Selection
-from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge._integrations.amplifier.hook_middleware import HookMiddleware
 from mcp_bridge._integrations.xaibo.source import XaiboSource
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge.amplifier import HookRegistry, HookResult

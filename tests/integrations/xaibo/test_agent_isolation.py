@@ -12,7 +12,7 @@ import pytest
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._engine.pipeline import Pipeline, ToolLimits
-from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge._integrations.amplifier.hook_middleware import HookMiddleware
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge._settings import load
 from mcp_bridge.amplifier import HookRegistry, HookResult

@@ -10,7 +10,7 @@ import mcp_types as types
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge._engine.authoring import tool
-from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge._integrations.amplifier.hook_middleware import HookMiddleware
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.middleware import Pipeline

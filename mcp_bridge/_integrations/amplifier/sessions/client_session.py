@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge._integrations.amplifier.events import PROMPT_SUBMIT, TOOL_PRE
-from mcp_bridge._integrations.amplifier.governance.hook_middleware import SessionHooks
+from mcp_bridge._integrations.amplifier.hook_middleware import SessionHooks
 from mcp_bridge._integrations.amplifier.models import HookResult
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
@@ -19,11 +19,13 @@ AGENT_KEYS = "agent/"
 
 
 class ClientSession:
-    """A session with a count of its calls in flight; `last_used` is when the last one ended, on the event loop's clock.
+    """A session with the number of its calls in flight. It ends when it is closed and no call uses it.
 
-    `key` is that of a session for a single call, else empty. `owner` is whose share of conversations with an agent it
-    counts against. `ready` is set once all modules are mounted, or once mounting has failed and `has_started` stays
-    False.
+    Attributes:
+        key: The key of a session for a single call; empty for any other session.
+        owner: The client against whose share of sessions it counts.
+        ready: Is set when all modules are mounted, or when mounting has failed and `has_started` stays False.
+        last_used: When the last call ended, on the clock of the event loop.
     """
 
     __slots__ = (
@@ -74,7 +76,7 @@ class ClientSession:
 
     @property
     def has_no_hooks(self) -> bool:
-        """Whether the session has started and no module has registered a handler."""
+        """Whether the session has started, and no module has registered a handler."""
         return self.has_started and not self.session.hooks.list_handlers()
 
 

@@ -1,4 +1,16 @@
-"""Sessions: each client gets its own instances of a plan's modules, so no client sees another client's state."""
+"""The sessions of a plan: each client has its own instances of the modules, so no client sees the state of another.
+
+A call gets its session by the key of its client (`RunningCall.state_key`):
+
+- The first session starts before any client connects, because its modules determine what is published. The first client
+  that needs no folder of its own adopts it.
+- Every other client gets a session with its first call. It ends when the client disconnects, when it is idle, or when
+  another client needs its place.
+- A call of an unidentified client has a session of its own, which ends with the call.
+- A conversation with the agent has a session, too. Its key starts with `AGENT_KEYS`.
+
+With `shared`, there is one session for all clients, under an empty key, beside those of conversations.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +26,7 @@ from anyio.abc import TaskGroup
 
 from mcp_bridge._contracts.errors import ToolUnavailable
 from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._integrations.amplifier.governance.hook_middleware import SessionHooks
+from mcp_bridge._integrations.amplifier.hook_middleware import SessionHooks
 from mcp_bridge._integrations.amplifier.hooks import HookRegistry
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
@@ -32,7 +44,8 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 T = TypeVar("T")
 CreateSession = Callable[[Path | None, str | None], ModuleSession]
-WORKING_DIR = "session.working_dir"  # capability (text); without it, modules use the directory of the process
+WORKING_DIR = "session.working_dir"
+"""The capability with the folder of a session. Without it, modules use the directory of the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +65,9 @@ class SessionLimits:
 class ModuleSessions:
     """The sessions of one plan, by the key of the client's session.
 
-    `create` creates a session without starting it, with a working directory and an id if these are given.
-    The first session is started before any client connects, because it determines what is published; the first client
-    adopts it. A session ends when its client disconnects, or as `limits` says. With `ask_root`, each client is asked
-    once for its working directory; a client that has one gets a session of its own instead of the first.
-
-    A call of a client that cannot be identified (`RunningCall.state_key`) gets a session for itself and its nested
-    calls.
+    `create` creates a session without starting it, with a working directory and an id if these are given. With
+    `ask_root`, each client is asked once for its working directory; a client that has one does not adopt the first
+    session.
     """
 
     def __init__(self, plan: MountPlan, create: CreateSession, limits: SessionLimits) -> None:
@@ -91,52 +100,53 @@ class ModuleSessions:
     def stop(self) -> None:
         """Accept no more clients. Calls are denied from now on, unless no module has hooks."""
         if not self._hook_modules and (self.first is None or (self._tasks is not None and self.first.has_no_hooks)):
-            self._hooks_without_session = HookRegistry()
+            self._hooks_without_session = self._no_hooks
         self._tasks, self._first_is_free = None, False
         self._sessions.clear()
 
     @property
     def in_use(self) -> int:
-        """How many sessions of clients there are."""
-        return len(self._sessions) - len(self._list_conversations())
+        """The number of sessions of clients."""
+        return len(self._sessions) - self._count_conversations()
 
     @property
     def conversations_in_use(self) -> int | None:
-        """How many conversations with the agent there are; None without an agent."""
-        return len(self._list_conversations()) if self._plan.orchestrator is not None else None
+        """The number of conversations with the agent; None without an agent."""
+        return self._count_conversations() if self._plan.orchestrator is not None else None
 
     def acquire_hooks(self, ctx: RunningCall) -> AbstractAsyncContextManager[SessionHooks]:
-        """A context manager for the hooks of the client's session, which does not end inside it."""
-        if (self._is_single(ctx) or self._is_foreign(ctx.state_key)) and self._has_no_hooks():
-            return nullcontext(self._no_hooks)  # do not mount the modules only to find that
+        """Return a context manager for the hooks of the client's session, which does not end inside it."""
+        may_need_new_session = self._is_single(ctx) or self._is_foreign(ctx.state_key)
+        # Mounting the modules for one call takes long, so do not mount them only to find that they have no hooks.
+        if may_need_new_session and not self._hook_modules and self.first is not None and self.first.has_no_hooks:
+            return nullcontext(self._no_hooks)
         return SessionLease(self, ctx, self._get_hooks)
 
     def lease(self, ctx: RunningCall) -> SessionLease[ModuleSession]:
-        """A context manager for the client's session, which does not end inside it.
+        """Return a context manager for the client's session, which does not end inside it.
 
         Raises Overloaded or ToolUnavailable.
         """
         return SessionLease(self, ctx, require_session)
 
     def find(self, ctx: RunningCall) -> ModuleSession | None:
-        """The client's session, or None where it has not started."""
+        """Return the client's session, or None if it has not started."""
         key = self._get_key(ctx)
-        found = self._sessions.get(key)
-        is_alone = self._is_single(ctx) or self._is_foreign(key)
-        if found is None and self._first_is_free and self.ask_root is None and not is_alone:
-            found = self._take_first(key)
-            found.owner = get_owner(ctx)
-        return found.session if found is not None and found.has_started else None
+        client_session = self._sessions.get(key)
+        if client_session is None:
+            is_excluded = self.ask_root is not None or self._is_single(ctx) or self._is_foreign(key)
+            if not self._first_is_free or is_excluded:
+                return None
+            client_session = self._adopt_first(key, ctx)
+        return client_session.session if client_session.has_started else None
 
     def add_session(self, ctx: RunningCall, session: ModuleSession, plan: MountPlan) -> None:
-        """Start a session with a plan of its own, for calls in this context. Raises Overloaded and ToolUnavailable."""
+        """Start a session with its own plan, for calls in this context. Raises Overloaded and ToolUnavailable."""
         if self._tasks is None:
             raise ToolUnavailable("The modules are no longer mounted.")
         key = ctx.state_key
         self._make_room(key, ctx)
-        self._sessions[key] = added = ClientSession(session)
-        added.owner = get_owner(ctx)
-        self._tasks.start_soon(added.run, plan)
+        self._start(ClientSession(session), key, ctx, plan)
         end_with_client(ctx, self._sessions, key, self._end)
 
     def end_session(self, key: str) -> None:
@@ -145,78 +155,74 @@ class ModuleSessions:
             self._end(key)
 
     async def acquire(self, ctx: RunningCall) -> ClientSession | None:
-        """The client's session with one call more, started where it has none; None after `stop`.
+        """Return the client's session after counting one more call of it; None after `stop`.
 
-        Raises Overloaded, or ToolUnavailable where a thread that outlasts its call would start one.
+        A client without a session gets one. Raises Overloaded, or ToolUnavailable for a thread that outlasts its call.
         """
         if self._tasks is None:
             return None
         key = self._get_key(ctx)
-        found = self._sessions.get(key)
-        if found is None:
-            if is_abandoned():  # its conversation may have ended with the call, and nothing would end another
+        client_session = self._sessions.get(key)
+        if client_session is None:
+            # The conversation of such a thread may have ended with its call, and nothing would end another one.
+            if is_abandoned():
                 raise ToolUnavailable("The call has ended.")
             if self.ask_root is None or self._is_single(ctx):
-                found = self._add(key, ctx)
+                client_session = self._add(key, ctx)
                 self._log_unasked()
             else:
-                found = await self._add_with_root(key, ctx, self.ask_root)
-        if found is None:
+                client_session = await self._add_with_root(key, ctx, self.ask_root)
+        if client_session is None:
             return None
-        found.calls += 1
-        if not found.ready.is_set():
+        client_session.calls += 1
+        if not client_session.ready.is_set():
             try:
-                await found.ready.wait()
+                await client_session.ready.wait()
             except BaseException:
-                self.release_session(found)
+                self.release_session(client_session)
                 raise
-        if not found.has_started:
-            self.release_session(found)
+        if not client_session.has_started:
+            self.release_session(client_session)
             return None
-        return found
+        return client_session
 
-    def release_session(self, found: ClientSession) -> None:
+    def release_session(self, client_session: ClientSession) -> None:
         """Count one call fewer. The session of a single call ends with it."""
-        found.release()
-        if found.key and not found.calls and found.key in self._sessions:
-            self._end(found.key)
-
-    def _get_hooks(self, found: ClientSession | None) -> SessionHooks:
-        return found.hooks if found is not None else self._hooks_without_session
+        client_session.release()
+        if client_session.key and not client_session.calls:
+            self.end_session(client_session.key)
 
     def has_session(self, ctx: RunningCall) -> bool:
-        """Whether the session of a call exists already."""
+        """Return whether the session of a call exists already."""
         return self.has_key(self._get_key(ctx))
 
     def has_key(self, key: str) -> bool:
-        """Whether there is a session with this key."""
+        """Return whether there is a session with this key."""
         return key in self._sessions
+
+    def _get_hooks(self, client_session: ClientSession | None) -> SessionHooks:
+        return client_session.hooks if client_session is not None else self._hooks_without_session
 
     def _get_key(self, ctx: RunningCall) -> str:
         key = ctx.state_key
         return key if not self.limits.shared or key.startswith(AGENT_KEYS) else ""
 
     def _log_unasked(self) -> None:
-        """Log once that clients without a session of their own are not asked for their folder."""
+        """Log once that clients without an identified session are not asked for their folder."""
         if self.ask_root is not None and not self._has_logged_unasked:
             self._has_logged_unasked = True
             log_fallback("clients that name no session are not asked")
 
     def _is_single(self, ctx: RunningCall) -> bool:
-        """Whether the call has a session for itself."""
+        """Return whether the call has a session for itself."""
         return not self.limits.shared and not ctx.session and ctx.state_key != ""
 
     def _is_foreign(self, key: str) -> bool:
-        """Whether a key is that of a conversation of another source, or one that has ended."""
+        """Return whether a key is that of a conversation of another source, or one that has ended."""
         return key.startswith(AGENT_KEYS) and key not in self._sessions
 
-    def _has_no_hooks(self) -> bool:
-        if self._hook_modules or self.first is None or not self.first.has_started:
-            return False
-        return not any(self.first.session.hooks.list_handlers().values())  # those of the events log count, too
-
     async def _add_with_root(self, key: str, ctx: RunningCall, ask_root: AskRoot) -> ClientSession | None:
-        """Add a session in the client's own folder. One of its calls asks for it, and the others wait."""
+        """Add a session in the client's folder. One of its calls asks for the folder, and the others wait."""
         async with self._root_locks.setdefault(key, anyio.Lock()):
             try:
                 folder = await ask_root(ctx) if key not in self._sessions else None
@@ -228,44 +234,50 @@ class ModuleSessions:
 
     def _add(self, key: str, ctx: RunningCall, folder: Path | None = None) -> ClientSession:
         self._make_room(key, ctx)
-        is_single = self._is_single(ctx)
-        reuse_first = self._first_is_free and folder is None and not is_single and not key.startswith(AGENT_KEYS)
-        if reuse_first:
-            added = self._take_first(key)
+        is_single, is_conversation = self._is_single(ctx), key.startswith(AGENT_KEYS)
+        if self._first_is_free and folder is None and not is_single and not is_conversation:
+            client_session = self._adopt_first(key, ctx)
         else:
-            session_id = get_session_id(key) if key.startswith(AGENT_KEYS) else None
-            added = ClientSession(self._create(folder, session_id), key if is_single else "")
-        added.owner = get_owner(ctx)
-        if key not in self._sessions:
-            self._sessions[key] = added
-            assert self._tasks is not None
-            self._tasks.start_soon(added.run, self._plan)
-        if not self.limits.shared or key.startswith(AGENT_KEYS):
+            session = self._create(folder, get_session_id(key) if is_conversation else None)
+            client_session = ClientSession(session, key if is_single else "")
+            self._start(client_session, key, ctx, self._plan)
+        if not self.limits.shared or is_conversation:
             end_with_client(ctx, self._sessions, key, self._end)
-        return added
+        return client_session
 
-    def _take_first(self, key: str) -> ClientSession:
+    def _start(self, client_session: ClientSession, key: str, ctx: RunningCall, plan: MountPlan) -> None:
+        assert self._tasks is not None
+        client_session.owner = get_owner(ctx)
+        self._sessions[key] = client_session
+        self._tasks.start_soon(client_session.run, plan)
+
+    def _adopt_first(self, key: str, ctx: RunningCall) -> ClientSession:
         assert self.first is not None
         self._first_is_free = False
         self._sessions[key] = self.first
+        self.first.owner = get_owner(ctx)
         return self.first
 
     def _make_room(self, key: str, ctx: RunningCall) -> None:
         """End a session if there are too many. Raises Overloaded if all are in use."""
         is_conversation = key.startswith(AGENT_KEYS)
-        limit = self.limits.conversations if is_conversation else self.limits.limit
-        kind = "conversations" if is_conversation else "sessions"
+        if is_conversation:
+            limit, name = self.limits.conversations, "conversations"
+        else:
+            limit, name = self.limits.limit, "sessions"
         alike = [pair for pair in self._sessions.items() if pair[0].startswith(AGENT_KEYS) == is_conversation]
-        if (ended := choose_session_to_end(alike, limit, get_owner(ctx), kind)) is not None:
-            self._end(ended)
+        session_key = choose_session_to_end(alike, limit, get_owner(ctx), name)
+        if session_key is not None:
+            self._end(session_key)
 
-    def _list_conversations(self) -> list[tuple[str, ClientSession]]:
-        return [(key, found) for key, found in self._sessions.items() if key.startswith(AGENT_KEYS)]
+    def _count_conversations(self) -> int:
+        return sum(key.startswith(AGENT_KEYS) for key in self._sessions)
 
     def _end(self, key: str) -> None:
-        found = self._sessions.pop(key)
-        if found is not self.first:  # the first determines what is published
-            found.close()
+        client_session = self._sessions.pop(key)
+        # The first session determines what is published, so it remains.
+        if client_session is not self.first:
+            client_session.close()
 
     def _end_unless_shared(self, key: str) -> None:
         if key:
@@ -279,19 +291,19 @@ class SessionLease(Generic[T]):
     _sessions: ModuleSessions
     _ctx: RunningCall
     _select: Callable[[ClientSession | None], T]
-    _acquired: ClientSession | None = None
+    _client_session: ClientSession | None = None
 
     async def __aenter__(self) -> T:
-        self._acquired = await self._sessions.acquire(self._ctx)
-        return self._select(self._acquired)
+        self._client_session = await self._sessions.acquire(self._ctx)
+        return self._select(self._client_session)
 
     async def __aexit__(self, *_: object) -> None:
-        if self._acquired is not None:
-            self._sessions.release_session(self._acquired)
+        if self._client_session is not None:
+            self._sessions.release_session(self._client_session)
 
 
-def require_session(found: ClientSession | None) -> ModuleSession:
-    """The session, if there is one. Raises ToolUnavailable."""
-    if found is None:
+def require_session(client_session: ClientSession | None) -> ModuleSession:
+    """Return the session, if there is one. Raises ToolUnavailable."""
+    if client_session is None:
         raise ToolUnavailable("The modules are no longer mounted.")
-    return found.session
+    return client_session.session

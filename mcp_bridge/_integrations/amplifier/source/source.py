@@ -22,7 +22,7 @@ from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentOptions
 from mcp_bridge._integrations.amplifier.agent.delegation import Delegation, SessionAgents
 from mcp_bridge._integrations.amplifier.agent.overlays import find_unknown_names
 from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS, PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
-from mcp_bridge._integrations.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge._integrations.amplifier.hook_middleware import HookMiddleware
 from mcp_bridge._integrations.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent, read_plan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
