@@ -1,4 +1,9 @@
-"""CancellationToken: the request of a session to its modules to stop."""
+"""The request of a session to its modules to stop.
+
+A token goes from `none` to `graceful`, which lets running tools finish, or to `immediate`; it never goes back, except by
+`reset`. A session that a module starts registers its token as a child, and is cancelled together with its parent. The
+token only stores the request: loops and tools read it, or register callbacks with `on_cancel`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 
 
 class CancellationState(Enum):
-    """Whether and how urgently a session stops."""
+    """The states of a token, in order of urgency."""
 
     NONE = "none"
     GRACEFUL = "graceful"
@@ -59,11 +64,11 @@ class CancellationToken:
 
     def request_graceful(self) -> bool:
         """Stop once the running tools are done. Returns False if the session is already stopping."""
-        return self._raise_state(CancellationState.GRACEFUL)
+        return self._escalate(CancellationState.GRACEFUL)
 
     def request_immediate(self) -> bool:
         """Stop now. Returns False if this was requested before."""
-        return self._raise_state(CancellationState.IMMEDIATE)
+        return self._escalate(CancellationState.IMMEDIATE)
 
     def reset(self) -> None:
         """Withdraw the request, and forget the running tools."""
@@ -79,7 +84,7 @@ class CancellationToken:
     def register_child(self, child: CancellationToken) -> None:
         """Stop a child session together with this one, also if this one is already stopping."""
         self._children.append(child)
-        child._raise_state(self._state)
+        child._escalate(self._state)
 
     def unregister_child(self, child: CancellationToken) -> None:
         if child in self._children:
@@ -95,11 +100,11 @@ class CancellationToken:
             with log_errors("a cancellation callback failed"):
                 await resolve_awaitable(callback())
 
-    def _raise_state(self, state: CancellationState) -> bool:
+    def _escalate(self, state: CancellationState) -> bool:
         order = list(CancellationState)
         if order.index(state) <= order.index(self._state):
             return False
         self._state = state
         for child in self._children:
-            child._raise_state(state)
+            child._escalate(state)
         return True

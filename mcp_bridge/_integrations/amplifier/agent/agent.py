@@ -1,4 +1,13 @@
-"""The tool that runs the agent of a plan."""
+"""The tool that runs the agent of a plan.
+
+A run takes long, and it waits for several parties. These states decide what it may hold meanwhile:
+
+- It runs: it holds its turn in the conversation, its places in limiters, and its deadlines pass. Other runs of the same
+  conversation wait, because they share its context.
+- It waits for the client's model (sampling): the same, because the agent works.
+- It is suspended, because it waits for the user (a question, an approval): its places are free, and its deadlines and
+  its turn are paused. Another run of the conversation fails at once, because the user may never answer.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +40,9 @@ from mcp_bridge._protocol.wire.values import as_text
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 
 _SHOWN = 200
-"""How many of the last characters of a growing response are in a progress notification."""
+"""The number of the last characters of a growing response in a progress notification."""
 FAILED = frozenset({"error", "incomplete", "denied", "cancelled"})
-"""What an orchestrator reports about an execution without a final response."""
+"""The states of an execution without a final response, as orchestrators report them."""
 _ENDED = (
     "There is no such conversation, or it has ended because it was idle or there were too many. Omit 'session' to "
     "begin a new one, and repeat what the agent must know."
@@ -122,18 +131,23 @@ class Agent:
         if not get("providers"):
             return "no provider is mounted. Add one to `providers`, and check that its API key is set"
         orchestrator = get("orchestrator")
-        return orchestrator.describe_missing_price(get("providers")) if isinstance(orchestrator, AgentLoop) else ""
+        if isinstance(orchestrator, AgentLoop):
+            return orchestrator.describe_missing_price(get("providers"))
+        return ""
 
-    def build_entry(self, tools: Sequence[ToolEntry], selected: Sequence[ToolEntry]) -> ToolEntry:
-        """Return the tool that runs an agent with the selected tools, under a name that no mounted tool has."""
-        name, taken = self._options.name, {entry.name for entry in tools}
-        while name in taken:
+    def build_entry(self, mounted_tools: Sequence[ToolEntry], agent_tools: Sequence[ToolEntry]) -> ToolEntry:
+        """Return the tool that runs an agent with these tools, under a name that no mounted tool has."""
+        names = {entry.name for entry in mounted_tools}
+        name = self._options.name
+        while name in names:
             name += "_agent"
         self.name = name
-        names = sorted(entry.name_in_source for entry in selected)
-        listed = ", ".join(names)
-        purpose = self._options.description or "Give a task to an agent, which works on it by itself and reports back."
-        description = purpose if self._options.description or not names else f"{purpose} Its tools: {listed}."
+        description = self._options.description
+        if not description:
+            description = "Give a task to an agent, which works on it by itself and reports back."
+            tools = ", ".join(sorted(entry.name_in_source for entry in agent_tools))
+            if tools:
+                description += f" Its tools: {tools}."
         return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA, affinity="session")
 
     async def run(self, data: dict[str, Any], ctx: RunningCall) -> ToolResult:
@@ -184,7 +198,7 @@ class Agent:
                 return await execution.run(as_text(task), provider), execution.hooks
 
     async def _has_conversation(self, ctx: RunningCall) -> bool:
-        """Whether the conversation exists here, or its context has stored it."""
+        """Return whether the conversation exists here, or its context has stored it."""
         if self._sessions.has_session(ctx):
             return True
         first = self._sessions.first
@@ -214,17 +228,21 @@ class _AgentExecution(AgentRun):
     async def run(self, task: str, provider: str | None) -> str:
         """Return the response. Raises ToolError for an unknown provider, and if the orchestrator raises."""
         providers = dict(self._coordinator.get("providers"))
-        if provider is not None and provider not in providers:
-            raise ToolError(f"There is no provider '{provider}'. The mounted providers are: {', '.join(providers)}.")
-        # Orchestrators use the first provider by default.
+        execute: Callable[..., Awaitable[Any]] = self._coordinator.get("orchestrator").execute
+        options = {}
         if provider is not None:
-            providers = {provider: providers.pop(provider)}
-        providers = {name: CountedProvider(each, self._add_response) for name, each in providers.items()}
+            if provider not in providers:
+                names = ", ".join(providers)
+                raise ToolError(f"There is no provider '{provider}'. The mounted providers are: {names}.")
+            # Orchestrators use the first provider, unless their settings name a default or they accept an argument.
+            providers = {provider: providers[provider]}
+            if _accepts_provider(execute):
+                options = {"provider": provider}
+        for name, module in providers.items():
+            providers[name] = CountedProvider(module, self._add_response)
         prompt = await self.hooks.submit_prompt(task)
         if self.hooks.denial:
             return self.hooks.denial
-        execute: Callable[..., Awaitable[Any]] = self._coordinator.get("orchestrator").execute
-        chosen = {"provider": provider} if provider is not None and _accepts_provider(execute) else {}
         try:
             response = await execute(
                 prompt=prompt,
@@ -233,7 +251,7 @@ class _AgentExecution(AgentRun):
                 tools=self._tools,
                 hooks=self.hooks,
                 coordinator=self._coordinator,
-                **chosen,
+                **options,
             )
         except BaseException as error:
             if is_own_cancellation(error):
@@ -265,8 +283,8 @@ class _AgentExecution(AgentRun):
 class TurnQueue:
     """Runs the executions of one conversation one after another.
 
-    The queue is a `Hold` of the running execution, so it is paused while that execution waits for its client. Other
-    executions fail then instead of waiting: the client may never respond, or may itself be the next caller.
+    The queue is a `Hold` of the running execution, so it is paused while that execution waits for its user. Other
+    executions then fail instead of waiting: the user may never answer, or may be the next caller.
     """
 
     deadline = math.inf
@@ -328,10 +346,10 @@ class CountedProvider:
 
 
 def _accepts_provider(execute: Callable[..., Any]) -> bool:
-    """Whether an orchestrator accepts the provider to use, which may differ from the default of its settings."""
+    """Return whether an orchestrator accepts the provider to use, which may not be the default of its settings."""
     try:
         parameters = inspect.signature(execute).parameters.values()
     except (TypeError, ValueError):
         # Code that is not written in Python may have no signature.
         return False
-    return any(one.name == "provider" or one.kind is one.VAR_KEYWORD for one in parameters)
+    return any(parameter.name == "provider" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

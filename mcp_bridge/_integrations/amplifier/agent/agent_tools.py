@@ -1,7 +1,7 @@
 """The tools and hooks of a session as its orchestrator sees them.
 
-Every tool call of an agent is a call of its own in the pipeline, so validation, limits, approvals and other policies
-apply to it, and so do the session's hooks. What an orchestrator emits about tools is therefore not emitted again.
+Every tool call of an agent is a nested call in the pipeline, so validation, limits, approvals and other policies apply
+to it, and so do the session's hooks. The events that an orchestrator emits about tools are therefore not emitted again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _EMITTED_BY_PIPELINE = frozenset({events.TOOL_PRE, events.TOOL_POST, events.TOOL_ERROR})
 _COUNTED = ("input_tokens", "output_tokens", "total_tokens")
 _ASKS_MODEL: ContextVar[bool] = ContextVar("asks_model", default=False)
-"""Whether the question that is being asked is one to the client's model."""
+"""Is true while the call asks the client's model instead of the user."""
 
 
 class AgentCall(NestedCall):
@@ -45,8 +45,8 @@ class AgentCall(NestedCall):
         super().__init__(outer, outer.request_id)
         self._handle = handle
         # Logs contain the session, so it must not reveal the handle.
-        hashed = hashlib.sha256(handle.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        self.session = f"{AGENT_KEYS}{quote(outer.principal or '', safe='')}/{hashed}"
+        handle_hash = hashlib.sha256(handle.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        self.session = f"{AGENT_KEYS}{quote(outer.principal or '', safe='')}/{handle_hash}"
 
     @property
     def state_key(self) -> str:
@@ -124,11 +124,11 @@ class AgentHooks:
 
     Attributes:
         usage: The tokens of all responses of models.
-        status: What the orchestrator reported last about the execution; empty if it does not report.
-        turns: How many requests to the model it reported.
-        denial: What a hook or the user has denied, and why; empty if nothing was denied.
+        status: The last state of the execution that the orchestrator has reported; empty if it reports none.
+        turns: The number of requests to the model that it has reported.
+        denial: The subject and reason of the first denial by a hook or the user; empty if nothing was denied.
 
-    `outer` are the hooks of the agent that has started this one, whose usage includes that of this one.
+    `outer` are the hooks of the agent that has started this one. Its usage includes that of this one.
     """
 
     def __init__(
@@ -156,75 +156,80 @@ class AgentHooks:
         """Emit an event, except those of tools, which the pipeline emits."""
         if event in _EMITTED_BY_PIPELINE:
             return HookResult()
-        given = data or {}
-        if event == events.PROMPT_SUBMIT and self._submitted is not None and given.get("prompt") == self._submitted[0]:
-            decided, self._submitted = self._submitted[1], None
-            return decided
+        data = data or {}
+        if event == events.PROMPT_SUBMIT and self._submitted is not None:
+            prompt, decision = self._submitted
+            # `submit_prompt` has emitted this event before the orchestrator does.
+            if data.get("prompt") == prompt:
+                self._submitted = None
+                return decision
         if event == events.ORCHESTRATOR_COMPLETE:
-            self.status = str(given.get("status", ""))
-            self.turns = given.get("turn_count") or 0
-        elif event == events.CONTENT_BLOCK_DELTA and isinstance(delta := given.get("delta"), str):
+            self.status = str(data.get("status", ""))
+            self.turns = data.get("turn_count") or 0
+        elif event == events.CONTENT_BLOCK_DELTA and isinstance(data.get("delta"), str):
             self._has_deltas = True
-            await self._on_text(delta)
+            await self._on_text(data["delta"])
         elif event == events.CONTENT_BLOCK_END and not self._has_deltas:
-            await self._report_block(given.get("block"))
+            # Report a text that was not streamed.
+            block = data.get("block")
+            if isinstance(block, dict) and block.get("type") == "text" and block.get("text"):
+                await self._on_text(str(block["text"]))
         elif event == events.PROVIDER_REQUEST:
             self._has_deltas = False
-        decided = await self._emit_bound(event, given)
-        if decided.action == "ask_user" or event == events.ORCHESTRATOR_COMPLETE:
-            decided = await self._apply_decision(decided, event)
-        self._record_denial(decided, event)
-        return decided
+        decision = await self._emit_bound(event, data)
+        if decision.action == "ask_user" or event == events.ORCHESTRATOR_COMPLETE:
+            decision = await self._apply_decision(decision, event)
+        self._record_denial(decision, event)
+        return decision
 
     async def submit_prompt(self, prompt: str) -> str:
         """Let hooks decide about a prompt before the orchestrator has it; return the prompt as they leave it.
 
-        Public orchestrators add their own argument to the context, so what hooks change in the event would be lost.
+        Public orchestrators add their argument to the context, so changes of hooks in the event would be lost.
         """
-        decided = await self._emit_bound(events.PROMPT_SUBMIT, {"prompt": prompt})
-        decided = await self._apply_decision(decided, events.PROMPT_SUBMIT)
-        self._record_denial(decided, events.PROMPT_SUBMIT)
-        changed = str((decided.data or {}).get("prompt", prompt))
-        self._submitted = (changed, decided)
-        return changed
+        decision = await self._emit_bound(events.PROMPT_SUBMIT, {"prompt": prompt})
+        decision = await self._apply_decision(decision, events.PROMPT_SUBMIT)
+        self._record_denial(decision, events.PROMPT_SUBMIT)
+        prompt = str((decision.data or {}).get("prompt", prompt))
+        self._submitted = (prompt, decision)
+        return prompt
 
-    def _record_denial(self, decided: Any, event: str) -> None:
-        if decided.action == "deny" and event in DECISIVE_EVENTS and not self.denial:
-            self.denial = f"{DECISIVE_EVENTS[event]} was denied: {decided.reason or 'a policy denies it'}"
+    def _record_denial(self, decision: Any, event: str) -> None:
+        if decision.action == "deny" and event in DECISIVE_EVENTS and not self.denial:
+            self.denial = f"{DECISIVE_EVENTS[event]} was denied: {decision.reason or 'a policy denies it'}"
 
     async def _emit_bound(self, event: str, data: dict[str, Any]) -> Any:
         """Emit an event. If a hook allows it before the user has answered, and the user then declines, deny it."""
-        if (running := RUNNING_CALL.get()) is None:
+        running = RUNNING_CALL.get()
+        if running is None:
             return await self._hooks.emit(event, data)
         bound = BoundCall(running.call, running.ctx)
         with bound:
-            decided = await self._hooks.emit(event, data)
+            decision = await self._hooks.emit(event, data)
         for question in bound.unanswered:
-            late = await self._approvals.find_late_decision(question, running.ctx)
-            if late is not None and not late.is_allowed:
-                return HookResult(action="deny", data=decided.data, reason="The user declined.")
-        return decided
+            late_decision = await self._approvals.find_late_decision(question, running.ctx)
+            if late_decision is not None and not late_decision.is_allowed:
+                return HookResult(action="deny", data=decision.data, reason="The user declined.")
+        return decision
 
-    async def _apply_decision(self, decided: Any, event: str) -> HookResult:
-        """Apply a decision, because not every orchestrator does; return what remains for the orchestrator.
+    async def _apply_decision(self, decision: Any, event: str) -> HookResult:
+        """Apply a decision, because not every orchestrator does; return the rest of it for the orchestrator.
 
         An `inject_context` without a text reports that the history has a new one.
         """
-        applied = await self._coordinator.process_hook_result(decided, event, "agent")
-        if applied.action == "deny":
-            return HookResult(action="deny", data=applied.data, reason=applied.reason)
-        injections = get_injections(decided)
-        left = [injection for injection in injections if injection.ephemeral]
-        action: Any = "inject_context" if injections else "continue"
-        text = "\n\n".join(injection.content for injection in left)
+        outcome = await self._coordinator.process_hook_result(decision, event, "agent")
+        if outcome.action == "deny":
+            return HookResult(action="deny", data=outcome.data, reason=outcome.reason)
+        injections = get_injections(decision)
+        ephemeral_injections = [injection for injection in injections if injection.ephemeral]
+        text = "\n\n".join(injection.content for injection in ephemeral_injections)
         return HookResult(
-            action=action, data=applied.data, context_injection=text or None, ephemeral=True, context_injections=left
+            action="inject_context" if injections else "continue",
+            data=outcome.data,
+            context_injection=text or None,
+            ephemeral=True,
+            context_injections=ephemeral_injections,
         )
-
-    async def _report_block(self, block: Any) -> None:
-        """Report a text that was not streamed."""
-        if isinstance(block, dict) and block.get("type") == "text" and block.get("text"):
-            await self._on_text(str(block["text"]))
 
     def add_usage(self, usage: Any) -> None:
         """Add the tokens of one response."""
@@ -232,4 +237,5 @@ class AgentHooks:
             self._outer.add_usage(usage)
         for name in _COUNTED:
             count = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
-            self.usage[name] += count if isinstance(count, int) else 0
+            if isinstance(count, int):
+                self.usage[name] += count

@@ -1,8 +1,12 @@
 """Agents that start others: the capabilities `session.spawn` and `session.resume` of a session.
 
-A started agent has its own session of the modules. The plan of this session is laid over that of the session that
-starts it, and it ends with that session. The run of the agent is a part of the tool call that starts it, so the limits,
-hooks and approvals of calls apply, and cancelling the call cancels the agent.
+A started agent has its own session of the modules. Its plan is laid over that of the session that starts it, and it
+ends with that session. The run of the agent is a part of the tool call that starts it, so the limits, hooks and
+approvals of calls apply, and cancelling the call cancels the agent.
+
+An agent can only have less than the agent that starts it: it keeps the hooks of that agent unless the settings exclude
+some, it has only the tools that all agents above it let it inherit (`ToolFilter`) and those of its own modules, and it
+shares their limits. `SessionAgents` of its session has its depth and these filters.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from mcp_bridge._integrations.amplifier.agent.overlays import (
     is_declared,
     is_inherited,
     overlay_plan,
+    read_field,
 )
 from mcp_bridge._integrations.amplifier.events import SESSION_FORK, SESSION_RESUME
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent, read_agent
@@ -40,20 +45,21 @@ SPAWN = "session.spawn"
 RESUME = "session.resume"
 SELF = "self"
 """The name by which an agent starts another one of its own kind."""
-_SELF_DEPTH = "self_delegation_depth"  # the capability by which tool-delegate counts agents that start themselves
-_PREFERENCE = ("provider", "model")
+_SELF_DEPTH = "self_delegation_depth"
+"""The capability by which tool-delegate counts agents that start themselves."""
 _LIMIT_CODE = "agent_limit"
 _ELSEWHERE = (
     "Agents cannot be started here: this tool runs in a worker process, but the agent that calls it does not, so its "
     "limits would not hold. Remove the tool from isolation.tools."
 )
-_UNSAFE = re.compile(r"[^\w.-]")  # modules use ids as names of files
+# Modules use ids as names of files.
+_UNSAFE = re.compile(r"[^\w.-]")
 _LONGEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegation:
-    """What a session needs to start agents.
+    """The parts that a session needs to start agents.
 
     Attributes:
         agent: Runs the orchestrator of a session.
@@ -72,21 +78,22 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFilter:
-    """Which tools of a session an agent has: those that it inherits, and those of its own modules `own`."""
+    """Selects the tools of an agent: those that it inherits, and those of its own modules."""
 
     inheritance: Mapping[str, Sequence[str]]
-    own: Collection[str]
+    own_modules: Collection[str]
 
     def has_tool(self, owner: str, name: str) -> bool:
-        return owner in self.own or is_inherited(self.inheritance, "tools", owner, name)
+        return owner in self.own_modules or is_inherited(self.inheritance, "tools", owner, name)
 
 
 @dataclass(slots=True, kw_only=True)
 class StartedAgent:
-    """An agent that a session has started; `handle` is the unguessable part of the key of its own session."""
+    """An agent that a session has started; `key` is that of its session, and `handle` its unguessable part."""
 
     name: str
     handle: str
+    key: str
     session_id: str
     tools: Sequence[ToolEntry] = ()
 
@@ -104,9 +111,9 @@ class SessionAgents:
     plan: MountPlan
     config: Mapping[str, Any]
     depth: int = 0
-    filters: tuple[ToolFilter, ...] = ()
+    filters: Sequence[ToolFilter] = ()
     allows_self: bool = True
-    _started: dict[str, tuple[str, StartedAgent]] = field(default_factory=dict)
+    _started: dict[str, StartedAgent] = field(default_factory=dict)
 
     def register_capabilities(self) -> None:
         """Register the capabilities. The agents end with the session."""
@@ -154,25 +161,27 @@ class SessionAgents:
         logger.debug("%s ignores: %s", SPAWN, ", ".join(others) or "nothing")
         call, agent = _get_running_call(), self._find_agent(agent_name)
         self._count_agent()
-        preferences = _clean_preferences(provider_preferences, agent) or agent.provider_preferences
         plan = overlay_plan(self.plan, agent, orchestrator_config or {})
-        plan = await apply_preferences(
-            self._exclude_hooks(plan, agent, hook_inheritance or {}), preferences, self.session
-        )
+        plan = self._exclude_hooks(plan, agent, hook_inheritance or {})
+        preferences = _clean_preferences(provider_preferences or (), agent) or agent.provider_preferences
+        plan = await apply_preferences(plan, preferences, self.session)
         session_id = self._build_id(sub_session_id, agent_name)
         child = self._create_child(plan, agent, session_id, tool_inheritance or {})
         if self_delegation_depth:
             child.session.coordinator.register_capability(_SELF_DEPTH, self_delegation_depth)
-        started = StartedAgent(name=agent_name, handle=token_urlsafe(16), session_id=session_id)
-        ctx = AgentCall(call, started.handle)
-        self._forget_ended()
+        handle = token_urlsafe(16)
+        ctx = AgentCall(call, handle)
+        entry = StartedAgent(name=agent_name, handle=handle, key=ctx.state_key, session_id=session_id)
+        sessions = self.delegation.sessions
+        self._started = {name: entry for name, entry in self._started.items() if sessions.has_key(entry.key)}
         self.delegation.sessions.add_session(ctx, child.session, plan)
         try:
             async with self.delegation.sessions.lease(ctx):
-                started.tools = await child.prepare_tools(agent)
-                self._started[session_id] = (ctx.state_key, started)
-                return await self._run(started, child.session, ctx, instruction)
-        except BaseException:  # no caller has received its id
+                entry.tools = await child.prepare_tools(agent)
+                self._started[session_id] = entry
+                return await self._run(entry, child.session, ctx, instruction)
+        except BaseException:
+            # No caller has received the id, so nothing can resume this agent.
             self._started.pop(session_id, None)
             self.delegation.sessions.end_session(ctx.state_key)
             raise
@@ -183,13 +192,14 @@ class SessionAgents:
         Raises FileNotFoundError if there is none with this id, and the errors of `spawn_agent`.
         """
         logger.debug("%s ignores: %s", RESUME, ", ".join(others) or "nothing")
-        call, found = _get_running_call(), self._started.get(sub_session_id)
-        ctx = AgentCall(call, found[1].handle) if found is not None else None
-        if found is None or ctx is None or not self.delegation.sessions.has_session(ctx):
+        call, entry = _get_running_call(), self._started.get(sub_session_id)
+        if entry is not None:
+            ctx = AgentCall(call, entry.handle)
+        if entry is None or not self.delegation.sessions.has_session(ctx):
             raise FileNotFoundError(f"There is no agent session '{sub_session_id}', or it has ended. Start a new one.")
         async with self.delegation.sessions.lease(ctx) as session:
-            await session.hooks.emit(SESSION_RESUME, {"agent": found[1].name})
-            return await self._run(found[1], session, ctx, instruction)
+            await session.hooks.emit(SESSION_RESUME, {"agent": entry.name})
+            return await self._run(entry, session, ctx, instruction)
 
     async def prepare_tools(self, agent: PlannedAgent) -> Sequence[ToolEntry]:
         """Prepare this session, which another one has started, and return its tools. Raises ToolError."""
@@ -198,8 +208,10 @@ class SessionAgents:
             raise ToolError(f"The agent '{agent.name}' cannot run: {problem}.", code="agent_unavailable")
         for name in session.get_tools():
             owner = session.find_owner("tools", name)
-            if owner not in self.filters[-1].own and not all(one.has_tool(owner, name) for one in self.filters):
-                session.coordinator.unmount("tools", name)  # its module stays mounted, because it may have hooks
+            is_own = owner in self.filters[-1].own_modules
+            if not is_own and not all(tool_filter.has_tool(owner, name) for tool_filter in self.filters):
+                # The module of the tool stays mounted, because it may have hooks.
+                session.coordinator.unmount("tools", name)
         entries = self.delegation.build_entries(session, agent)
         if agent.instructions:
             await session.coordinator.get("context").add_message({"role": "system", "content": agent.instructions})
@@ -207,25 +219,28 @@ class SessionAgents:
         return entries
 
     async def _run(
-        self, started: StartedAgent, session: ModuleSession, ctx: AgentCall, instruction: str
+        self, entry: StartedAgent, session: ModuleSession, ctx: AgentCall, instruction: str
     ) -> dict[str, Any]:
-        call = ToolCall(id=ctx.request_id, name=f"agent {started.name}", arguments={"instruction": instruction})
+        call = ToolCall(id=ctx.request_id, name=f"agent {entry.name}", arguments={"instruction": instruction})
         text, hooks = await self.delegation.agent.run_orchestrator(
-            session, ctx, started.tools, instruction, call=call, name=started.name
+            session, ctx, entry.tools, instruction, call=call, name=entry.name
         )
         if hooks.denial:
             raise ToolError(hooks.denial, code="denied")
-        metadata = {"agent": started.name, "usage": hooks.usage}
-        status = hooks.status or "success"
-        result = {"output": text, "session_id": started.session_id, "status": status, "turn_count": hooks.turns}
-        return {**result, "metadata": metadata}
+        return {
+            "output": text,
+            "session_id": entry.session_id,
+            "status": hooks.status or "success",
+            "turn_count": hooks.turns,
+            "metadata": {"agent": entry.name, "usage": hooks.usage},
+        }
 
     def _find_agent(self, name: str) -> PlannedAgent:
         if name == SELF and self.allows_self:
             return PlannedAgent(name=name)
         if name not in self.plan.agents:
-            known = ", ".join(sorted(map(str, self.plan.agents))) or "none"
-            raise ToolError(f"There is no agent '{name}'. The agents are: {known}.", code="unknown_agent")
+            names = ", ".join(sorted(map(str, self.plan.agents))) or "none"
+            raise ToolError(f"There is no agent '{name}'. The agents are: {names}.", code="unknown_agent")
         return read_agent(name, self.plan.agents[name], self.plan.agents)[0]
 
     def _count_agent(self) -> None:
@@ -240,49 +255,59 @@ class SessionAgents:
             raise ToolError(f"{reason}. Resume one of them, or do the task without another agent.", code=_LIMIT_CODE)
         run.outermost.started += 1
 
-    def _exclude_hooks(self, plan: MountPlan, agent: PlannedAgent, given: Mapping[str, Any]) -> MountPlan:
-        """Exclude the hooks that the settings exclude. A module cannot by itself, because hooks enforce policies."""
-        accepted = {key: names for key, names in given.items() if names is not None}
-        for key, names in list(accepted.items()):
-            if (names or key.startswith("inherit")) and not is_declared(self.plan, key, names):
+    def _exclude_hooks(self, plan: MountPlan, agent: PlannedAgent, inheritance: Mapping[str, Any]) -> MountPlan:
+        """Exclude the hooks that the settings exclude. A module alone cannot, because hooks enforce policies."""
+        declared_inheritance = {}
+        for key, names in inheritance.items():
+            if names is None:
+                continue
+            has_effect = names or key.startswith("inherit")
+            if has_effect and not is_declared(self.plan, key, names):
                 logger.warning(
                     "the agent '%s' keeps its hooks: %s (%s) is not in the settings", agent.name, key, ", ".join(names)
                 )
-                del accepted[key]
-        own = {spec.module for spec in agent.plan.get_section("hooks")}
-        chosen = exclude_hooks(exclude_hooks(plan, own, agent.inheritance), own, accepted)
-        excluded = [spec.module for spec in plan.get_section("hooks") if spec not in chosen.modules]
-        if excluded:
-            logger.info("the agent '%s' runs without the hooks %s", agent.name, ", ".join(excluded))
-        return chosen
+                continue
+            declared_inheritance[key] = names
+        agent_hooks = {spec.module for spec in agent.plan.get_section("hooks")}
+        result = exclude_hooks(plan, agent_hooks, agent.inheritance)
+        result = exclude_hooks(result, agent_hooks, declared_inheritance)
+        names = [spec.module for spec in plan.get_section("hooks") if spec not in result.modules]
+        if names:
+            logger.info("the agent '%s' runs without the hooks %s", agent.name, ", ".join(names))
+        return result
 
     def _create_child(
         self, plan: MountPlan, agent: PlannedAgent, session_id: str, tool_inheritance: Mapping[str, Any]
     ) -> SessionAgents:
         config = dump_plan(plan, self.config)
         session = self.delegation.create_session(config, session_id, self.session)
-        own = {spec.module for spec in agent.plan.get_section("tools")}
-        filters = [ToolFilter(inheritance=one, own=own) for one in (tool_inheritance, agent.inheritance)]
-        kept, is_free = (*self.filters, *filters), agent.agents is None
-        child = SessionAgents(self.delegation, session, plan, config, self.depth + 1, kept, is_free)
+        own_modules = {spec.module for spec in agent.plan.get_section("tools")}
+        filters = list(self.filters)
+        for inheritance in (tool_inheritance, agent.inheritance):
+            filters.append(ToolFilter(inheritance=inheritance, own_modules=own_modules))
+        child = SessionAgents(
+            self.delegation,
+            session,
+            plan,
+            config,
+            depth=self.depth + 1,
+            filters=filters,
+            allows_self=agent.agents is None,
+        )
         child.register_capabilities()
         return child
 
-    def _build_id(self, given: str | None, agent: str) -> str:
-        """Return the id of a new session. Raises ToolError if there is one with the given id."""
-        text = given or f"{self.session.coordinator.session_id}-{token_hex(8)}_{agent}"
+    def _build_id(self, requested_id: str | None, agent: str) -> str:
+        """Return the id of a new session. Raises ToolError if there is one with the requested id."""
+        text = requested_id or f"{self.session.coordinator.session_id}-{token_hex(8)}_{agent}"
         session_id = _UNSAFE.sub("-", text)[-_LONGEST_ID:].lstrip(".")
         if session_id in self._started:
             raise ToolError(f"There is already an agent session '{session_id}'. Resume it, or omit its id.")
         return session_id
 
-    def _forget_ended(self) -> None:
-        has_key = self.delegation.sessions.has_key
-        self._started = {name: found for name, found in self._started.items() if has_key(found[0])}
-
     def _end_agents(self) -> None:
-        for key, _ in self._started.values():
-            self.delegation.sessions.end_session(key)
+        for entry in self._started.values():
+            self.delegation.sessions.end_session(entry.key)
         self._started.clear()
 
 
@@ -295,11 +320,15 @@ def _get_running_call() -> RunningCall:
     return call
 
 
-def _clean_preferences(given: Sequence[Any] | None, agent: PlannedAgent) -> list[dict[str, Any]]:
+def _clean_preferences(preferences: Sequence[Any], agent: PlannedAgent) -> list[dict[str, Any]]:
     """Return only providers and models. A model may have written them, so other configuration is from the settings."""
-    cleaned = []
-    for one in given or ():
-        wanted = {key: one.get(key) if isinstance(one, Mapping) else getattr(one, key, None) for key in _PREFERENCE}
-        same = [own for own in agent.provider_preferences if all(own.get(key) == wanted[key] for key in _PREFERENCE)]
-        cleaned.append({**wanted, "config": same[0].get("config") if same else None})
-    return cleaned
+    result = []
+    for preference in preferences:
+        provider, model = read_field(preference, "provider"), read_field(preference, "model")
+        config = None
+        for declaration in agent.provider_preferences:
+            if (declaration.get("provider"), declaration.get("model")) == (provider, model):
+                config = declaration.get("config")
+                break
+        result.append({"provider": provider, "model": model, "config": config})
+    return result

@@ -1,9 +1,14 @@
-"""The plan of an agent that another one starts: its configuration laid over the plan of the agent that starts it."""
+"""The plan of an agent that another one starts: its configuration laid over the plan of its parent.
+
+For example, a parent with the provider `a`, whose agent declares the provider `b` and the hook module `h`, starts an
+agent with the providers `b` and `a`, in this order, with its own hooks and `h`, and with all other modules of the
+parent. A module that both have keeps the parent's configuration, except for the keys that the agent sets.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -23,7 +28,7 @@ from mcp_bridge._integrations.amplifier.session import ModuleSession
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-_KINDS = ("orchestrator", "context")
+_AGENT_MODULES = ("orchestrator", "context")
 _PROVIDER_CHOICE = "default_provider"
 
 
@@ -33,61 +38,75 @@ def overlay_plan(parent: MountPlan, agent: PlannedAgent, orchestrator_config: Ma
     The configuration of the agent takes precedence over `orchestrator_config`, and that over the parent's.
     """
     orchestrator = _overlay_single(parent.orchestrator, agent, "orchestrator", orchestrator_config)
-    own_providers = agent.plan.get_section("providers")
-    if own_providers and orchestrator is not None and _PROVIDER_CHOICE not in _get_own_config(agent):
+    if agent.plan.orchestrator is not None:
+        agent_config = agent.plan.orchestrator.config
+    else:
+        agent_config = agent.configs.get("orchestrator", {})
+    # The provider that the parent has chosen must not win over those of the agent.
+    if agent.plan.get_section("providers") and orchestrator is not None and _PROVIDER_CHOICE not in agent_config:
         orchestrator = drop_default_provider(orchestrator)
+    modules: list[PlannedModule] = []
+    for section in MODULE_SECTIONS:
+        modules += _overlay_section(parent, agent.plan, section)
     return MountPlan(
         orchestrator=orchestrator,
         context=_overlay_single(parent.context, agent, "context", {}),
-        modules=[spec for kind in MODULE_SECTIONS for spec in _overlay_section(parent, agent.plan, kind)],
-        agents=_select_agents(parent.agents, agent.agents),
+        modules=modules,
+        agents={name: config for name, config in parent.agents.items() if agent.agents is None or name in agent.agents},
         session=_merge(_drop_modules(parent.session), _drop_modules(agent.plan.session)),
     )
 
 
-def exclude_hooks(plan: MountPlan, own: Collection[str], inheritance: Mapping[str, Sequence[str]]) -> MountPlan:
-    """Return a plan without the hook modules that are not inherited; those in `own` stay."""
-    kept = [
-        spec
-        for spec in plan.modules
-        if spec.kind != "hooks" or spec.module in own or is_inherited(inheritance, "hooks", spec.module)
-    ]
-    return replace(plan, modules=kept)
+def exclude_hooks(plan: MountPlan, agent_hooks: Collection[str], inheritance: Mapping[str, Sequence[str]]) -> MountPlan:
+    """Return a plan without the hook modules that are not inherited; those of the agent stay."""
+    modules = []
+    for spec in plan.modules:
+        is_kept = spec.kind != "hooks" or spec.module in agent_hooks
+        if is_kept or is_inherited(inheritance, "hooks", spec.module):
+            modules.append(spec)
+    return replace(plan, modules=modules)
 
 
-def is_inherited(inheritance: Mapping[str, Sequence[str]], kind: str, *names: str) -> bool:
-    """Whether a tool or a hook module with one of these names is inherited."""
-    excluded, inherited = inheritance.get(f"exclude_{kind}"), inheritance.get(f"inherit_{kind}")
-    if inherited is not None:
-        return any(name in inherited for name in names)
-    return not any(name in (excluded or ()) for name in names)
+def is_inherited(inheritance: Mapping[str, Sequence[str]], section: str, *names: str) -> bool:
+    """Return whether a tool or a hook module with one of these names is inherited."""
+    inherited_names = inheritance.get(f"inherit_{section}")
+    if inherited_names is not None:
+        return any(name in inherited_names for name in names)
+    excluded_names = inheritance.get(f"exclude_{section}") or ()
+    return not any(name in excluded_names for name in names)
 
 
 def is_declared(plan: MountPlan, key: str, names: Any) -> bool:
-    """Whether a tool module of a plan has this list under this key of its configuration, at any depth."""
-    return any(names == found for spec in plan.get_section("tools") for found in _find_values(spec.config, key))
+    """Return whether a tool module of a plan has this list under this key of its configuration, at any depth."""
+    return any(_has_value(spec.config, key, names) for spec in plan.get_section("tools"))
 
 
 def find_unknown_names(plan: MountPlan, tools: Collection[str]) -> list[str]:
     """Return a line for each excluded or inherited name that is neither a module of the plan nor one of its tools."""
     modules = [*plan.modules, *plan.list_agent_modules()]
     problems = []
-    for agent in (read_agent(str(name), config, plan.agents)[0] for name, config in plan.agents.items()):
+    for agent_name, config in plan.agents.items():
+        agent, _ = read_agent(str(agent_name), config, plan.agents)
         for key, names in agent.inheritance.items():
-            kind = key.partition("_")[2]
-            known = {spec.module for spec in modules if spec.kind == kind} | set(tools if kind == "tools" else ())
-            what = "tool or tool module" if kind == "tools" else "hook module"
-            for name in (name for name in names if name not in known):
-                match = find_similar_name(name, known)
+            section = key.partition("_")[2]
+            choices = {spec.module for spec in modules if spec.kind == section}
+            subject = "hook module"
+            if section == "tools":
+                choices.update(tools)
+                subject = "tool or tool module"
+            for name in names:
+                if name in choices:
+                    continue
+                match = find_similar_name(name, choices)
                 hint = f", did you mean '{match}'?" if match is not None else ""
-                problems.append(f"agents.{agent.name}.{key}: no {what} '{name}'{hint}")
+                problems.append(f"agents.{agent.name}.{key}: no {subject} '{name}'{hint}")
     return problems
 
 
-def dump_plan(plan: MountPlan, written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan in the form that settings use. Further sections are those of the plan as `written`."""
-    sections = {kind: [dump_module(spec) for spec in plan.get_section(kind)] for kind in MODULE_SECTIONS}
-    others = {key: value for key, value in written.items() if key not in _KINDS}
+def dump_plan(plan: MountPlan, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan in the form that settings use. Further sections are those of `config`, the plan as written."""
+    sections = {section: [dump_module(spec) for spec in plan.get_section(section)] for section in MODULE_SECTIONS}
+    others = {key: value for key, value in config.items() if key not in _AGENT_MODULES}
     return deepcopy({**normalize_config(others, plan), **sections, "agents": dict(plan.agents)})
 
 
@@ -98,16 +117,20 @@ async def apply_preferences(plan: MountPlan, preferences: Sequence[Any], parent:
     may be a pattern. `parent` is the session whose providers list their models.
     """
     for preference in preferences:
-        provider, model = _read_field(preference, "provider"), _read_field(preference, "model")
-        spec = _find_provider(plan, str(provider), parent)
-        name = await _resolve_model(spec, str(model), parent) if spec is not None and model else model
-        if spec is None or (name is None and model):
+        model = read_field(preference, "model")
+        spec = _find_provider(plan, str(read_field(preference, "provider")), parent)
+        if spec is None:
             continue
-        chosen = {"default_model": name} if name else {}
-        config = {**spec.config, **(_read_field(preference, "config") or {}), **chosen}
-        others = [one for one in plan.modules if one is not spec]
+        config = {**spec.config, **(read_field(preference, "config") or {})}
+        if model:
+            model = await _resolve_model(spec, str(model), parent)
+            if model is None:
+                continue
+            config["default_model"] = model
+        modules = [replace(spec, config=config)]
+        modules += [other for other in plan.modules if other is not spec]
         orchestrator = drop_default_provider(plan.orchestrator) if plan.orchestrator is not None else None
-        return replace(plan, modules=[replace(spec, config=config), *others], orchestrator=orchestrator)
+        return replace(plan, modules=modules, orchestrator=orchestrator)
     if preferences:
         logger.warning("none of the preferred providers is available, so the agent uses the first one of the plan")
     return plan
@@ -118,76 +141,72 @@ def drop_default_provider(orchestrator: PlannedModule) -> PlannedModule:
     return replace(orchestrator, config=config)
 
 
-def _overlay_single(
-    parent: PlannedModule | None, agent: PlannedAgent, kind: str, given: Mapping[str, Any]
-) -> PlannedModule | None:
-    own: PlannedModule | None = getattr(agent.plan, kind)
-    if own is None:
-        return _merge_module(parent, _merge(given, agent.configs.get(kind, {}))) if parent is not None else None
-    if parent is None or own.module != parent.module:
-        return replace(own, config=_merge(given, own.config))
-    merged = _merge_module(parent, _merge(given, own.config))
-    return replace(merged, source=parent.source if own.source is None else own.source)
-
-
-def _get_own_config(agent: PlannedAgent) -> Mapping[str, Any]:
-    own = agent.plan.orchestrator
-    return own.config if own is not None else agent.configs.get("orchestrator", {})
-
-
-def _overlay_section(parent: MountPlan, agent: MountPlan, kind: str) -> list[PlannedModule]:
-    """A module that both have is that of the parent with the agent's configuration on top."""
-    inherited, own = parent.get_section(kind), agent.get_section(kind)
-    by_name = {spec.module: spec for spec in reversed(inherited)}
-    merged = []
-    for spec in own:
-        before = by_name.get(spec.module)
-        source = spec.source if spec.source is not None or before is None else before.source
-        merged.append(replace(spec, source=source, config=_merge(before.config if before else {}, spec.config)))
-    replaced = {spec.module for spec in own}
-    others = [spec for spec in inherited if spec.module not in replaced]
-    return [*merged, *others] if kind == "providers" else [*others, *merged]
-
-
-def _drop_modules(session: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in session.items() if key.removesuffix("_source") not in _KINDS}
-
-
-def _merge_module(spec: PlannedModule, config: Mapping[str, Any]) -> PlannedModule:
-    return replace(spec, config=_merge(spec.config, config))
-
-
-def _merge(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(before)
-    for key, value in after.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return merged
-
-
-def _select_agents(agents: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
-    return {name: config for name, config in agents.items() if names is None or name in names}
-
-
-def _find_values(config: Any, key: str) -> Iterator[Any]:
-    if isinstance(config, Mapping):
-        if key in config:
-            yield config[key]
-        for value in config.values():
-            yield from _find_values(value, key)
-
-
-def _read_field(preference: Any, name: str) -> Any:
+def read_field(preference: Any, name: str) -> Any:
+    """Return a field of a preference, which may be a mapping or an object."""
     return preference.get(name) if isinstance(preference, Mapping) else getattr(preference, name, None)
 
 
+def _overlay_single(
+    parent: PlannedModule | None, agent: PlannedAgent, section: str, config: Mapping[str, Any]
+) -> PlannedModule | None:
+    """Return the orchestrator or the context of an agent, which may replace the parent's or only configure it."""
+    spec: PlannedModule | None = getattr(agent.plan, section)
+    if spec is None:
+        if parent is None:
+            return None
+        return replace(parent, config=_merge(parent.config, _merge(config, agent.configs.get(section, {}))))
+    config = _merge(config, spec.config)
+    if parent is None or spec.module != parent.module:
+        return replace(spec, config=config)
+    source = parent.source if spec.source is None else spec.source
+    return replace(parent, config=_merge(parent.config, config), source=source)
+
+
+def _overlay_section(parent: MountPlan, agent: MountPlan, section: str) -> list[PlannedModule]:
+    """Return the modules of both. One that both have is the parent's with the agent's configuration on top."""
+    parent_specs, agent_specs = parent.get_section(section), agent.get_section(section)
+    by_name = {spec.module: spec for spec in reversed(parent_specs)}
+    names = set()
+    overlaid_specs = []
+    for spec in agent_specs:
+        names.add(spec.module)
+        before = by_name.get(spec.module)
+        if before is not None:
+            source = before.source if spec.source is None else spec.source
+            spec = replace(spec, source=source, config=_merge(before.config, spec.config))  # noqa: PLW2901
+        overlaid_specs.append(spec)
+    other_specs = [spec for spec in parent_specs if spec.module not in names]
+    # The first provider is the one that orchestrators use by default.
+    return overlaid_specs + other_specs if section == "providers" else other_specs + overlaid_specs
+
+
+def _drop_modules(session: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in session.items() if key.removesuffix("_source") not in _AGENT_MODULES}
+
+
+def _merge(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(before)
+    for key, value in after.items():
+        old = result.get(key)
+        result[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def _has_value(config: Any, key: str, value: Any) -> bool:
+    if not isinstance(config, Mapping):
+        return False
+    if key in config and config[key] == value:
+        return True
+    return any(_has_value(item, key, value) for item in config.values())
+
+
 def _find_provider(plan: MountPlan, name: str, parent: ModuleSession) -> PlannedModule | None:
-    """A provider that the parent could not mount, for example without its key, is unavailable."""
+    """Return the provider, or None for one that the parent could not mount, for example without its key."""
     ids = {name, f"provider-{name}", parent.find_owner("providers", name)}
-    found = next((spec for spec in plan.get_section("providers") if spec.module in ids), None)
-    if found is None or found.module in parent.list_unmounted():
-        return None
-    return found
+    for spec in plan.get_section("providers"):
+        if spec.module in ids:
+            return spec if spec.module not in parent.list_unmounted() else None
+    return None
 
 
 async def _resolve_model(spec: PlannedModule, pattern: str, parent: ModuleSession) -> str | None:

@@ -118,7 +118,7 @@ async def test_an_idle_conversation_ends(tmp_path: Path) -> None:
     served = serve(tmp_path, idle_timeout=0.2)
     async with served.running():
         handle = await begin(served)
-        assert await wait_for(lambda: not served.source.sessions._list_conversations(), 30)
+        assert await wait_for(lambda: not served.source.sessions.conversations_in_use, 30)
         assert not await is_open(served, handle)
 
 
