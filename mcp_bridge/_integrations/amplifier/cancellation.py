@@ -1,8 +1,8 @@
 """The request of a session to its modules to stop.
 
-A token goes from `none` to `graceful`, which lets running tools finish, or to `immediate`; it never goes back, except by
-`reset`. A session that a module starts registers its token as a child, and is cancelled together with its parent. The
-token only stores the request: loops and tools read it, or register callbacks with `on_cancel`.
+A token goes from `none` to `graceful`, which lets running tools finish, or to `immediate`. It never goes back, except
+by `reset`. A session that a module starts registers its token as a child, and is cancelled together with its parent.
+The token only stores the request: loops and tools read it, or register callbacks with `on_cancel`.
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 T = TypeVar("T")
 RESOLVER_POINT = "module-source-resolver"
 OWN_MODULES = {
-    "context-persistent": "contexts.persistent",
-    "context-simple": "contexts.simple",
-    "loop-basic": "loops.basic",
-    "loop-streaming": "loops.streaming",
-    "provider-sampling": "providers.sampling_provider",
-    "provider-scripted": "providers.scripted_provider",
-    "tool-task": "agent.task_tool",
+    "context-persistent": "contexts.persistent:mount",
+    "context-simple": "contexts.simple:mount",
+    "loop-basic": "loops.loop:mount_basic",
+    "loop-streaming": "loops.loop:mount_streaming",
+    "provider-sampling": "providers.sampling_provider:mount",
+    "provider-scripted": "providers.scripted_provider:mount",
+    "tool-task": "agent.task_tool:mount",
 }
 """The modules of this package by their ids. A module of the same id that is installed or has a source comes first."""
 _MOUNT_FAILED = "cannot be mounted: mount failed"
@@ -170,7 +170,7 @@ def _find_own(module_id: str) -> EntryPoint | None:
     module = OWN_MODULES.get(module_id)
     if module is None:
         return None
-    return EntryPoint(module_id, f"mcp_bridge._integrations.amplifier.{module}:mount", ENTRY_POINT_GROUP)
+    return EntryPoint(module_id, f"mcp_bridge._integrations.amplifier.{module}", ENTRY_POINT_GROUP)
 
 
 async def resolve_module_path(resolver: Any, module_id: str, hint: Any) -> Path:

@@ -1,4 +1,11 @@
-"""Mount plans: the modules of a session (MOUNT_PLAN_SPECIFICATION, as far as the contracts show it)."""
+"""Mount plans: the modules of a session, and the agents that it may start (MOUNT_PLAN_SPECIFICATION).
+
+A plan comes from settings or from a converted bundle. It is read as a whole: an invalid part is left out, and its
+problem has its place, so that the user gets all problems with their lines in one error. These two sections are equal:
+
+    tools: [tool-search]
+    tools: [{module: tool-search, source: null, config: {}}]
+"""
 
 from __future__ import annotations
 
@@ -13,18 +20,17 @@ from mcp_bridge._contracts.similar_names import find_similar_name
 # These sections are lists of modules.
 MODULE_SECTIONS = ("providers", "tools", "hooks")
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
-_AGENT_KINDS = ("orchestrator", "context")
+_AGENT_MODULES = ("orchestrator", "context")
 # amplifier-core compares numbers with these values.
 _INJECTION_LIMITS = ("injection_size_limit", "injection_budget_per_turn")
 _SPEC_KEYS = ("module", "source", "config")
 # The keys of the same text. Bundles use the last two.
 _INSTRUCTIONS = ("instructions", "instruction", "system")
 _INHERITANCE = (("exclude_tools", "inherit_tools"), ("exclude_hooks", "inherit_hooks"))
-AGENT_KEYS = (
-    "description", *_INSTRUCTIONS, "session", *_AGENT_KINDS, *MODULE_SECTIONS, "agents", "provider_preferences",
-    *(key for pair in _INHERITANCE for key in pair),
+_PLAN_KEYS = (*PLAN_SECTIONS, *_AGENT_MODULES)
+_AGENT_KEYS = (
+    "description", *_INSTRUCTIONS, *_PLAN_KEYS, "provider_preferences", *_INHERITANCE[0], *_INHERITANCE[1],
 )  # fmt: skip
-
 _AGENT_FILES = ("include", "dirs")
 _BUNDLE_HINT = "Convert the bundle to a mount plan, as the documentation of Amplifier modules describes"
 _MODULE_ID = r"[\w.-]+"
@@ -38,15 +44,15 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProblem:
-    """A problem in a plan, with its place and the value found there.
+    """A problem in a plan, with its place and the value there.
 
-    `expects` is whether the problem is the value: then the message ends with it.
+    If the problem is the value (`shows_value`), the message ends with it.
     """
 
     place: KeyPath
     problem: str
-    found: Any = None
-    expects: bool = False
+    value: Any = None
+    shows_value: bool = False
 
     @property
     def path(self) -> str:
@@ -57,10 +63,10 @@ class PlanProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedModule:
-    """One module of a plan. A `source` of None leaves it to the loader to find the module; `place` is in the plan."""
+    """One module of a plan. Without a `source`, the loader finds the module. `place` is its place in the plan."""
 
     module: str
-    kind: str
+    section: str
     source: Any = None
     config: Mapping[str, Any] = field(default_factory=dict)
     place: KeyPath = ()
@@ -76,27 +82,32 @@ class MountPlan:
     agents: Mapping[str, Any] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
 
-    def get_section(self, kind: str) -> list[PlannedModule]:
-        return [spec for spec in self.modules if spec.kind == kind]
+    def get_section(self, section: str) -> list[PlannedModule]:
+        return [spec for spec in self.modules if spec.section == section]
 
     def list_modules(self) -> list[PlannedModule]:
         """Return all modules in mount order, dependencies first."""
-        single = [spec for spec in (self.orchestrator, self.context) if spec is not None]
-        return [*single, *self.modules]
+        modules = [spec for spec in (self.orchestrator, self.context) if spec is not None]
+        modules += self.modules
+        return modules
 
     def list_agent_modules(self) -> list[PlannedModule]:
-        """Return the modules of the plan's agents, for a search that mounts nothing."""
-        agents = [read_agent(str(name), config, self.agents)[0] for name, config in self.agents.items()]
-        return [spec for agent in agents for spec in agent.plan.list_modules()]
+        """Return the modules of the plan's agents."""
+        modules = []
+        for name, config in self.agents.items():
+            agent, _ = read_agent(str(name), config, self.agents)
+            modules += agent.plan.list_modules()
+        return modules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAgent:
-    """An agent of a plan's `agents` section: a partial plan, which is laid over that of the agent that starts it.
+    """An agent in a plan: a partial plan, which is laid over the plan of the agent that starts it.
 
-    `configs` change the configuration of an orchestrator or context that it does not replace. `agents` are the names of
-    the agents that it may start itself; None for all. Of each pair of `exclude_tools` and `inherit_tools`, and of the
-    same for hooks, `inheritance` has at most one.
+    Attributes:
+        configs: Configurations for the parent's orchestrator and context, if the agent does not replace them.
+        agents: The names of the agents that it may start; None for all.
+        inheritance: At most one of `exclude_tools` and `inherit_tools`, and of the same keys for hooks.
     """
 
     name: str
@@ -109,52 +120,59 @@ class PlannedAgent:
     provider_preferences: Sequence[Mapping[str, Any]] = ()
 
 
-def read_plan(given: Any) -> tuple[MountPlan, list[PlanProblem]]:
+def read_plan(config: Any) -> tuple[MountPlan, list[PlanProblem]]:
     """Read a plan; return it without its invalid parts, and the problems."""
-    if not isinstance(given, Mapping):
-        return MountPlan(), [_build_problem((), given, "a mapping")]
-    problems: list[PlanProblem] = []
-    agents = _read_mapping(given, "agents", problems)
-    problems += _check_spelling((), given, (*PLAN_SECTIONS, *_AGENT_KINDS))
-    if given.get("includes"):
-        problem = f"the bundles that it includes are not read. {_BUNDLE_HINT}"
-        problems.append(PlanProblem(place=("includes",), problem=problem, found=given["includes"]))
-    if given and not problems and given.keys().isdisjoint((*PLAN_SECTIONS, *_AGENT_KINDS)):
-        problem = f"expected modules under {', '.join(PLAN_SECTIONS)}. Its keys are: {', '.join(map(str, given))}"
-        problems.append(PlanProblem(place=(), problem=problem, found=given))
-    plan = replace(_read_modules_of_plan(given, problems), agents=agents)
-    for name, config in agents.items():
-        if name in _AGENT_FILES and isinstance(config, list):
+    reader = _PlanReader()
+    if not isinstance(config, Mapping):
+        reader.report_value((), config, "a mapping")
+        return MountPlan(), reader.problems
+    agents = reader.read_mapping(config, "agents", ())
+    reader.check_spelling((), config, _PLAN_KEYS)
+    if config.get("includes"):
+        reader.report(("includes",), f"the bundles that it includes are not read. {_BUNDLE_HINT}", config["includes"])
+    if config and not reader.problems and config.keys().isdisjoint(_PLAN_KEYS):
+        problem = f"expected modules under {', '.join(PLAN_SECTIONS)}. Its keys are: {', '.join(map(str, config))}"
+        reader.report((), problem, config)
+    plan = replace(reader.read_modules_of_plan(config, ()), agents=agents)
+    for name, agent_config in agents.items():
+        if name in _AGENT_FILES and isinstance(agent_config, list):
             problem = f"the files of agents that a bundle includes are not read. {_BUNDLE_HINT}"
-            problems.append(PlanProblem(place=("agents", name), problem=problem, found=config))
+            reader.report(("agents", name), problem, agent_config)
         else:
-            problems += read_agent(str(name), config, agents)[1]
-    return plan, problems
+            reader.problems += read_agent(str(name), agent_config, agents)[1]
+    return plan, reader.problems
 
 
-def read_agent(name: str, given: Any, known: Collection[str]) -> tuple[PlannedAgent, list[PlanProblem]]:
-    """Read an agent of a plan with these agents; return it without its invalid parts, and the problems."""
+def read_agent(name: str, config: Any, names: Collection[str]) -> tuple[PlannedAgent, list[PlanProblem]]:
+    """Read an agent of a plan with agents of these names; return it without its invalid parts, and the problems."""
+    reader = _PlanReader()
     place: KeyPath = ("agents", name)
-    if not isinstance(given, Mapping):
-        return PlannedAgent(name=name), [_build_problem(place, given, "an agent, as a mapping")]
-    problems = _check_spelling(place, given, AGENT_KEYS)
+    if not isinstance(config, Mapping):
+        reader.report_value(place, config, "an agent, as a mapping")
+        return PlannedAgent(name=name), reader.problems
+    reader.check_spelling(place, config, _AGENT_KEYS)
+    texts = [reader.read_text(config, key, place) for key in _INSTRUCTIONS]
     agent = PlannedAgent(
         name=name,
-        description=_read_text(given, "description", problems, place),
-        instructions="\n\n".join(filter(None, (_read_text(given, key, problems, place) for key in _INSTRUCTIONS))),
-        plan=_read_modules_of_plan(given, problems, place),
-        configs={kind: _read_config(given, kind, problems, place) for kind in _AGENT_KINDS},
-        agents=_read_agent_names(given.get("agents"), known, problems, (*place, "agents")),
-        inheritance=_read_inheritance(given, problems, place),
-        provider_preferences=_read_preferences(given.get("provider_preferences"), problems, place),
+        description=reader.read_text(config, "description", place),
+        instructions="\n\n".join(text for text in texts if text),
+        plan=reader.read_modules_of_plan(config, place),
+        configs={section: reader.read_module_config(config, section, place) for section in _AGENT_MODULES},
+        agents=reader.read_agent_names(config.get("agents"), names, (*place, "agents")),
+        inheritance=reader.read_inheritance(config, place),
+        provider_preferences=reader.read_preferences(config.get("provider_preferences"), place),
     )
-    return agent, problems
+    return agent, reader.problems
 
 
 def normalize_config(config: Mapping[str, Any], plan: MountPlan) -> dict[str, Any]:
-    """Return a plan as written, with its orchestrator and its context as mappings, which some modules require."""
-    single = {section: spec for section in _AGENT_KINDS if (spec := getattr(plan, section)) is not None}
-    return {**config, "session": {**plan.session, **{section: dump_module(spec) for section, spec in single.items()}}}
+    """Return a plan as written, with its orchestrator and its context as mappings, because some modules require it."""
+    session = dict(plan.session)
+    for section in _AGENT_MODULES:
+        spec = getattr(plan, section)
+        if spec is not None:
+            session[section] = dump_module(spec)
+    return {**config, "session": session}
 
 
 def dump_module(spec: PlannedModule) -> dict[str, Any]:
@@ -163,178 +181,181 @@ def dump_module(spec: PlannedModule) -> dict[str, Any]:
     return {"module": spec.module, **source, "config": deepcopy(dict(spec.config))}
 
 
-def _read_modules_of_plan(plan: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath = ()) -> MountPlan:
-    session = _read_mapping(plan, "session", problems, place)
-    for key in _INJECTION_LIMITS:
-        limit = session.get(key)
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
-            problems.append(_build_problem((*place, "session", key), limit, "a whole number"))
-    for kind in _AGENT_KINDS:
-        definition = plan.get(kind)
-        name = definition if isinstance(definition, str) else _as_mapping(definition).get("module")
-        if name is not None and session.get(kind) is None:
-            problem = f"the {kind} of a session belongs under 'session'. Write: session: {{{kind}: {name}}}"
-            problems.append(PlanProblem(place=(*place, kind), problem=problem, found=definition))
-    keys = (*_AGENT_KINDS, *(f"{kind}_source" for kind in _AGENT_KINDS))
-    problems += _check_spelling((*place, "session"), session, keys)
-    agent = {kind: _read_agent_module(session, kind, plan, problems, place) for kind in _AGENT_KINDS}
-    modules = [spec for kind in MODULE_SECTIONS for spec in _read_modules(plan, kind, problems, place)]
-    return MountPlan(orchestrator=agent["orchestrator"], context=agent["context"], modules=modules, session=session)
+class _PlanReader:
+    """Reads parts of a plan, and collects their problems. A part that is invalid is left out."""
 
+    def __init__(self) -> None:
+        self.problems: list[PlanProblem] = []
 
-def _read_config(agent: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath) -> Mapping[str, Any]:
-    section, session = agent.get(kind), agent.get("session")
-    if not isinstance(section, Mapping) or (isinstance(session, Mapping) and session.get(kind) is not None):
-        # The configuration belongs to the module of the session, and is read with it.
-        return {}
-    return _read_mapping(section, "config", problems, (*place, kind))
+    def report(self, place: KeyPath, problem: str, value: Any) -> None:
+        self.problems.append(PlanProblem(place=place, problem=problem, value=value))
 
+    def report_value(self, place: KeyPath, value: Any, expectation: str) -> None:
+        """Report a value that is not as expected."""
+        problem = f"expected {expectation}"
+        self.problems.append(PlanProblem(place=place, problem=problem, value=value, shows_value=True))
 
-def _read_text(agent: Mapping[str, Any], key: str, problems: list[PlanProblem], place: KeyPath) -> str:
-    """The text of a key; `system` may be a mapping with `instruction`."""
-    value = agent.get(key)
-    if key == "system" and isinstance(value, Mapping):
-        return _read_text(value, "instruction", problems, (*place, key))
-    if value is None or isinstance(value, str):
-        return value or ""
-    problems.append(_build_problem((*place, key), value, "a string"))
-    return ""
+    def check_spelling(self, place: KeyPath, config: Mapping[str, Any], names: Sequence[str]) -> None:
+        """Report keys that are close to a known one. Other keys may belong to a module."""
+        for key, value in config.items():
+            match = find_similar_name(key, names, cutoff=0.8) if key not in names else None
+            if match is not None:
+                self.report((*place, key), f"unknown key '{key}', did you mean '{match}'?", value)
 
+    def read_mapping(self, config: Mapping[str, Any], key: str, place: KeyPath) -> Mapping[str, Any]:
+        value = config.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self.report_value((*place, key), value, f"a mapping{_EXAMPLES.get(key, '')}")
+            return {}
+        return value
 
-def _read_agent_names(
-    value: Any, names: Collection[str], problems: list[PlanProblem], place: KeyPath
-) -> tuple[str, ...] | None:
-    if value is None or value == "all":
-        return None
-    if value == "none":
-        return ()
-    if not isinstance(value, list):
-        problems.append(_build_problem(place, value, "'all', 'none' or a list of names"))
-        return ()
-    for index, name in enumerate(value):
-        if name not in names:
-            match = find_similar_name(name, names)
-            hint = f"did you mean '{match}'?" if match is not None else f"the plan has: {', '.join(map(str, names))}"
-            problems.append(PlanProblem(place=(*place, index), problem=f"no agent '{name}', {hint}", found=name))
-    return tuple(name for name in value if name in names)
+    def read_text(self, config: Mapping[str, Any], key: str, place: KeyPath) -> str:
+        """Return the text of a key; `system` may be a mapping with `instruction`."""
+        value = config.get(key)
+        if key == "system" and isinstance(value, Mapping):
+            return self.read_text(value, "instruction", (*place, key))
+        if value is None or isinstance(value, str):
+            return value or ""
+        self.report_value((*place, key), value, "a string")
+        return ""
 
+    def read_modules_of_plan(self, config: Mapping[str, Any], place: KeyPath) -> MountPlan:
+        session = self.read_mapping(config, "session", place)
+        for key in _INJECTION_LIMITS:
+            limit = session.get(key)
+            if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+                self.report_value((*place, "session", key), limit, "a whole number")
+        for section in _AGENT_MODULES:
+            value = config.get(section)
+            name = value if isinstance(value, str) else _as_mapping(value).get("module")
+            if name is not None and session.get(section) is None:
+                problem = f"the {section} of a session belongs under 'session'. Write: session: {{{section}: {name}}}"
+                self.report((*place, section), problem, value)
+        keys = (*_AGENT_MODULES, "orchestrator_source", "context_source")
+        self.check_spelling((*place, "session"), session, keys)
+        orchestrator = self._read_agent_module(session, "orchestrator", config, place)
+        context = self._read_agent_module(session, "context", config, place)
+        modules: list[PlannedModule] = []
+        for section in MODULE_SECTIONS:
+            modules += self._read_section(config, section, place)
+        return MountPlan(orchestrator=orchestrator, context=context, modules=modules, session=session)
 
-def _read_inheritance(
-    agent: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath
-) -> dict[str, Sequence[str]]:
-    inheritance: dict[str, Sequence[str]] = {}
-    for pair in _INHERITANCE:
-        present = {key: agent[key] for key in pair if agent.get(key) is not None}
-        if len(present) > 1:
-            problem = f"'{pair[0]}' and '{pair[1]}' cannot be combined. Give only one of them"
-            problems.append(PlanProblem(place=(*place, pair[1]), problem=problem, found=present[pair[1]]))
-        for key, value in present.items():
-            if isinstance(value, list) and all(isinstance(name, str) for name in value):
-                inheritance[key] = value
-            else:
-                problems.append(_build_problem((*place, key), value, "a list of names"))
-    return inheritance
+    def read_module_config(self, agent: Mapping[str, Any], section: str, place: KeyPath) -> Mapping[str, Any]:
+        """Return the configuration of an orchestrator or context that the agent does not replace."""
+        value = agent.get(section)
+        # The configuration of a module of the agent's session is read with this module.
+        if not isinstance(value, Mapping) or _as_mapping(agent.get("session")).get(section) is not None:
+            return {}
+        return self.read_mapping(value, "config", (*place, section))
 
-
-def _read_preferences(value: Any, problems: list[PlanProblem], place: KeyPath) -> list[Mapping[str, Any]]:
-    if value is None:
-        return []
-    place = (*place, "provider_preferences")
-    if not isinstance(value, list):
-        problems.append(_build_problem(place, value, "a list of mappings with 'provider' and 'model'"))
-        return []
-    preferences = []
-    for index, preference in enumerate(value):
-        if isinstance(_as_mapping(preference).get("provider"), str) and preference["provider"]:
-            preferences.append(preference)
-        else:
-            problems.append(_build_problem((*place, index), preference, "a mapping with 'provider' and 'model'"))
-    return preferences
-
-
-def _read_mapping(
-    given: Mapping[str, Any], section: str, problems: list[PlanProblem], place: KeyPath = ()
-) -> Mapping[str, Any]:
-    value = given.get(section)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        example = _EXAMPLES.get(section, "")
-        problems.append(_build_problem((*place, section), value, f"a mapping{example}"))
-        return {}
-    return value
-
-
-def _read_agent_module(
-    session: Mapping[str, Any], kind: str, given: Mapping[str, Any], problems: list[PlanProblem], place: KeyPath
-) -> PlannedModule | None:
-    """The source and the config of an orchestrator or context are in keys of their own, or in its mapping."""
-    value = session.get(kind)
-    if value is None:
-        return None
-    if isinstance(value, str):
-        value = {"module": value}
-    if isinstance(value, Mapping):
-        section = _read_mapping(given, kind, problems, place)
-        if (config := section.get("config")) is not None and not isinstance(config, Mapping):
-            problems.append(_build_problem((*place, kind, "config"), config, "a mapping"))
+    def read_agent_names(self, value: Any, names: Collection[str], place: KeyPath) -> tuple[str, ...] | None:
+        if value is None or value == "all":
             return None
-        value = {"source": session.get(f"{kind}_source"), "config": config, **value}
-    return _read_module(value, kind, (*place, "session", kind), problems)
+        if value == "none":
+            return ()
+        if not isinstance(value, list):
+            self.report_value(place, value, "'all', 'none' or a list of names")
+            return ()
+        for index, name in enumerate(value):
+            if name not in names:
+                match = find_similar_name(name, names)
+                hint = (
+                    f"did you mean '{match}'?" if match is not None else f"the plan has: {', '.join(map(str, names))}"
+                )
+                self.report((*place, index), f"no agent '{name}', {hint}", name)
+        return tuple(name for name in value if name in names)
 
+    def read_inheritance(self, agent: Mapping[str, Any], place: KeyPath) -> dict[str, Sequence[str]]:
+        inheritance: dict[str, Sequence[str]] = {}
+        for first, second in _INHERITANCE:
+            if agent.get(first) is not None and agent.get(second) is not None:
+                problem = f"'{first}' and '{second}' cannot be combined. Give only one of them"
+                self.report((*place, second), problem, agent[second])
+            for key in (first, second):
+                value = agent.get(key)
+                if isinstance(value, list) and all(isinstance(name, str) for name in value):
+                    inheritance[key] = value
+                elif value is not None:
+                    self.report_value((*place, key), value, "a list of names")
+        return inheritance
 
-def _read_modules(
-    plan: Mapping[str, Any], kind: str, problems: list[PlanProblem], place: KeyPath
-) -> list[PlannedModule]:
-    value = plan.get(kind)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        name = value if isinstance(value, str) else _as_mapping(value).get("module", next(iter(_as_mapping(value)), ""))
-        example = f"{kind}: [{{module: {name if re.fullmatch(_MODULE_ID, str(name)) else 'ID'}}}]"
-        problems.append(_build_problem((*place, kind), value, f"a list of modules, such as {example}"))
-        return []
-    found = [_read_module(one, kind, (*place, kind, index), problems) for index, one in enumerate(value)]
-    return [spec for spec in found if spec is not None]
+    def read_preferences(self, value: Any, place: KeyPath) -> list[Mapping[str, Any]]:
+        if value is None:
+            return []
+        place = (*place, "provider_preferences")
+        if not isinstance(value, list):
+            self.report_value(place, value, "a list of mappings with 'provider' and 'model'")
+            return []
+        preferences = []
+        for index, preference in enumerate(value):
+            if isinstance(_as_mapping(preference).get("provider"), str) and preference["provider"]:
+                preferences.append(preference)
+            else:
+                self.report_value((*place, index), preference, "a mapping with 'provider' and 'model'")
+        return preferences
 
+    def _read_agent_module(
+        self, session: Mapping[str, Any], section: str, config: Mapping[str, Any], place: KeyPath
+    ) -> PlannedModule | None:
+        """Return the orchestrator or context. Its source and its config have keys beside it, or are in its mapping."""
+        value = session.get(section)
+        if value is None:
+            return None
+        if isinstance(value, str):
+            value = {"module": value}
+        if isinstance(value, Mapping):
+            module_config = self.read_mapping(config, section, place).get("config")
+            if module_config is not None and not isinstance(module_config, Mapping):
+                self.report_value((*place, section, "config"), module_config, "a mapping")
+                return None
+            value = {"source": session.get(f"{section}_source"), "config": module_config, **value}
+        return self._read_module(value, section, (*place, "session", section))
 
-def _read_module(value: Any, kind: str, place: KeyPath, problems: list[PlanProblem]) -> PlannedModule | None:
-    if isinstance(value, str) and value:
-        value = {"module": value}
-    if not isinstance(value, Mapping):
-        problems.append(_build_problem(place, value, "a module: its name, or a mapping with 'module'"))
-        return None
-    name, config = value.get("module"), value.get("config")
-    spelling_problems = _check_spelling(place, value, _SPEC_KEYS)
-    problems += spelling_problems
-    if "module" not in value:
-        if not spelling_problems:
-            keys = ", ".join(map(str, value)) or "none"
-            problem = f"expected a mapping with 'module', the id of a module. Its keys are: {keys}"
-            problems.append(PlanProblem(place=place, problem=problem, found=value))
-        return None
-    if not isinstance(name, str) or not name:
-        problems.append(_build_problem((*place, "module"), name, "the id of a module"))
-        return None
-    if config is not None and not isinstance(config, Mapping):
-        problems.append(_build_problem((*place, "config"), config, "a mapping"))
-        return None
-    return PlannedModule(module=name, kind=kind, source=value.get("source"), config=dict(config or {}), place=place)
+    def _read_section(self, config: Mapping[str, Any], section: str, place: KeyPath) -> list[PlannedModule]:
+        value = config.get(section)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            mapping = _as_mapping(value)
+            name = value if isinstance(value, str) else mapping.get("module", next(iter(mapping), ""))
+            if not re.fullmatch(_MODULE_ID, str(name)):
+                name = "ID"
+            self.report_value((*place, section), value, f"a list of modules, such as {section}: [{{module: {name}}}]")
+            return []
+        modules = []
+        for index, item in enumerate(value):
+            spec = self._read_module(item, section, (*place, section, index))
+            if spec is not None:
+                modules.append(spec)
+        return modules
 
-
-def _check_spelling(place: KeyPath, given: Mapping[str, Any], names: Sequence[str]) -> list[PlanProblem]:
-    """Report keys that are close to a known one. Other keys may belong to a module."""
-    similar = {key: find_similar_name(key, names, cutoff=0.8) for key in given if key not in names}
-    return [
-        PlanProblem(place=(*place, key), problem=f"unknown key '{key}', did you mean '{match}'?", found=given[key])
-        for key, match in similar.items()
-        if match is not None
-    ]
+    def _read_module(self, value: Any, section: str, place: KeyPath) -> PlannedModule | None:
+        if isinstance(value, str) and value:
+            value = {"module": value}
+        if not isinstance(value, Mapping):
+            self.report_value(place, value, "a module: its name, or a mapping with 'module'")
+            return None
+        name, config = value.get("module"), value.get("config")
+        problem_count = len(self.problems)
+        self.check_spelling(place, value, _SPEC_KEYS)
+        if "module" not in value:
+            # A misspelled key explains this already.
+            if len(self.problems) == problem_count:
+                keys = ", ".join(map(str, value)) or "none"
+                problem = f"expected a mapping with 'module', the id of a module. Its keys are: {keys}"
+                self.report(place, problem, value)
+            return None
+        if not isinstance(name, str) or not name:
+            self.report_value((*place, "module"), name, "the id of a module")
+            return None
+        if config is not None and not isinstance(config, Mapping):
+            self.report_value((*place, "config"), config, "a mapping")
+            return None
+        source, config = value.get("source"), dict(config or {})
+        return PlannedModule(module=name, section=section, source=source, config=config, place=place)
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _build_problem(place: KeyPath, found: Any, expected: str) -> PlanProblem:
-    return PlanProblem(place=place, problem=f"expected {expected}", found=found, expects=True)

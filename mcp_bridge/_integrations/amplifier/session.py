@@ -118,7 +118,7 @@ class ModuleSession:
                 if state.spec.module == module and not state.problem:
                     state.problem = line.removeprefix(f"{module}: ")
                     # A hook module may register its handlers in `on_session_ready`.
-                    if state.spec.kind == "hooks":
+                    if state.spec.section == "hooks":
                         self.missing_hooks.append(module)
             await self.coordinator.hooks.emit(MODULE_ON_SESSION_READY_FAILED, {"module_id": module, "error": line})
 
@@ -176,9 +176,9 @@ class ModuleSession:
             problem += self._describe_owner(collision, spec)
         logger.error("module %r is not mounted: %s", spec.module, problem)
         self._add_problem(spec, problem)
-        if spec.kind == "hooks":
+        if spec.section == "hooks":
             self.missing_hooks.append(spec.module)
-        data = {"module_type": spec.kind, "module_id": spec.module, "error": problem}
+        data = {"module_type": spec.section, "module_id": spec.module, "error": problem}
         await self.coordinator.hooks.emit(MODULE_LOAD_FAILED, data)
 
     def _describe_owner(self, collision: MountCollision, spec: PlannedModule) -> str:

@@ -42,7 +42,7 @@ def test_a_module_named_by_text_is_one_without_source_and_config() -> None:
         {"tools": ["tool-a", {"module": "tool-b", "source": None, "config": None}], "hooks": None}
     )
     assert problems == []
-    assert [(spec.module, spec.kind, spec.source, spec.config) for spec in plan.modules] == [
+    assert [(spec.module, spec.section, spec.source, spec.config) for spec in plan.modules] == [
         ("tool-a", "tools", None, {}),
         ("tool-b", "tools", None, {}),
     ]

@@ -126,9 +126,10 @@ TEXTS = [
     (ToolResult(output={"at": datetime(2026, 1, 2, tzinfo=UTC)}), '{"at": "2026-01-02T00:00:00+00:00"}'),
     (ToolResult(output=date(2026, 1, 2)), "2026-01-02"),
     (ToolResult(output={"a": {1}, "b": (1, 2), "c": Decimal("9.99")}), '{"a": [1], "b": [1, 2], "c": "9.99"}'),
-    (ToolResult(output={(1, 2): "a", b"k": "b"}), '{"(1, 2)": "a", "b\'k\'": "b"}'),
+    (ToolResult(output={(1, 2): "a", b"k": "b"}), '{"[1,2]": "a", "aw==": "b"}'),
     (ToolResult(output=Model()), '{"a": 1}'),
-    (ToolResult(output=[Model(), Plain(), Odd(), {"x": Odd()}]), '[{"a": 1}, "plain", "<Odd>", {"x": "<Odd>"}]'),
+    (ToolResult(output=[Model(), Plain()]), '[{"a": 1}, {"a": 1}]'),
+    (ToolResult(output=[1, Odd()]), "<list>"),
     (ToolResult(output=(1, 2)), "[1, 2]"),
     (ToolResult(success=False, output={"returncode": 3, "stdout": "out"}), '{"returncode": 3, "stdout": "out"}'),
 ]
@@ -139,10 +140,10 @@ def test_a_model_reads_the_output_whatever_is_in_it(result: ToolResult, text: st
     assert result.get_serialized_output() == text
 
 
-def test_an_output_that_contains_itself_is_truncated() -> None:
+def test_an_output_that_contains_itself_is_shown_by_its_type() -> None:
     output: dict[str, Any] = {"a": 1}
     output["itself"] = output
-    assert '"..."' in ToolResult(output=output).get_serialized_output()
+    assert ToolResult(output=output).get_serialized_output() == "<dict>"
 
 
 @examples(50)

@@ -61,7 +61,7 @@ def exclude_hooks(plan: MountPlan, agent_hooks: Collection[str], inheritance: Ma
     """Return a plan without the hook modules that are not inherited; those of the agent stay."""
     modules = []
     for spec in plan.modules:
-        is_kept = spec.kind != "hooks" or spec.module in agent_hooks
+        is_kept = spec.section != "hooks" or spec.module in agent_hooks
         if is_kept or is_inherited(inheritance, "hooks", spec.module):
             modules.append(spec)
     return replace(plan, modules=modules)
@@ -89,7 +89,7 @@ def find_unknown_names(plan: MountPlan, tools: Collection[str]) -> list[str]:
         agent, _ = read_agent(str(agent_name), config, plan.agents)
         for key, names in agent.inheritance.items():
             section = key.partition("_")[2]
-            choices = {spec.module for spec in modules if spec.kind == section}
+            choices = {spec.module for spec in modules if spec.section == section}
             subject = "hook module"
             if section == "tools":
                 choices.update(tools)

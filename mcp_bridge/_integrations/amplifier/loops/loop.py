@@ -1,4 +1,11 @@
-"""The loop of an agent: asks the model, runs the tools that it requests, and returns its final text."""
+"""The loop of an agent: it asks the model, runs the tools that the model requests, and returns the final text.
+
+    prompt -> [request -> response -> tool calls -> results]* -> response -> text
+
+Everything is added to the history of the context, from which the next execution continues. An execution ends early if a
+budget is used up, a hook denies a step, the provider fails, or the session is cancelled. It then returns its text so
+far, and the reason. The budgets of an agent also count the agents that it has started (`Spending`).
+"""
 
 from __future__ import annotations
 
@@ -31,6 +38,8 @@ from mcp_bridge._integrations.amplifier.running_call import pause_while_asking
 from mcp_bridge._runtime.third_party import describe_error
 
 logger = logging.getLogger("mcp_bridge.amplifier")
+
+__amplifier_module_type__ = "orchestrator"
 
 _INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
 _NO_PRICE = (
@@ -66,9 +75,9 @@ class LoopConfig(BaseModel):
 
 @dataclass
 class Spending:
-    """What one execution has used, including the agents that it has started.
+    """The tokens and costs of one execution, including those of the agents that it has started.
 
-    `outer` is the spending of the agent that has started this one, against whose budgets this execution counts.
+    `outer` is the spending of the agent that has started this one. The execution counts against its budgets, too.
     """
 
     config: LoopConfig
@@ -87,11 +96,11 @@ class Spending:
 
     @property
     def is_cost_limited(self) -> bool:
-        """Whether this execution or one above it has a maximum of US dollars."""
+        """Whether this execution or one above it has a limit in US dollars."""
         return self.config.max_cost is not None or (self.outer is not None and self.outer.is_cost_limited)
 
     def find_exceeded(self) -> str:
-        """Return which budget is used up, or an empty string."""
+        """Return the budget that is used up, or an empty string."""
         config = self.config
         if self.iterations >= config.max_iterations:
             return f"{config.max_iterations} requests to the model (max_iterations)"
@@ -103,8 +112,8 @@ class Spending:
             return f"{config.max_tokens} tokens (max_tokens)"
         if config.max_cost is not None and self.cost >= config.max_cost:
             return f"{config.max_cost} US dollars (max_cost)"
-        spent = self.outer._find_spent() if self.outer is not None else ""
-        return f"{spent} of the agent that started this one" if spent else ""
+        budget = self.outer._find_spent() if self.outer is not None else ""
+        return f"{budget} of the agent that started this one" if budget else ""
 
 
 _SPENDING: ContextVar[Spending | None] = ContextVar("spending", default=None)
@@ -154,7 +163,8 @@ class Execution:
                 self.emitter.injections.messages.append(dict(_CONTINUE))
             else:
                 self.texts.append(text)
-                if problem := describe_unfinished(response):
+                problem = describe_unfinished(response)
+                if problem:
                     raise StoppedError(problem)
                 return "".join(self.texts)
 
@@ -190,7 +200,8 @@ class Execution:
     def _check_budgets(self) -> None:
         if self.cancellation is not None and self.cancellation.is_cancelled:
             raise StoppedError("The session was cancelled.")
-        if budget := self.spending.find_exceeded():
+        budget = self.spending.find_exceeded()
+        if budget:
             raise StoppedError(f"The budget was used up: {budget}.")
 
     async def _build_request(self) -> ChatRequest:
@@ -207,11 +218,11 @@ class Execution:
         # The history may contain a new text now.
         if decision.action == "inject_context" or get_injections(decision):
             messages = await self.context.get_messages_for_request(provider=self.provider)
-        sent = [*messages, *self.emitter.injections.take()]
-        return ChatRequest(
-            messages=[Message(**{**message, "content": message.get("content") or ""}) for message in sent],
-            tools=[_describe_tool(name, tool) for name, tool in self.tools.items()] or None,
-        )
+        request_messages = []
+        for message in (*messages, *self.emitter.injections.take()):
+            request_messages.append(Message(**{**message, "content": message.get("content") or ""}))
+        tools = [_describe_tool(name, tool) for name, tool in self.tools.items()]
+        return ChatRequest(messages=request_messages, tools=tools or None)
 
     async def _complete(self, request: ChatRequest) -> Any:
         if not self.streams:
@@ -234,7 +245,7 @@ class AgentLoop:
         self._streams = streams
 
     def describe_missing_price(self, providers: Mapping[str, Any]) -> str:
-        """Return why no request can be made with the provider that is used by default; empty if one can."""
+        """Return why no request can be made with the default provider; empty if one can be made."""
         name = self._choose_provider(providers)
         if self._config.max_cost is None or name not in providers or _has_price(providers[name]):
             return ""
@@ -255,7 +266,7 @@ class AgentLoop:
         """Return the model's response to a prompt, after as many model and tool calls as it takes.
 
         Args:
-            prompt: What the user asks.
+            prompt: The question or task of the user.
             context: The history, to which everything is added.
             providers: The models by name; `provider=` among the further arguments chooses one.
             tools: The tools by name.
@@ -271,12 +282,14 @@ class AgentLoop:
         if decision.action == "deny":
             return await self._report(emitter, "denied", f"A hook denied the prompt: {decision.reason or ''}", None)
         await _complete_calls(context)
-        changed = (decision.data or {}).get("prompt", prompt)
-        await context.add_message({"role": "user", "content": str(changed)})
+        prompt = str((decision.data or {}).get("prompt", prompt))
+        await context.add_message({"role": "user", "content": prompt})
         name = str(kwargs.get("provider") or self._choose_provider(providers))
         if name not in providers:
-            problem = f"There is no provider '{name}'. Mounted providers: {', '.join(providers)}."
-            return await self._report(emitter, "error", problem if providers else "No provider is mounted.", None)
+            problem = "No provider is mounted."
+            if providers:
+                problem = f"There is no provider '{name}'. Mounted providers: {', '.join(providers)}."
+            return await self._report(emitter, "error", problem, None)
         execution = Execution(
             config=self._config,
             context=context,
@@ -304,7 +317,10 @@ class AgentLoop:
             reason = f"The budget was used up: {self._config.max_seconds:g} seconds (max_seconds)."
         finally:
             _SPENDING.reset(token)
-        text = "".join([*execution.texts, *(["\n\n"] if execution.texts else []), f"[Stopped early. {reason}]"])
+        text = "".join(execution.texts)
+        if execution.texts:
+            text += "\n\n"
+        text += f"[Stopped early. {reason}]"
         return await self._report(execution.emitter, "incomplete", text, execution.spending)
 
     async def _report(self, emitter: HookEmitter, status: str, text: str, spending: Spending | None) -> str:
@@ -315,26 +331,26 @@ class AgentLoop:
 
 
 async def _complete_calls(context: Any) -> None:
-    """Add the results that the last calls of the history lack, because they were cancelled or their process ended."""
+    """Add missing results of the last calls in the history. The calls were cancelled, or their process has ended."""
     result_ids = set()
     for message in reversed(await context.get_messages()):
         if message["role"] == "tool":
             result_ids.add(message.get("tool_call_id"))
         elif message["role"] in ("assistant", "user"):
-            lacking = [call for call in message.get("tool_calls") or () if call.get("id") not in result_ids]
-            for call in lacking:
-                await context.add_message({"role": "tool", "tool_call_id": call.get("id"), "content": _INCOMPLETE})
+            for call in message.get("tool_calls") or ():
+                if call.get("id") not in result_ids:
+                    await context.add_message({"role": "tool", "tool_call_id": call.get("id"), "content": _INCOMPLETE})
             return
 
 
 def _has_price(provider: Any) -> bool:
-    """Whether the cost of the provider's responses may be known; the contract does not require it to be."""
+    """Return whether the cost of the provider's responses may be known; the contract does not require a price."""
     has_price = getattr(provider, "has_price", None)
     return has_price is None or bool(has_price())
 
 
 def _find_model(provider: Any) -> str | None:
-    """Return the model that a provider uses by default, if it describes one."""
+    """Return the default model of a provider, if it describes one."""
     try:
         return (provider.get_info().defaults or {}).get("model")
     except Exception:
@@ -343,7 +359,7 @@ def _find_model(provider: Any) -> str | None:
 
 
 def _can_stream(provider: Any) -> bool:
-    """Whether a provider reports text as it arrives; the contract does not require it."""
+    """Return whether a provider reports text as it arrives; the contract does not require it."""
     try:
         return "on_text" in inspect.signature(provider.complete).parameters
     except (TypeError, ValueError):
@@ -362,13 +378,13 @@ def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str
 
 
 def _store_call(call: ToolCall) -> dict[str, Any]:
-    """Return a call in both forms: that of the public loops, and that of the Context contract."""
+    """Return a call in both forms, of the public loops and of the Context contract."""
     function = {"name": call.name, "arguments": encode_json(call.arguments).decode()}
     return {"id": call.id, "type": "function", "function": function, "tool": call.name, "arguments": call.arguments}
 
 
 def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
-    """Return the calls with distinct ids, which the blocks of the response get, too."""
+    """Return the calls with distinct ids. The blocks of the response get these ids, too."""
     counts: Counter[str] = Counter()
     blocks = [block for block in response.content if block.type == "tool_call"]
     separate = []
@@ -387,13 +403,25 @@ def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
 
 def _describe_tool(name: str, tool: Any) -> ToolSpec:
     schema = getattr(tool, "input_schema", None)
-    if schema is None and callable(get_schema := getattr(tool, "get_schema", None)):
-        schema = get_schema()
+    if schema is None and callable(getattr(tool, "get_schema", None)):
+        schema = tool.get_schema()
     return ToolSpec(name=name, description=str(tool.description), parameters=schema or {"type": "object"})
 
 
-async def mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
-    """Mount a loop and declare the events of its own, on either host."""
+async def mount_basic(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
+    """Mount `loop-basic`, which returns its response as a whole. Raises ValueError for an invalid configuration."""
+    return await _mount(coordinator, AgentLoop("loop-basic", LoopConfig(**(config or {})), coordinator))
+
+
+async def mount_streaming(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
+    """Mount `loop-streaming`, which reports its response as it grows. Raises ValueError as `mount_basic` does."""
+    return await _mount(
+        coordinator, AgentLoop("loop-streaming", LoopConfig(**(config or {})), coordinator, streams=True)
+    )
+
+
+async def _mount(coordinator: Any, loop: AgentLoop) -> AgentLoop:
+    """Mount a loop and declare its events, on either host."""
     await coordinator.mount("orchestrator", loop)
     coordinator.register_contributor("observability.events", loop.name, lambda: [events.ORCHESTRATOR_COMPLETE])
     return loop

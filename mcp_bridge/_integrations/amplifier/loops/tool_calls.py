@@ -1,4 +1,9 @@
-"""Runs the tool calls that a model requests, under the decisions of hooks."""
+"""Runs the tool calls of a model, under the decisions of hooks.
+
+Each call passes `tool:pre`, the tool and `tool:post`; a hook may deny it or change it at both events. The calls of one
+response run concurrently. Every call has a result, also if it is denied, unknown, repeated too often, or raises: the
+APIs of models require one result for each call.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 @dataclass
 class Injections:
-    """Texts of hooks that the next request carries, but not the history."""
+    """The texts of hooks for the next request only. They are not added to the history."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
 
@@ -46,7 +51,7 @@ class Injections:
 
 
 class HookEmitter:
-    """Emits events and applies what hooks decide, through the coordinator if the loop has one."""
+    """Emits events and applies the decisions of hooks, through the coordinator if the loop has one."""
 
     def __init__(self, hooks: Any, coordinator: Any, name: str, injections: Injections) -> None:
         self._hooks = hooks
@@ -55,9 +60,12 @@ class HookEmitter:
         self.injections = injections
 
     async def emit(self, event: str, data: Mapping[str, Any]) -> HookResult:
-        """Return the decision, with which the user already agreed. Texts for the model are stored or queued."""
+        """Return the decision after the user was asked. Texts for the model are stored or queued."""
         decision = await self._hooks.emit(event, dict(data))
-        result = decision if isinstance(decision, HookResult) else HookResult.model_validate(decision.model_dump())
+        if isinstance(decision, HookResult):
+            result = decision
+        else:
+            result = HookResult.model_validate(decision.model_dump())
         for injection in get_injections(result):
             if injection.append_to_last_tool_result and event == TOOL_POST:
                 # `ToolRunner` appends the text to the result.
@@ -145,7 +153,7 @@ class ToolRunner:
                 self._cancellation.register_tool_complete(call.id)
 
     async def _report_result(self, result: ToolResult, data: Mapping[str, Any]) -> _Reply:
-        """Emit the event of the result. Returns what the model reads of it as hooks leave it."""
+        """Emit the events of the result. Return the reply to the model as hooks leave it."""
         if result.is_error:
             await self._emitter.emit(TOOL_ERROR, {**data, "error": {"message": result.error_text}})
         result_data = to_hook_data(result)
@@ -155,14 +163,16 @@ class ToolRunner:
         new_data = (decision.data or {}).get("result", result_data)
         if new_data != result_data:
             result = from_hook_data(new_data, result, result_data)
-        appended = [each.content for each in get_injections(decision) if each.append_to_last_tool_result]
-        text = "\n\n".join([render_result(result), *appended])
+        text = render_result(result)
+        for injection in get_injections(decision):
+            if injection.append_to_last_tool_result:
+                text += f"\n\n{injection.content}"
         return _Reply(text, is_error=bool(result.is_error), images=list_images(result.content))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reply:
-    """What the model reads as the result of a call."""
+    """The result of a call for the model."""
 
     text: str = field(kw_only=False)
     is_error: bool = False
@@ -170,17 +180,20 @@ class _Reply:
 
     def build_message(self, call: ToolCall) -> dict[str, Any]:
         content = [{"type": "text", "text": self.text}, *self.images] if self.images else self.text
-        failed = {"is_error": True} if self.is_error else {}
-        return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content, **failed}
+        message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
+        return {**message, "is_error": True} if self.is_error else message
 
 
 def render_result(result: ToolResult) -> str:
     """Return a result as text for a model: the error, the output, and the content blocks."""
-    parts = [f"Error: {result.error_text}"] if result.is_error else []
+    texts = []
+    if result.is_error:
+        texts.append(f"Error: {result.error_text}")
     if result.output is not None:
         output = values.get_output_text(replace(result, content=None))
-        parts += [output] if output != result.error_text else []
+        if output != result.error_text:
+            texts.append(output)
     blocks = [block for block in result.content or () if result.output is None or not isinstance(block, Image)]
     if blocks and not (result.is_error and render_content(blocks) == result.error_text):
-        parts.append(render_content(blocks))
-    return "\n".join(parts) or "Success"
+        texts.append(render_content(blocks))
+    return "\n".join(texts) or "Success"

@@ -1,4 +1,4 @@
-"""What the included providers share: their events, how they are mounted, and their responses."""
+"""The base of the included providers: their events, how they are mounted, and their responses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from mcp_bridge._integrations.amplifier.message_models import (
     Block,
     ChatRequest,
     ChatResponse,
+    TextBlock,
     ToolCall,
     ToolCallBlock,
     Usage,
 )
+from mcp_bridge._integrations.amplifier.models import ProviderInfo
 from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE
 from mcp_bridge._integrations.amplifier.providers.history import list_repairs
 
@@ -26,7 +28,7 @@ TextListener = Callable[[str], Awaitable[object]]
 
 
 class CompletionReport:
-    """What llm:response reports about a completion; `usage` is None until there is a response."""
+    """The part of a completion that llm:response reports; `usage` is None until there is a response."""
 
     usage: Usage | None = None
 
@@ -47,7 +49,8 @@ class ProviderEvents:
             yield report
             return
         head = {"provider": provider, "model": model}
-        if repairs := list_repairs(request.messages):
+        repairs = list_repairs(request.messages)
+        if repairs:
             data = {**head, "repair_count": len(repairs), "repairs": repairs}
             await self._hooks.emit(events.PROVIDER_TOOL_SEQUENCE_REPAIRED, data)
         await self._hooks.emit(events.LLM_REQUEST, {**head, "message_count": len(request.messages)})
@@ -62,6 +65,40 @@ class ProviderEvents:
         usage = report.usage.model_dump(mode="json", exclude_none=True) if report.usage is not None else None
         duration = round((time.monotonic() - began) * 1000)
         await self._hooks.emit(events.LLM_RESPONSE, {**head, "status": "ok", "usage": usage, "duration_ms": duration})
+
+
+class IncludedProvider:
+    """A provider of this package. A subclass responds to requests, whose events this class emits.
+
+    `info_model` is the class of its ProviderInfo, which differs on amplifier-core.
+    """
+
+    name: str
+    model: str | None = None
+
+    def __init__(self) -> None:
+        self.info_model = ProviderInfo
+        self.events = ProviderEvents()
+
+    async def respond(self, request: ChatRequest) -> ChatResponse:
+        """Return the response to a request. Raises LLMError."""
+        raise NotImplementedError
+
+    async def complete(
+        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
+    ) -> ChatResponse:
+        """Return the response to a request, and pass its text to `on_text` as one piece. Raises LLMError."""
+        chat_request = read_request(request)
+        async with self.events.report_completion(self.name, self.model, chat_request) as report:
+            response = await self.respond(chat_request)
+            report.usage = response.usage
+        text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
+        if on_text is not None and text:
+            await on_text(text)
+        return response
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        return parse_tool_calls(response)
 
 
 async def mount_provider(coordinator: Any, provider: Any) -> None:

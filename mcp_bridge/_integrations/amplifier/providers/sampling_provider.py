@@ -21,20 +21,12 @@ from mcp_bridge._integrations.amplifier.message_models import (
     ImageBlock,
     Message,
     TextBlock,
-    ToolCall,
     ToolCallBlock,
     ToolResultBlock,
     Usage,
 )
 from mcp_bridge._integrations.amplifier.models import ModelInfo, ProviderInfo
-from mcp_bridge._integrations.amplifier.providers.common import (
-    ProviderEvents,
-    TextListener,
-    build_response,
-    mount_provider,
-    parse_tool_calls,
-    read_request,
-)
+from mcp_bridge._integrations.amplifier.providers.common import IncludedProvider, build_response, mount_provider
 from mcp_bridge._integrations.amplifier.providers.history import (
     is_failed,
     list_calls,
@@ -66,15 +58,14 @@ class SamplingConfig(BaseModel):
     context_window: int = Field(default=100_000, gt=0)
 
 
-class SamplingProvider:
+class SamplingProvider(IncludedProvider):
     """The model of the client whose call runs the agent."""
 
     name = "sampling"
 
     def __init__(self, config: SamplingConfig) -> None:
+        super().__init__()
         self._config = config
-        self.info_model = ProviderInfo
-        self.events = ProviderEvents()
 
     def get_info(self) -> ProviderInfo:
         sizes = {"context_window": self._config.context_window, "max_output_tokens": self._config.max_tokens}
@@ -88,20 +79,8 @@ class SamplingProvider:
         """Return False: the client pays, and MCP has no field for the cost."""
         return False
 
-    async def complete(
-        self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
-    ) -> ChatResponse:
-        """Return the response of the client's model. Raises LLMError: outside a call, or if the client has none."""
-        chat_request = read_request(request)
-        async with self.events.report_completion(self.name, None, chat_request) as report:
-            response = await self._complete(chat_request)
-            report.usage = response.usage
-        text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
-        if on_text is not None and text:
-            await on_text(text)
-        return response
-
-    async def _complete(self, request: ChatRequest) -> ChatResponse:
+    async def respond(self, request: ChatRequest) -> ChatResponse:
+        """Return the response of the client's model. Raises LLMError outside a call, and if the client has no model."""
         ctx = AGENT_CALL.get()
         if ctx is None:
             message = "The client's model is only available to an agent that runs in a call of the client."
@@ -111,9 +90,10 @@ class SamplingProvider:
             for tool in request.tools or ()
         ]
         system = [render_text(message.content) for message in request.messages if message.role in _SYSTEM_ROLES]
+        messages = build_messages(request.messages)
         try:
             sample = await ctx.sample(
-                messages := build_messages(request.messages),
+                messages,
                 max_tokens=min(request.max_output_tokens or self._config.max_tokens, self._config.max_tokens),
                 system_prompt="\n\n".join(system) or None,
                 temperature=request.temperature,
@@ -130,48 +110,55 @@ class SamplingProvider:
         response.usage = _estimate_usage([messages, system, tools], response)
         return response
 
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return parse_tool_calls(response)
-
 
 def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return messages in the form of sampling/createMessage: turns alternate, and results are in one of the user."""
     turns: list[dict[str, Any]] = []
-    for message in pair_results([each for each in messages if each.role not in _SYSTEM_ROLES]):
-        role, blocks = "assistant" if message.role == "assistant" else "user", _build_blocks(message)
-        last: dict[str, Any] = turns[-1] if turns else {"role": "", "content": []}
-        if blocks and last["role"] == role and _has_results(last["content"]) == _has_results(blocks):
+    history = [message for message in messages if message.role not in _SYSTEM_ROLES]
+    for message in pair_results(history):
+        blocks = _build_blocks(message)
+        if not blocks:
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        last = turns[-1] if turns else None
+        if last is not None and last["role"] == role and _has_results(last["content"]) == _has_results(blocks):
             last["content"] += blocks
-        elif blocks:
+        else:
             turns.append({"role": role, "content": blocks})
     return turns
 
 
 def _has_results(blocks: Sequence[dict[str, Any]]) -> bool:
-    """Whether there are results of tools. A turn that has them may have nothing else (2025-11-25, client/sampling)."""
+    """Return whether there are results of tools. A turn with results has nothing else (2025-11-25, client/sampling)."""
     return any(block["type"] == "tool_result" for block in blocks)
 
 
 def _build_blocks(message: Message) -> list[dict[str, Any]]:
     if message.role in ("tool", "function"):
         return [_build_tool_result(result) for result in list_results(message)]
-    content = message.content
+    content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
     blocks: list[dict[str, Any]] = []
-    for block in [TextBlock(text=content)] if isinstance(content, str) else content:
+    for block in content:
         if isinstance(block, TextBlock) and block.text:
             blocks.append({"type": "text", "text": block.text})
         elif isinstance(block, ImageBlock):
             blocks += _build_image(block)
-    calls = list_calls(message)
-    return blocks + [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in calls]
+    for call in list_calls(message):
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input})
+    return blocks
 
 
 def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
     text, images = split_output(result.output)
-    content = [{"type": "text", "text": text}] if text or not images else []
-    content += [block for image in images for block in _build_image(image)]
-    marks = {"isError": True} if is_failed(result) else {}
-    return {"type": "tool_result", "toolUseId": result.tool_call_id, "content": content, **marks}
+    content = []
+    if text or not images:
+        content.append({"type": "text", "text": text})
+    for image in images:
+        content += _build_image(image)
+    block: dict[str, Any] = {"type": "tool_result", "toolUseId": result.tool_call_id, "content": content}
+    if is_failed(result):
+        block["isError"] = True
+    return block
 
 
 def _build_image(image: ImageBlock) -> list[dict[str, Any]]:

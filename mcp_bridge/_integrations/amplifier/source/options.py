@@ -105,5 +105,7 @@ class AmplifierOptions(SettingsModel):
 
 def _to_error_detail(problem: PlanProblem) -> InitErrorDetails:
     """Keep the place of the problem, so that the error names its line."""
-    error_type = PydanticCustomError("plan", "{problem}", {"problem": problem.problem, "shows_value": problem.expects})
-    return InitErrorDetails(type=error_type, loc=problem.place, input=problem.found)
+    error_type = PydanticCustomError(
+        "plan", "{problem}", {"problem": problem.problem, "shows_value": problem.shows_value}
+    )
+    return InitErrorDetails(type=error_type, loc=problem.place, input=problem.value)

@@ -126,7 +126,7 @@ def _describe_session(session: ModuleSession) -> dict[str, Any]:
 def _describe_module(state: ModuleState) -> dict[str, Any]:
     spec = state.spec
     source = redact_userinfo(spec.source) if isinstance(spec.source, str) else _get_type_name(spec.source)
-    description = {"module": spec.module, "kind": spec.kind, "source": source}
+    description = {"module": spec.module, "kind": spec.section, "source": source}
     return {**description, "mounted": not state.problem, "problem": state.problem or state.warning or None}
 
 
