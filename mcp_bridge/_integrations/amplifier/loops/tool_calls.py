@@ -62,10 +62,7 @@ class HookEmitter:
     async def emit(self, event: str, data: Mapping[str, Any]) -> HookResult:
         """Return the decision after the user was asked. Texts for the model are stored or queued."""
         decision = await self._hooks.emit(event, dict(data))
-        if isinstance(decision, HookResult):
-            result = decision
-        else:
-            result = HookResult.model_validate(decision.model_dump())
+        result = decision if isinstance(decision, HookResult) else HookResult.model_validate(decision.model_dump())
         for injection in get_injections(result):
             if injection.append_to_last_tool_result and event == TOOL_POST:
                 # `ToolRunner` appends the text to the result.
