@@ -1,7 +1,7 @@
 """The request of a session to its modules to stop.
 
 A token goes from `none` to `graceful`, which lets running tools finish, or to `immediate`. It never goes back, except
-by `reset`. A session that a module starts registers its token as a child, and is cancelled together with its parent.
+by `reset`. A subagent's session registers its token as a child, and is cancelled together with its parent.
 The token only stores the request: loops and tools read it, or register callbacks with `on_cancel`.
 """
 
@@ -91,7 +91,7 @@ class CancellationToken:
             self._children.remove(child)
 
     def on_cancel(self, callback: Callable[[], Any]) -> None:
-        """Register a sync or async function that `trigger_callbacks` calls."""
+        """Register a sync or async function for `trigger_callbacks`."""
         self._callbacks.append(callback)
 
     async def trigger_callbacks(self) -> None:

@@ -24,7 +24,7 @@ class ContentBlock:
     raw: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the block as a dict that can be written as JSON, without the provider's own form."""
+        """Return the block as JSON data, without `raw`."""
         return {key: value for key, value in asdict(self).items() if key != "raw"} | {"type": self.type.value}
 
 
@@ -46,7 +46,7 @@ class ThinkingContent(ContentBlock):
 
 @dataclass
 class ToolCallContent(ContentBlock):
-    """A tool call that a model requests."""
+    """A tool call of a model."""
 
     type: ContentBlockType = ContentBlockType.TOOL_CALL
     id: str = ""

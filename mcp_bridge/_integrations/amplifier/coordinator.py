@@ -21,7 +21,7 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Cleanup = Callable[[], Any]
-# The seconds that one cleanup may take.
+# The timeout of one cleanup, in seconds.
 CLEANUP_TIMEOUT = 10.0
 # The contracts also mount these at `session`, under these names.
 AGENT_POINTS = ("orchestrator", "context")
@@ -44,7 +44,7 @@ class MountedModules(dict[str, Any]):
         self._changed = on_change
 
     def __setitem__(self, name: str, module: Any) -> None:
-        """Mount a module. Raises MountCollision where another has the name."""
+        """Mount a module. Raises MountCollision if another has the name."""
         name = str(name)
         if name in self and self[name] is not module:
             raise MountCollision(self._point, name)
@@ -68,7 +68,7 @@ class MountedModules(dict[str, Any]):
 
 
 class MountPoints(dict[str, Any]):
-    """The mount points of one coordinator. Assigning a dict to a point that holds modules by name mounts its items."""
+    """The mount points of one coordinator. Assigning a dict to a named point mounts its items."""
 
     def __init__(self, hooks: Any, on_change: Callable[[], None]) -> None:
         named_points = {point: MountedModules(point, on_change) for point in NAMED_POINTS}
@@ -84,14 +84,14 @@ class MountPoints(dict[str, Any]):
 
 
 class Completed:
-    """The return value of a method that is synchronous here and asynchronous in the contracts: await it or not."""
+    """The return value of a method of the contracts without anything to wait for. Awaiting it is optional."""
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
 
 
 class SessionObject:
-    """The `session` of a coordinator that modules read, with what it has on both hosts.
+    """The `session` of a coordinator for modules, with the attributes of both hosts.
 
     `config` is the plan with its orchestrator and context as mappings.
     """
@@ -108,10 +108,10 @@ class SessionObject:
 
 
 class BaseCoordinator:
-    """What the native coordinator and that of amplifier-core share.
+    """The common base of the native coordinator and amplifier-core's.
 
     No module replaces another silently, and the failure of one never affects the others. A subclass provides
-    the attributes below. With `on_collision`, `mount` reports a name that another module has there, instead of raising.
+    the attributes below. With `on_collision`, `mount` reports a used name instead of raising.
     """
 
     on_collision: Callable[[MountCollision], None] | None = None
@@ -132,7 +132,7 @@ class BaseCoordinator:
         """Mount a module immediately; awaiting the result is optional.
 
         Providers and tools are mounted under `name`, by default the module's own. Raises ValueError for an unknown
-        mount point or a missing name, MountCollision (a ValueError) where another module has the name.
+        mount point or a missing name, MountCollision (a ValueError) if another module has the name.
         """
         point, name = _resolve_point(mount_point, name)
         if point in SINGLE_POINTS:
@@ -178,13 +178,13 @@ class BaseCoordinator:
     get_mounted = get
 
     def on_capability(self, name: str, callback: Callable[[Any], None]) -> None:
-        """Call back with every value that modules register under a name, including one registered before."""
+        """Call back with every value registered under a name, including an earlier one."""
         self._capability_callbacks[name] = callback
         if (value := self.get_capability(name)) is not None:
             callback(value)
 
     async def collect_contributions(self, channel: str) -> list[Any]:
-        """Return the contributions to a channel in order, without None and without those that fail."""
+        """Return the contributions to a channel in order, without None and failures."""
         contributions = []
         for name, callback in self.contributors(channel):
             with log_errors("skipping the failed contribution of %r to %r", name, channel):
@@ -197,7 +197,7 @@ class BaseCoordinator:
         """Return the name and the callback of each contributor to a channel."""
 
     def register_cleanup(self, cleanup: Any) -> None:
-        """Register a function that `cleanup` calls; anything that is not callable is ignored."""
+        """Register a function for `cleanup`; anything else is ignored."""
         if callable(cleanup):
             self._cleanups.append(cleanup)
 
@@ -216,7 +216,7 @@ class BaseCoordinator:
     async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> HookResult:
         """Apply the decision of hooks: store texts for the model, show messages, ask the user.
 
-        Returns a `deny` where the user declines, else the decision.
+        Returns a `deny` if the user declines, else the decision.
         """
         return await apply_decision(self, result, event, hook_name)
 
@@ -229,7 +229,7 @@ class BaseCoordinator:
                 await token.trigger_callbacks()
 
     def take_snapshot(self) -> dict[str, Any]:
-        """Return what modules have registered besides mount points and hooks, for comparison with a later snapshot."""
+        """Return all registrations of modules except mount points and hooks, for comparison with a later snapshot."""
         contributors = [(channel, name) for channel in self.channels for name, _ in self.contributors(channel)]
         capabilities = {name: id(self.get_capability(name)) for name in self.to_dict()["capabilities"]}
         state = dict.fromkeys(self.session_state)
@@ -308,7 +308,7 @@ class ModuleCoordinator(BaseCoordinator):
 
 
 def _resolve_point(point: str, name: str | None) -> tuple[str, str | None]:
-    """`session` with the name of an agent's mount point is that mount point."""
+    """Return the mount point and the name. `session` with the name of an agent's mount point means this point."""
     if point == _SESSION_POINT and name in AGENT_POINTS:
         return str(name), None
     return point, name

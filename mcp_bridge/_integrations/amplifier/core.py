@@ -38,7 +38,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class CoreHooks(HookRegistry):
-    """The bridge's registry in place of amplifier-core's. It also receives what is emitted there."""
+    """The bridge's registry in place of amplifier-core's. It also receives the events of the latter."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -127,7 +127,7 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
         self._release_modules()
 
     def _release_modules(self) -> None:
-        """Garbage collection does not see what amplifier-core holds, such as tools that hold their coordinator."""
+        """Release all objects in amplifier-core, because garbage collection does not find cycles through it."""
         self._capability_callbacks.clear()
         super().hooks.unregister(_RELAY_NAME)
         self._hooks = CoreHooks()
@@ -148,7 +148,7 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
 
 
 class _CoreMountPoints(MountPoints):
-    """Mount points that are mirrored into amplifier-core's own dict."""
+    """Mount points with a mirror in amplifier-core's own dict."""
 
     def __init__(self, hooks: Any, on_change: Callable[[], None], core: dict[str, Any]) -> None:
         super().__init__(hooks, on_change)
@@ -161,10 +161,10 @@ class _CoreMountPoints(MountPoints):
 
 
 class CoreLoader(ModuleLoader):
-    """Loads modules with amplifier-core's loader, which validates them and runs other languages than Python.
+    """Loads modules with amplifier-core's loader. It validates them, and runs other languages than Python.
 
-    A module that it cannot load, such as a single file, or that fails its validation, is loaded natively; a failed
-    validation is logged.
+    A module is loaded natively if that loader cannot load it, for example a single file, or if it fails the validation;
+    a failed validation is logged.
     """
 
     def __init__(self, coordinator: CoreCoordinator, search_paths: Sequence[str | Path] = ()) -> None:
@@ -187,7 +187,7 @@ class CoreLoader(ModuleLoader):
         return super().pending_count + len(self.core.get_on_session_ready_queue())
 
     async def run_session_ready(self, coordinator: Any) -> list[str]:
-        """Call `on_session_ready` of every loaded module, including those that modules have loaded themselves."""
+        """Call `on_session_ready` of every loaded module, including those loaded by other modules."""
         self._ready += self.core.get_on_session_ready_queue()
         self.core.clear_on_session_ready_queue()
         return await super().run_session_ready(coordinator)
@@ -199,7 +199,7 @@ class CoreLoader(ModuleLoader):
     async def _mount_validated(
         self, module_id: str, hint: Any, mount: Callable[..., Any], coordinator: Any, config: dict[str, Any]
     ) -> Any:
-        """Validation mounts the module too, on a stand-in, and so gets its own copy of the configuration."""
+        """Validate and mount a module. Validation mounts it, too, so it gets a copy of the configuration."""
         try:
             with _hide_load_errors():
                 await self.core.load(module_id, deepcopy(config), source_hint=hint, coordinator=coordinator)
@@ -222,7 +222,7 @@ class _ResolverAdapter:
         return self
 
     async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
-        """Locate a module. Raises amplifier-core's ModuleNotFoundError for one that its loader finds itself."""
+        """Locate a module. Raises amplifier-core's ModuleNotFoundError if its loader finds the module without help."""
         try:
             where = await self._loader.locate(module_id, source_hint, self._coordinator)
         except ModuleNotFoundError as error:
@@ -238,7 +238,7 @@ def to_core_result(result: HookResult) -> Any:
 
 @contextmanager
 def _hide_load_errors() -> Iterator[None]:
-    """Do not log errors of amplifier-core's loader, which it raises as well: the module may be mounted all the same."""
+    """Do not log errors of amplifier-core's loader: it raises them, too, and the module may still be mounted."""
     core_logger = logging.getLogger(ModuleValidationError.__module__)
     is_no_error = partial(_is_below, logging.ERROR)
     core_logger.addFilter(is_no_error)
@@ -253,6 +253,6 @@ def _is_below(level: int, record: logging.LogRecord) -> bool:
 
 
 def _is_loadable(where: Path | EntryPoint, module_id: str) -> bool:
-    """Whether every version of amplifier-core's loader can find and import a module here."""
+    """Return whether every version of amplifier-core's loader can find and import a module here."""
     name = f"amplifier_module_{module_id.replace('-', '_')}"
     return isinstance(where, Path) and (where / name / "__init__.py").is_file()

@@ -16,7 +16,7 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 
 
 class RecordedMethod:
-    """An async method that records its calls."""
+    """An async method with a record of its calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -32,7 +32,7 @@ class RecordedMethod:
 
 
 class TestCoordinator(ModuleCoordinator):
-    """The coordinator of a session, which records mounts and messages, and approves every request.
+    """The coordinator of a session. It records mounts and messages, and approves every request.
 
     `approvals.answer` is the user's choice, `approvals.asked` has the requests, `display.shown` the messages.
     """
@@ -61,7 +61,7 @@ MockCoordinator = TestCoordinator
 
 
 class MockApprovals:
-    """An approval system that always returns `answer`."""
+    """An approval system with the fixed choice `answer`."""
 
     def __init__(self, answer: str = "Allow") -> None:
         self.answer = answer
@@ -83,7 +83,7 @@ class MockDisplay:
 
 
 class MockTool:
-    """A tool that returns `return_value`, which amplifier-core calls `output`; an exception is raised.
+    """A tool with the fixed result `return_value`, in amplifier-core `output`; an exception is raised.
 
     `call_count`, `inputs`, `last_input` and `execute.calls` record its calls.
     """
@@ -154,7 +154,7 @@ class MockContextManager:
 
 
 class MockProvider:
-    """A language model that returns `responses` in turn, then the last one again. `requests` records its calls."""
+    """A language model with fixed `responses`, used in turn, then the last one again. `requests` records its calls."""
 
     def __init__(self, responses: Sequence[str | ChatResponse] = ("Mock response",), name: str = "mock") -> None:
         self.name = name
@@ -209,7 +209,7 @@ class EventRecorder:
 
 
 class ScriptedOrchestrator:
-    """An orchestrator that returns `responses` in turn, then DONE. It calls neither model nor tools."""
+    """An orchestrator with fixed `responses`, used in turn, then DONE. It calls neither model nor tools."""
 
     def __init__(self, responses: Sequence[str]) -> None:
         self.responses = list(responses)

@@ -13,7 +13,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 
 class ModuleNotFoundError(BridgeError):
-    """No module of that name was found; the message lists the places that were searched."""
+    """No module of this name was found; the message lists the places of the search."""
 
 
 class ModuleLoadError(BridgeError):
@@ -35,7 +35,7 @@ class ApprovalTimeoutError(BridgeError):
 
 @contextmanager
 def log_errors(message: str, *args: object) -> Iterator[None]:
-    """Log what third-party code in the block raises, and continue after it. Cancellation of the caller passes."""
+    """Log the errors of third-party code in the block, and continue after it. Cancellation of the caller passes."""
     try:
         yield
     except BaseException as error:

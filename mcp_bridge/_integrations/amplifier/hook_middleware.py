@@ -6,12 +6,12 @@ A tool call passes these steps:
 2. The tool runs.
 3. `tool:post`: hooks may deny the result, change it, or ask the user. This includes the results of failed tools.
 4. `tool:error`, if the call was denied or has failed.
-5. The texts that hooks have injected are appended to the result, for the client's model.
+5. The injected texts of hooks are appended to the result, for the client's model.
 
 A prompt has one event, `prompt:submit`, after its text exists, because hooks judge the text.
 
 Hooks get copies, so a change is detected by comparing values. The pipeline validates changed arguments and results
-again. Arguments are validated before the user is asked, so that the user only approves a call that can run.
+again. Arguments are validated before the user is asked, so the user only approves valid calls.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class HookMiddleware(Policy):
         return self.run_hooks
 
     async def run_hooks(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Run the call under its hooks. A denial is a failed result. Raises what `acquire_hooks` raises."""
+        """Run the call under its hooks. A denial is a failed result. Raises the errors of `acquire_hooks`."""
         if call.kind == "tool":
             async with self._acquire_hooks(ctx) as hooks:
                 result = await _HookedToolCall(hooks, self._approvals, call, ctx).run(call_next)
@@ -91,9 +91,9 @@ class HookMiddleware(Policy):
 
 @dataclass(slots=True)
 class _HookedCall:
-    """One call under its hooks: the call as hooks have changed it, and the texts that they inject for the model.
+    """One call under its hooks: the call with the changes of hooks, and their injected texts for the model.
 
-    `_unanswered` are the questions of hooks that have allowed the last event before the user has answered.
+    `_unanswered` are questions of the last event. Hooks have decided it before the user has answered them.
     """
 
     _hooks: SessionHooks
@@ -162,12 +162,12 @@ class _HookedCall:
             raise ApprovalDeclined(f"{text.rstrip('.')}. {approval.reason}" if approval.reason else text)
 
     def _take_nested_injections(self) -> list[InjectedText]:
-        """Return the texts that hooks have injected into the results of nested calls, once for all middleware."""
+        """Return the injected texts of nested calls, once for all middleware."""
         injections, self._ctx.injected = list(self._ctx.injected.values()), {}
         return injections
 
     async def _notify(self, event: str, data: dict[str, Any]) -> None:
-        """Emit an event whose handlers cannot stop the call."""
+        """Emit an event without effect on the call."""
         if self._hooks.has_handlers(event):
             await self._emit(event, data)
 
@@ -220,7 +220,7 @@ class _HookedToolCall(_HookedCall):
         await self._approve(decision, events.TOOL_PRE, prompt, problem)
 
     def _check_call(self) -> None:
-        """Validate the call before the user is asked. The model cannot fix what a hook has changed."""
+        """Validate the call before the user is asked. The model cannot fix the change of a hook."""
         if self._ctx.check is None:
             return
         try:
@@ -229,7 +229,7 @@ class _HookedToolCall(_HookedCall):
             raise InvalidArguments(error.details, tool=self._call.name, advice=_ADVICE) from None
 
     async def _run_tool(self, call_next: CallNext) -> ToolResult:
-        """Run the tool. A result that violates its schema becomes a failure, which hooks receive."""
+        """Run the tool. A result in conflict with its schema becomes a failure for hooks."""
         try:
             result: Any = await call_next(self._call, self._ctx)
         except InvalidOutput as error:
@@ -342,9 +342,9 @@ def _append_texts(result: ToolResult, texts: Sequence[InjectedText]) -> ToolResu
 
 
 def _read_changed_messages(data: Mapping[str, Any], messages: Sequence[Any], text: str) -> list[Any] | None:
-    """Return the messages that hooks have changed, or None for no change.
+    """Return the changed messages, or None for no change.
 
-    Hooks change the messages, or only the text, which then replaces the messages by a single one.
+    Hooks change the messages, or only the text. A changed text replaces the messages by a single one.
     """
     new_messages = data.get("messages", messages)
     if new_messages != messages and isinstance(new_messages, Sequence) and not isinstance(new_messages, str):
@@ -360,5 +360,5 @@ def _read_message(message: Any) -> Message:
 
 
 def _check_role(role: Any) -> Literal["user", "assistant"]:
-    """Return a role of MCP prompts, which have no system role."""
+    """Return a role of MCP prompts. They have no system role."""
     return role if role in ROLES else "user"

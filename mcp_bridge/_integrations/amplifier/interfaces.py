@@ -20,7 +20,7 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that callers use."""
+        """The name for callers."""
 
     @property
     def description(self) -> str:
@@ -36,7 +36,7 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that plans use."""
+        """The name in plans."""
 
     def get_info(self) -> ProviderInfo: ...
 
@@ -46,7 +46,7 @@ class Provider(Protocol):
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse: ...
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """Return the tool calls that a completion requests."""
+        """Return the tool calls of a completion."""
 
 
 @runtime_checkable
@@ -70,7 +70,7 @@ class ContextManager(Protocol):
 
 @runtime_checkable
 class ResumableContext(Protocol):
-    """A context that stores its history, so that another process can continue the session."""
+    """A context with a stored history, so that another process can continue the session."""
 
     async def has_history(self, session_id: str) -> bool:
         """Whether a history of this session is stored."""
@@ -126,7 +126,7 @@ class ApprovalProvider(Protocol):
 
 @runtime_checkable
 class ApprovalSystem(Protocol):
-    """Asks the user on behalf of hooks that return `ask_user`."""
+    """Asks the user if hooks return `ask_user`."""
 
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]

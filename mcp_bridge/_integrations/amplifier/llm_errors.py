@@ -1,4 +1,4 @@
-"""Errors of providers, by what a caller can do about them; the names are those of `amplifier_core.llm_errors`."""
+"""Errors of providers, grouped by the reaction of callers. They have the names of `amplifier_core.llm_errors`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class LLMError(Exception):
 
     Attributes:
         provider: The provider's name.
-        model: The model that was requested.
+        model: The requested model.
         status_code: The HTTP status of the response, if there was one.
         retryable: Whether the same request may succeed later.
-        retry_after: Seconds to wait before that, if the provider specifies them.
+        retry_after: Seconds to wait before a retry, if the provider specifies them.
         delay_multiplier: How many times longer than usual to wait.
     """
 

@@ -39,7 +39,7 @@ OWN_MODULES = {
     "provider-scripted": "providers.scripted_provider:mount",
     "tool-task": "agent.task_tool:mount",
 }
-"""The modules of this package by their ids. A module of the same id that is installed or has a source comes first."""
+"""The modules of this package by their ids. An installed module, or one with a source, comes first."""
 _MOUNT_FAILED = "cannot be mounted: mount failed"
 
 
@@ -50,11 +50,11 @@ class ModuleLoader:
     the loader looks for the entry point of that name in the group `amplifier.modules`, then in `search_paths` for
     `amplifier-module-ID`, or for a folder or file with the module's own name.
 
-    `installed` has the modules that were found without a source. Loaders that share it look for each one once, which
-    takes milliseconds. `step_timeout` limits, in seconds, each step that is awaited: the resolver, `mount` and
+    `installed` has the known modules without a source. Loaders share it to look for each one only once, because this
+    takes milliseconds. `step_timeout` limits, in seconds, each awaited step: the resolver, `mount` and
     `on_session_ready` (None: no limit). A blocking step, such as an import, cannot be interrupted. `failed_modules` has
-    the modules whose `on_session_ready` failed, in the order of the lines that `run_session_ready` returns. `reported`
-    has the modules whose failed validation was logged; loaders that share it log each one once.
+    the modules with a failed `on_session_ready`, in the order of the lines of `run_session_ready`. `reported` has the
+    modules with a logged failure of validation; loaders share it to log each one only once.
     """
 
     def __init__(self, coordinator: ModuleCoordinator | None = None, search_paths: Sequence[str | Path] = ()) -> None:
@@ -75,9 +75,9 @@ class ModuleLoader:
         *,
         source_hint: Any = None,
     ) -> Any:
-        """Load a module, mount it, and return what its `mount` returns.
+        """Load a module, mount it, and return the result of its `mount`.
 
-        Raises ModuleNotFoundError, or ModuleLoadError where the module cannot be imported or mounted.
+        Raises ModuleNotFoundError, or ModuleLoadError if the module cannot be imported or mounted.
         """
         target = coordinator if coordinator is not None else self.coordinator
         hint = source_hint if source_hint is not None else profile_source
@@ -116,7 +116,7 @@ class ModuleLoader:
 
     @property
     def pending_count(self) -> int:
-        """The number of modules that wait for `run_session_ready`."""
+        """The number of modules waiting for `run_session_ready`."""
         return len(self._ready)
 
     async def run_session_ready(self, coordinator: Any) -> list[str]:

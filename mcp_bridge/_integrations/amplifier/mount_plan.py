@@ -1,4 +1,4 @@
-"""Mount plans: the modules of a session, and the agents that it may start (MOUNT_PLAN_SPECIFICATION).
+"""Mount plans: the modules and agents of a session (MOUNT_PLAN_SPECIFICATION).
 
 A plan comes from settings or from a converted bundle. It is read as a whole: an invalid part is left out, and its
 problem has its place, so that the user gets all problems with their lines in one error. These two sections are equal:
@@ -102,11 +102,11 @@ class MountPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAgent:
-    """An agent in a plan: a partial plan, which is laid over the plan of the agent that starts it.
+    """An agent in a plan: a partial plan, laid over the plan of its parent.
 
     Attributes:
         configs: Configurations for the parent's orchestrator and context, if the agent does not replace them.
-        agents: The names of the agents that it may start; None for all.
+        agents: The names of its possible subagents; None for all.
         inheritance: At most one of `exclude_tools` and `inherit_tools`, and of the same keys for hooks.
     """
 
@@ -182,7 +182,7 @@ def dump_module(spec: PlannedModule) -> dict[str, Any]:
 
 
 class _PlanReader:
-    """Reads parts of a plan, and collects their problems. A part that is invalid is left out."""
+    """Reads parts of a plan, and collects their problems. Invalid parts are left out."""
 
     def __init__(self) -> None:
         self.problems: list[PlanProblem] = []
@@ -191,12 +191,12 @@ class _PlanReader:
         self.problems.append(PlanProblem(place=place, problem=problem, value=value))
 
     def report_value(self, place: KeyPath, value: Any, expectation: str) -> None:
-        """Report a value that is not as expected."""
+        """Report an unexpected value."""
         problem = f"expected {expectation}"
         self.problems.append(PlanProblem(place=place, problem=problem, value=value, shows_value=True))
 
     def check_spelling(self, place: KeyPath, config: Mapping[str, Any], names: Sequence[str]) -> None:
-        """Report keys that are close to a known one. Other keys may belong to a module."""
+        """Report keys close to a known one. Other keys may belong to a module."""
         for key, value in config.items():
             match = find_similar_name(key, names, cutoff=0.8) if key not in names else None
             if match is not None:
@@ -243,7 +243,7 @@ class _PlanReader:
         return MountPlan(orchestrator=orchestrator, context=context, modules=modules, session=session)
 
     def read_module_config(self, agent: Mapping[str, Any], section: str, place: KeyPath) -> Mapping[str, Any]:
-        """Return the configuration of an orchestrator or context that the agent does not replace."""
+        """Return the agent's configuration for an orchestrator or context of its parent."""
         value = agent.get(section)
         # The configuration of a module of the agent's session is read with this module.
         if not isinstance(value, Mapping) or _as_mapping(agent.get("session")).get(section) is not None:

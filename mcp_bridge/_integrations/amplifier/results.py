@@ -23,7 +23,7 @@ _FIRST_FORM = frozenset({"success", "output", "error", "content"})
 _SECOND_FORM = frozenset({"tool_call_id", "output", "is_error"})
 _EITHER_FORM = _FIRST_FORM | _SECOND_FORM
 _MODEL_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The types of images that the APIs of models accept in common."""
+"""The common types of images in the APIs of models."""
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -67,7 +67,7 @@ def is_second_form(value: Any) -> bool:
 
 
 def to_hook_data(result: ToolResult) -> dict[str, Any]:
-    """Convert a result to the data that hooks receive: the first form as JSON, with content blocks as in MCP."""
+    """Convert a result to data for hooks: the first form as JSON, with content blocks as in MCP."""
     error = None
     if result.is_error:
         error = dict(result.error) if isinstance(result.error, Mapping) else {"message": result.error_text}
@@ -78,10 +78,10 @@ def to_hook_data(result: ToolResult) -> dict[str, Any]:
 
 
 def from_hook_data(new_data: Any, before: ToolResult, data: Mapping[str, Any]) -> ToolResult:
-    """Apply the change of a hook, which got `data` and returned a whole result or only its output.
+    """Apply the change of a hook. It got `data`, and returned a whole result or only an output.
 
-    Content is dropped when the output or the error changes, because it may repeat a text that the hook has redacted.
-    Raises Unreadable for data that cannot be sent to a client.
+    If the output or the error changes, content is dropped, because it may repeat a redacted text. Raises Unreadable for
+    data without a form in JSON.
     """
     if hasattr(new_data, "model_dump"):
         new_data = new_data.model_dump()
@@ -123,7 +123,7 @@ def to_content(value: Any) -> Content:
 
 
 def list_images(content: Any) -> list[dict[str, Any]]:
-    """Return the images of a result that models accept, as blocks of Amplifier's messages."""
+    """Return the images of a result for models, as blocks of Amplifier's messages."""
     images = []
     for block in _as_blocks(content):
         if isinstance(block, Image) and block.mime_type in _MODEL_IMAGES:
@@ -161,7 +161,7 @@ def render_content(content: Any) -> str:
 
 
 def _read_fields(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of an object or mapping that has the shape of a result, else None."""
+    """Return the fields of an object or mapping in the shape of a result, else None."""
     if isinstance(value, Mapping):
         keys = set(value)
         first = isinstance(value.get("success"), bool) and keys <= _EITHER_FORM
@@ -183,7 +183,7 @@ def _read_error(fields: Mapping[str, Any]) -> Any:
 
 
 def _read_changed_blocks(content: Any, before: ToolResult, data: Mapping[str, Any]) -> list[Content]:
-    """Return the blocks of a hook. Unchanged ones are those of the tool, which can have more data than their JSON."""
+    """Return the blocks of a hook. Unchanged ones remain those of the tool, because these can have more data."""
     tool_blocks = list(_as_blocks(before.content))
     shown_blocks = data.get("content") or ()
     blocks = []

@@ -90,7 +90,7 @@ _OUTPUT_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """How the agent is published. Without a `description`, that of the tool lists the tools of the agent.
+    """How the agent is published. Without a `description`, the tool's description lists the tools of the agent.
 
     Agents start others at most `max_depth` levels deep, and one run starts at most `max_agents` in total.
     """
@@ -105,12 +105,12 @@ class Agent:
     """Runs the orchestrator of a plan.
 
     Each conversation has its own session of the modules, with its own context. Its handle cannot be guessed, and only
-    the principal that began it can use it. Executions of one conversation run one after another (see `TurnQueue`).
+    the principal of its first call can use it. Executions of one conversation run one after another (see `TurnQueue`).
 
     Attributes:
-        tools: The tools that the agent has, as they are published. They run in the session of the conversation.
-        name: The name of the tool that runs the agent, in its source.
-        published_name: The name under which clients and policies see it.
+        tools: The tools of the agent, as they are published. They run in the session of the conversation.
+        name: The name of the agent's tool in its source.
+        published_name: The name of this tool for clients and policies.
     """
 
     def __init__(self, sessions: ModuleSessions, options: AgentOptions, approvals: ApprovalGate) -> None:
@@ -136,7 +136,7 @@ class Agent:
         return ""
 
     def build_entry(self, mounted_tools: Sequence[ToolEntry], agent_tools: Sequence[ToolEntry]) -> ToolEntry:
-        """Return the tool that runs an agent with these tools, under a name that no mounted tool has."""
+        """Return the tool for an agent with these tools. Its name differs from those of mounted tools."""
         names = {entry.name for entry in mounted_tools}
         name = self._options.name
         while name in names:
@@ -151,7 +151,7 @@ class Agent:
         return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA, affinity="session")
 
     async def run(self, data: dict[str, Any], ctx: RunningCall) -> ToolResult:
-        """Run a task. Raises ToolError, Overloaded and ToolUnavailable; a run that stops early is a failed result."""
+        """Run a task. Raises ToolError, Overloaded and ToolUnavailable; an early end is a failed result."""
         handle = data.get("session") or token_urlsafe(16)
         agent_ctx = AgentCall(ctx, handle)
         if data.get("session") and not await self._has_conversation(agent_ctx):
@@ -187,10 +187,9 @@ class Agent:
         call: ToolCall,
         name: str = "",
     ) -> tuple[str, AgentHooks]:
-        """Run the orchestrator of a leased session; return its response, and the hooks that recorded its events.
+        """Run the orchestrator of a leased session; return its response, and the hooks with its recorded events.
 
-        `call` is what hooks ask about; `name` is that of an agent that another one has started. Raises ToolError as
-        `run` does.
+        Hooks ask about `call`; `name` is the name of a subagent. Raises ToolError as `run` does.
         """
         async with self._turns.setdefault(session, TurnQueue()).take_turn(ctx):
             execution = _AgentExecution(session, ctx, tools, self._approvals, name)
@@ -260,7 +259,7 @@ class _AgentExecution(AgentRun):
         return self._check_end(str(response))
 
     def _check_end(self, text: str) -> str:
-        """Return the text of a run. A run that ended with a truncated, refused or empty response has failed."""
+        """Return the text of a run. A run with a truncated, refused or empty response at its end has failed."""
         problem = describe_unfinished(self._response) if self._response is not None else ""
         if not problem or (text and self.hooks.status in FAILED):
             return text
@@ -322,7 +321,7 @@ class TurnQueue:
 
 
 class CountedProvider:
-    """A provider of the session. It reports each response, which not every orchestrator does."""
+    """A provider of the session. It reports each response, because not every orchestrator does."""
 
     def __init__(self, provider: Any, add_response: Callable[[Any], None]) -> None:
         self._provider = provider
@@ -346,7 +345,7 @@ class CountedProvider:
 
 
 def _accepts_provider(execute: Callable[..., Any]) -> bool:
-    """Return whether an orchestrator accepts the provider to use, which may not be the default of its settings."""
+    """Return whether an orchestrator accepts the name of a provider in place of its default."""
     try:
         parameters = inspect.signature(execute).parameters.values()
     except (TypeError, ValueError):

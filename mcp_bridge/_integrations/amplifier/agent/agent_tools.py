@@ -1,7 +1,7 @@
 """The tools and hooks of a session as its orchestrator sees them.
 
 Every tool call of an agent is a nested call in the pipeline, so validation, limits, approvals and other policies apply
-to it, and so do the session's hooks. The events that an orchestrator emits about tools are therefore not emitted again.
+to it, and so do the session's hooks. The events of an orchestrator about tools are therefore not emitted again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ASKS_MODEL: ContextVar[bool] = ContextVar("asks_model", default=False)
 
 
 class AgentCall(NestedCall):
-    """The call of an agent: its nested calls belong to the session of the agent instead of that of the client."""
+    """The call of an agent: its nested calls belong to the session of the agent, not to that of the client."""
 
     __slots__ = ("_handle",)
 
@@ -61,7 +61,7 @@ class AgentCall(NestedCall):
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:
-        """Release what the call holds; an agent that waits for the client's model keeps its own."""
+        """Release the holds of the call, but not those of the agent while it waits for the client's model."""
         with self._outer.release_holds() if _ASKS_MODEL.get() else super().release_holds():
             yield
 
@@ -74,7 +74,7 @@ class AgentCall(NestedCall):
         return await self._outer.invoke_entry(replace(entry, handler=self._bind_handler(entry.handler)), arguments)
 
     def _bind_handler(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a handler that runs in the session of the agent; the bridge knows only that of the client."""
+        """Return a handler for the session of the agent; the bridge knows only the session of the client."""
 
         async def run_async(data: Any, ctx: RunningCall) -> Any:
             return await handler(data, AgentCall(ctx, self._handle))
@@ -91,7 +91,7 @@ class AgentCall(NestedCall):
 class AgentTool:
     """A tool of the session as it is published, in the form of the Tool contract.
 
-    It keeps the name that its module gives it, which other modules, instructions and hooks of the plan use.
+    It keeps the name in its module, because other modules, instructions and hooks of the plan use it.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class AgentTool:
         return self.input_schema
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Run the tool through the pipeline. Never raises: what stops the call is in the result."""
+        """Run the tool through the pipeline. Never raises: the result has the error."""
         await self._on_start(self.name)
         result = await self._ctx.invoke_entry(self._entry, input, known_as=self.name)
         output = result.output if result.content is None else render_content(result.content)
@@ -124,11 +124,11 @@ class AgentHooks:
 
     Attributes:
         usage: The tokens of all responses of models.
-        status: The last state of the execution that the orchestrator has reported; empty if it reports none.
-        turns: The number of requests to the model that it has reported.
+        status: The last reported state of the execution; empty if the orchestrator reports none.
+        turns: The reported number of requests to the model.
         denial: The subject and reason of the first denial by a hook or the user; empty if nothing was denied.
 
-    `outer` are the hooks of the agent that has started this one. Its usage includes that of this one.
+    `outer` are the hooks of the parent. Its usage includes this one.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class AgentHooks:
         return getattr(self._hooks, name)
 
     async def emit(self, event: str, data: dict[str, Any] | None = None) -> Any:
-        """Emit an event, except those of tools, which the pipeline emits."""
+        """Emit an event, except those of tools, because the pipeline emits them."""
         if event in _EMITTED_BY_PIPELINE:
             return HookResult()
         data = data or {}
@@ -215,7 +215,7 @@ class AgentHooks:
     async def _apply_decision(self, decision: Any, event: str) -> HookResult:
         """Apply a decision, because not every orchestrator does; return the rest of it for the orchestrator.
 
-        An `inject_context` without a text reports that the history has a new one.
+        An `inject_context` without a text reports a new text in the history.
         """
         outcome = await self._coordinator.process_hook_result(decision, event, "agent")
         if outcome.action == "deny":

@@ -1,12 +1,12 @@
 """Agents that start others: the capabilities `session.spawn` and `session.resume` of a session.
 
-A started agent has its own session of the modules. Its plan is laid over that of the session that starts it, and it
-ends with that session. The run of the agent is a part of the tool call that starts it, so the limits, hooks and
-approvals of calls apply, and cancelling the call cancels the agent.
+A subagent has its own session of the modules. Its plan is laid over the plan of its parent, and it ends with the
+session of its parent. Its run is a part of the tool call of its parent, so the limits, hooks and approvals of calls
+apply, and cancelling the call cancels the subagent.
 
-An agent can only have less than the agent that starts it: it keeps the hooks of that agent unless the settings exclude
-some, it has only the tools that all agents above it let it inherit (`ToolFilter`) and those of its own modules, and it
-shares their limits. `SessionAgents` of its session has its depth and these filters.
+A subagent can only have less than its parent: it keeps the hooks of the parent unless the settings exclude some, it has
+the tools of its own modules and those passed on by all agents above it (`ToolFilter`), and it shares their limits.
+`SessionAgents` of its session has its depth and these filters.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 SPAWN = "session.spawn"
 RESUME = "session.resume"
 SELF = "self"
-"""The name by which an agent starts another one of its own kind."""
+"""The name for an agent with the same plan as its parent."""
 _SELF_DEPTH = "self_delegation_depth"
-"""The capability by which tool-delegate counts agents that start themselves."""
+"""The capability with the number of agents `self` above this one, for tool-delegate."""
 _LIMIT_CODE = "agent_limit"
 _ELSEWHERE = (
     "Agents cannot be started here: this tool runs in a worker process, but the agent that calls it does not, so its "
@@ -59,13 +59,13 @@ _LONGEST_ID = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegation:
-    """The parts that a session needs to start agents.
+    """The parts of a source for starting agents.
 
     Attributes:
         agent: Runs the orchestrator of a session.
         sessions: The sessions of the source.
-        limits: How many agents may be started.
-        create_session: Creates the session of a plan, with its id and that of the session that starts it.
+        limits: The limits of the number of agents.
+        create_session: Creates the session of a plan, with its id, under a parent.
         build_entries: Returns the tools of a session as entries. Raises ToolError if they cannot run here.
     """
 
@@ -78,7 +78,7 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFilter:
-    """Selects the tools of an agent: those that it inherits, and those of its own modules."""
+    """Selects the tools of an agent: inherited ones, and those of its own modules."""
 
     inheritance: Mapping[str, Sequence[str]]
     own_modules: Collection[str]
@@ -89,7 +89,7 @@ class ToolFilter:
 
 @dataclass(slots=True, kw_only=True)
 class StartedAgent:
-    """An agent that a session has started; `key` is that of its session, and `handle` its unguessable part."""
+    """A subagent of a session; `key` is the key of its own session, and `handle` the unguessable part of it."""
 
     name: str
     handle: str
@@ -100,10 +100,10 @@ class StartedAgent:
 
 @dataclass(slots=True, eq=False)
 class SessionAgents:
-    """The agents that one session has started.
+    """The subagents of one session.
 
-    `filters` are those of the session's own agent and of the agents above it. `allows_self` is whether the session may
-    start agents of its own kind, which it may not if its configuration lists the agents that it may start.
+    `filters` belong to the session's own agent and the agents above it. `allows_self` is false if the configuration of
+    the agent lists the agents for it to start; it cannot start `self` then.
     """
 
     delegation: Delegation
@@ -139,16 +139,16 @@ class SessionAgents:
 
         Args:
             agent_name: The agent.
-            instruction: What it has to do.
-            sub_session_id: The id of its session; by default a new one. Characters that no file name can have are
-                replaced.
+            instruction: Its task.
+            sub_session_id: The id of its session; by default a new one. Characters with a meaning in paths are
+            replaced.
             tool_inheritance: `exclude_tools` or `inherit_tools`: names of tools or of their modules.
             hook_inheritance: `exclude_hooks` or `inherit_hooks`: hook modules. It is applied only if a tool module
                 of the plan has the same list in its configuration.
-            orchestrator_config: Configuration of the orchestrator, which takes precedence over that of this session.
-            provider_preferences: Providers with their models, of which the first that is available is used.
-            self_delegation_depth: The value of the capability of this name, which tool-delegate reads.
-            others: Ignored. The session that starts the agent is this one, and its agents are those of its plan.
+            orchestrator_config: Configuration of the orchestrator. It takes precedence over the one of this session.
+            provider_preferences: Providers with their models. The first available one is used.
+            self_delegation_depth: The value of the capability of this name, for tool-delegate.
+            others: Ignored. The parent is this session, with the agents of its plan.
 
         Returns:
             `output`, `session_id`, `status` and `turn_count` of the run, and `metadata` with `agent` and `usage`.
@@ -187,7 +187,7 @@ class SessionAgents:
             raise
 
     async def resume_agent(self, sub_session_id: str, instruction: str, **others: Any) -> dict[str, Any]:
-        """Continue an agent that this session has started.
+        """Continue a subagent of this session.
 
         Raises FileNotFoundError if there is none with this id, and the errors of `spawn_agent`.
         """
@@ -202,7 +202,7 @@ class SessionAgents:
             return await self._run(entry, session, ctx, instruction)
 
     async def prepare_tools(self, agent: PlannedAgent) -> Sequence[ToolEntry]:
-        """Prepare this session, which another one has started, and return its tools. Raises ToolError."""
+        """Prepare this session of a subagent, and return its tools. Raises ToolError."""
         session = self.session
         if problem := self.delegation.agent.find_problem(session):
             raise ToolError(f"The agent '{agent.name}' cannot run: {problem}.", code="agent_unavailable")

@@ -1,8 +1,8 @@
-"""The plan of an agent that another one starts: its configuration laid over the plan of its parent.
+"""The plan of a subagent: its configuration laid over the plan of its parent.
 
-For example, a parent with the provider `a`, whose agent declares the provider `b` and the hook module `h`, starts an
-agent with the providers `b` and `a`, in this order, with its own hooks and `h`, and with all other modules of the
-parent. A module that both have keeps the parent's configuration, except for the keys that the agent sets.
+For example, a parent has the provider `a`, and its agent declares the provider `b` and the hook module `h`. The
+subagent has the providers `b` and `a`, in this order, the hooks of the parent and `h`, and all other modules of the
+parent. A common module has the parent's configuration, except for the keys of the agent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROVIDER_CHOICE = "default_provider"
 def overlay_plan(parent: MountPlan, agent: PlannedAgent, orchestrator_config: Mapping[str, Any]) -> MountPlan:
     """Return the parent's plan as an agent changes it. Hooks are those of both; the agent's providers come first.
 
-    The configuration of the agent takes precedence over `orchestrator_config`, and that over the parent's.
+    The configuration of the agent takes precedence over `orchestrator_config`, and both over the parent's.
     """
     orchestrator = _overlay_single(parent.orchestrator, agent, "orchestrator", orchestrator_config)
     if agent.plan.orchestrator is not None:
@@ -58,7 +58,7 @@ def overlay_plan(parent: MountPlan, agent: PlannedAgent, orchestrator_config: Ma
 
 
 def exclude_hooks(plan: MountPlan, agent_hooks: Collection[str], inheritance: Mapping[str, Sequence[str]]) -> MountPlan:
-    """Return a plan without the hook modules that are not inherited; those of the agent stay."""
+    """Return a plan with the hooks of the agent and the inherited ones only."""
     modules = []
     for spec in plan.modules:
         is_kept = spec.section != "hooks" or spec.module in agent_hooks
@@ -82,7 +82,7 @@ def is_declared(plan: MountPlan, key: str, names: Any) -> bool:
 
 
 def find_unknown_names(plan: MountPlan, tools: Collection[str]) -> list[str]:
-    """Return a line for each excluded or inherited name that is neither a module of the plan nor one of its tools."""
+    """Return a line for each excluded or inherited name without a module or tool of the plan."""
     modules = [*plan.modules, *plan.list_agent_modules()]
     problems = []
     for agent_name, config in plan.agents.items():
@@ -104,17 +104,17 @@ def find_unknown_names(plan: MountPlan, tools: Collection[str]) -> list[str]:
 
 
 def dump_plan(plan: MountPlan, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan in the form that settings use. Further sections are those of `config`, the plan as written."""
+    """Return a plan in the form of settings, with the further sections of `config`, the plan as written."""
     sections = {section: [dump_module(spec) for spec in plan.get_section(section)] for section in MODULE_SECTIONS}
     others = {key: value for key, value in config.items() if key not in _AGENT_MODULES}
     return deepcopy({**normalize_config(others, plan), **sections, "agents": dict(plan.agents)})
 
 
 async def apply_preferences(plan: MountPlan, preferences: Sequence[Any], parent: ModuleSession) -> MountPlan:
-    """Return a plan whose first provider is the first available preference, or the same plan if none is available.
+    """Return a plan with the first available preference as its first provider, or the same plan if none is available.
 
-    A preference has a `provider`, the id of its module with or without `provider-`, or its name, and a `model`, which
-    may be a pattern. `parent` is the session whose providers list their models.
+    A preference has a `provider`, the id of its module with or without `provider-`, or its name, and a `model` or a
+    pattern of models. The providers of the session `parent` list their models.
     """
     for preference in preferences:
         model = read_field(preference, "model")
@@ -142,14 +142,14 @@ def drop_default_provider(orchestrator: PlannedModule) -> PlannedModule:
 
 
 def read_field(preference: Any, name: str) -> Any:
-    """Return a field of a preference, which may be a mapping or an object."""
+    """Return a field of a preference, a mapping or an object."""
     return preference.get(name) if isinstance(preference, Mapping) else getattr(preference, name, None)
 
 
 def _overlay_single(
     parent: PlannedModule | None, agent: PlannedAgent, section: str, config: Mapping[str, Any]
 ) -> PlannedModule | None:
-    """Return the orchestrator or the context of an agent, which may replace the parent's or only configure it."""
+    """Return the orchestrator or the context of an agent: its own, or the parent's with its configuration."""
     spec: PlannedModule | None = getattr(agent.plan, section)
     if spec is None:
         if parent is None:
@@ -163,7 +163,7 @@ def _overlay_single(
 
 
 def _overlay_section(parent: MountPlan, agent: MountPlan, section: str) -> list[PlannedModule]:
-    """Return the modules of both. One that both have is the parent's with the agent's configuration on top."""
+    """Return the modules of both. A common one is the parent's with the agent's configuration on top."""
     parent_specs, agent_specs = parent.get_section(section), agent.get_section(section)
     by_name = {spec.module: spec for spec in reversed(parent_specs)}
     names = set()
@@ -201,7 +201,7 @@ def _has_value(config: Any, key: str, value: Any) -> bool:
 
 
 def _find_provider(plan: MountPlan, name: str, parent: ModuleSession) -> PlannedModule | None:
-    """Return the provider, or None for one that the parent could not mount, for example without its key."""
+    """Return the provider, or None if the parent could not mount it, for example without its key."""
     ids = {name, f"provider-{name}", parent.find_owner("providers", name)}
     for spec in plan.get_section("providers"):
         if spec.module in ids:
@@ -210,7 +210,7 @@ def _find_provider(plan: MountPlan, name: str, parent: ModuleSession) -> Planned
 
 
 async def _resolve_model(spec: PlannedModule, pattern: str, parent: ModuleSession) -> str | None:
-    """Return a name unchanged; for a pattern, the last matching model by name, which is usually the newest."""
+    """Return a name unchanged; for a pattern, the last matching model by name, because this is usually the newest."""
     if not any(character in pattern for character in "*?["):
         return pattern
     for name, provider in parent.coordinator.get("providers").items():

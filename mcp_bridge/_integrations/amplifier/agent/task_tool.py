@@ -1,4 +1,4 @@
-"""`tool-task`: a tool with which an agent gives a task to another agent of its plan."""
+"""`tool-task`: the tool of an agent for giving a task to another agent of its plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PURPOSE = (
 class TaskTool:
     """Starts agents of the plan, and resumes them.
 
-    `config` may exclude tools and hooks, or list those that agents inherit: `exclude_tools` or `inherit_tools`, and
+    `config` may exclude tools and hooks, or list the inherited ones: `exclude_tools` or `inherit_tools`, and
     `exclude_hooks` or `inherit_hooks`.
     """
 
@@ -32,7 +32,7 @@ class TaskTool:
 
     @property
     def description(self) -> str:
-        """What the tool does, and the agents of the plan."""
+        """The purpose of the tool, and the agents of the plan."""
         agents = sorted((self._coordinator.config.get("agents") or {}).items())
         lines = [f"- {name}: {config.get('description') or 'no description'}" for name, config in agents]
         return "\n".join([f"{_PURPOSE} The agents:", *lines])
@@ -88,7 +88,7 @@ def _build_result(result: dict[str, Any]) -> ToolResult:
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
-    """Mount the tool, except for an agent that may start none. Raises ValueError if the plan has no agents."""
+    """Mount the tool, unless the agent may start no others. Raises ValueError if the plan has no agents."""
     if coordinator.config.get("agents"):
         tool = TaskTool(coordinator, config or {})
         await coordinator.mount("tools", tool, name=tool.name)

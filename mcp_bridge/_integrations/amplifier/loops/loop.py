@@ -2,7 +2,7 @@
 
     prompt -> [request -> response -> tool calls -> results]* -> response -> text
 
-Everything is added to the history of the context, from which the next execution continues. An execution ends early if a
+Everything is added to the history of the context, so that the next execution continues it. An execution ends early if a
 budget is used up, a hook denies a step, the provider fails, or the session is cancelled. It then returns its text so
 far, and the reason. The budgets of an agent also count the agents that it has started (`Spending`).
 """
@@ -55,9 +55,9 @@ class LoopConfig(BaseModel):
     Attributes:
         default_provider: The provider of requests; by default the first one.
         max_iterations: The most requests to the model for one prompt.
-        max_tokens: The most tokens that these may take together.
+        max_tokens: The most tokens of all requests together.
         max_cost: The most US dollars. A response without a known cost stops the run.
-        max_seconds: The most seconds, not counting the time in which the user is asked.
+        max_seconds: The most seconds, not counting the time of questions to the user.
         max_repeated_calls: How often a tool may be called with the same arguments.
         max_continuations: How often a truncated response is continued.
     """
@@ -117,7 +117,7 @@ class Spending:
 
 
 _SPENDING: ContextVar[Spending | None] = ContextVar("spending", default=None)
-"""The spending of the execution whose tool is running."""
+"""The spending of the execution around the running tool."""
 
 
 class StoppedError(Exception):
@@ -267,13 +267,13 @@ class AgentLoop:
 
         Args:
             prompt: The question or task of the user.
-            context: The history, to which everything is added.
+            context: The history. Everything is added to it.
             providers: The models by name; `provider=` among the further arguments chooses one.
             tools: The tools by name.
             hooks: Receives the events, and decides about calls.
-            kwargs: `coordinator` replaces that of `mount`.
+            kwargs: `coordinator` replaces the coordinator of `mount`.
 
-        An execution that stops early returns its text so far and the reason. The `status` of `orchestrator:complete`
+        If an execution stops early, it returns its text so far and the reason. The `status` of `orchestrator:complete`
         is `success`, `incomplete`, `denied` or `error`.
         """
         coordinator = kwargs.get("coordinator") or self._coordinator

@@ -81,7 +81,7 @@ class HookEmitter:
 class ToolRunner:
     """Runs the calls of one execution; those of one response run concurrently.
 
-    A call that has been made `most_repeated` times with the same arguments does not run again.
+    After `most_repeated` calls with the same arguments, the same call does not run again.
     """
 
     def __init__(self, tools: Mapping[str, Any], emitter: HookEmitter, coordinator: Any, *, most_repeated: int) -> None:

@@ -28,7 +28,7 @@ TextListener = Callable[[str], Awaitable[object]]
 
 
 class CompletionReport:
-    """The part of a completion that llm:response reports; `usage` is None until there is a response."""
+    """The data of llm:response about a completion; `usage` is None until there is a response."""
 
     usage: Usage | None = None
 
@@ -68,9 +68,9 @@ class ProviderEvents:
 
 
 class IncludedProvider:
-    """A provider of this package. A subclass responds to requests, whose events this class emits.
+    """A provider of this package. A subclass responds to requests, and this class emits their events.
 
-    `info_model` is the class of its ProviderInfo, which differs on amplifier-core.
+    `info_model` is the class of its ProviderInfo, because amplifier-core requires another one.
     """
 
     name: str
@@ -102,9 +102,9 @@ class IncludedProvider:
 
 
 async def mount_provider(coordinator: Any, provider: Any) -> None:
-    """Mount a provider, whose events the hooks of the coordinator receive.
+    """Mount a provider, and emit its events to the hooks of the coordinator.
 
-    On amplifier-core, `get_info` returns that package's model, which its validators require.
+    The validators of amplifier-core require that `get_info` returns the model of that package.
     """
     core = sys.modules.get(CORE_PACKAGE)
     if core is not None and isinstance(coordinator, core.ModuleCoordinator):
@@ -115,7 +115,7 @@ async def mount_provider(coordinator: Any, provider: Any) -> None:
 
 
 def read_request(request: Any) -> ChatRequest:
-    """Return a request in the models of this package; that of amplifier-core has the same fields."""
+    """Return a request in the models of this package. The models of amplifier-core have the same fields."""
     return request if isinstance(request, ChatRequest) else ChatRequest.model_validate(request.model_dump())
 
 

@@ -1,4 +1,4 @@
-"""The calls and results of a history in the order and form that the APIs of models require."""
+"""The calls and results of a history, in the order and form for the APIs of models."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mcp_bridge._integrations.amplifier.message_models import (
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 
 INCOMPLETE = "The call did not complete."
-"""What a model reads as the result of a call that has none."""
+"""The result of a call without a result, for the model."""
 
 
 @dataclass(slots=True)
 class _PairedCall:
-    """A tool call with its result, if there is one, and the id under which both are sent."""
+    """A tool call with its result, if there is one, and the id for both."""
 
     call: ToolCallBlock
     id: str
@@ -41,8 +41,8 @@ class _PairedCall:
 def pair_results(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with one result directly after each tool call, as the APIs require it.
 
-    A result without its call is left out, and a call without its result gets one that says so. Messages between a call
-    and its result follow after the result. Calls with the same id get ids of their own.
+    A result without its call is left out, and a call without its result gets a notice as its result. Messages between a
+    call and its result follow after the result. Calls with the same id get distinct ids.
     """
     by_message = _match_results(messages)
     ordered_messages: list[Message] = []
@@ -63,7 +63,7 @@ def pair_results(messages: Sequence[Message]) -> list[Message]:
 
 
 def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
-    """Return the calls of messages, by their places. A result is that of the latest call with its id."""
+    """Return the calls of messages, by their places. A result belongs to the latest call with its id."""
     by_message: dict[int, list[_PairedCall]] = {}
     waiting: dict[str, list[_PairedCall]] = {}
     ids: set[str] = set()
@@ -83,7 +83,7 @@ def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
 
 
 def _rename_calls(message: Message, calls: Sequence[_PairedCall]) -> Message:
-    """Return a message whose calls, in the order of `list_calls`, are blocks with their new ids."""
+    """Return a message with its calls as blocks with their new ids. `calls` has the order of `list_calls`."""
     new_calls = iter([entry.call.model_copy(update={"id": entry.id}) for entry in calls])
     content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
     blocks = [next(new_calls) if isinstance(block, ToolCallBlock) else block for block in content]
@@ -97,7 +97,7 @@ def list_repairs(messages: Sequence[Message]) -> list[dict[str, str]]:
 
 
 def list_calls(message: Message) -> list[ToolCallBlock]:
-    """Return the tool calls of a message: content blocks, or the `tool_calls` that loops store beside the text."""
+    """Return the tool calls of a message: content blocks, or the `tool_calls` next to the text."""
     blocks = message.content if isinstance(message.content, list) else []
     calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
     ids = {call.id for call in calls}
@@ -130,7 +130,7 @@ def list_results(message: Message) -> list[ToolResultBlock]:
 
 
 def is_failed(result: ToolResultBlock) -> bool:
-    """Whether a loop has marked a result as that of a failed call."""
+    """Return whether a loop has marked the call of a result as failed."""
     return bool((result.model_extra or {}).get("is_error"))
 
 

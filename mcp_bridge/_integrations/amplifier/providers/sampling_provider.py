@@ -49,7 +49,7 @@ class SamplingConfig(BaseModel):
 
     Attributes:
         max_tokens: The most tokens of a response.
-        context_window: The window in tokens that is assumed for the model, because MCP has no field for it.
+        context_window: An estimate of the model's window in tokens, because MCP has no field for it.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -59,7 +59,7 @@ class SamplingConfig(BaseModel):
 
 
 class SamplingProvider(IncludedProvider):
-    """The model of the client whose call runs the agent."""
+    """The model of the client, for the agent in a call of this client."""
 
     name = "sampling"
 

@@ -1,7 +1,7 @@
-"""How modules ask the user for approval and show messages. Both belong to the call that is running.
+"""How modules ask the user for approval and show messages. Both belong to the running call.
 
-A module that asks by itself, like hooks-approval, registers the capability `approval.register_provider`, receives an
-ApprovalProvider through it, and awaits `request_approval` in its hook. Orchestrators pass decisions of hooks to
+A module such as hooks-approval registers the capability `approval.register_provider`, receives an ApprovalProvider
+through it, and awaits `request_approval` in its hook. Orchestrators pass decisions of hooks to
 `coordinator.process_hook_result`, which uses the approval system and the display system of the coordinator.
 """
 
@@ -36,13 +36,13 @@ _REASONS = {
 
 
 class BridgeApprovalProvider:
-    """An `ApprovalProvider` that asks about the call whose hooks run."""
+    """An `ApprovalProvider` for questions about the call of the running hooks."""
 
     def __init__(self, gate: ApprovalGate) -> None:
         self._gate = gate
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
-        """The decision of the user, now or earlier; a denial where no user can be asked. Raises TimeoutError.
+        """Return the decision of the user, now or earlier; a denial if no user can be asked. Raises TimeoutError.
 
         The request may be of another package's class.
         """
@@ -74,7 +74,7 @@ class BridgeApprovalProvider:
 
 
 class BridgeApprovalSystem:
-    """An `ApprovalSystem` that asks about the call that runs the agent."""
+    """An `ApprovalSystem` for questions about the call of the running agent."""
 
     def __init__(self, gate: ApprovalGate) -> None:
         self._gate = gate
@@ -93,7 +93,7 @@ class BridgeApprovalSystem:
         return "Allow" if (await self.approve_event(decision, "")).is_allowed else "Deny"
 
     async def approve_event(self, asked: HookResult, event: str) -> ApprovalDecision:
-        """Return the decision, which is remembered for the same event of a call with the same arguments.
+        """Return the decision. It is remembered for the same event of a call with the same arguments.
 
         Outside of a call, and if the server is at capacity, it is a denial.
         """
@@ -119,7 +119,7 @@ class BridgeApprovalSystem:
 
 
 class BridgeDisplaySystem:
-    """A `DisplaySystem` that shows messages of hooks in the log of the client whose call runs the agent."""
+    """A `DisplaySystem` for messages of hooks, in the log of the client of the running call."""
 
     async def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str) -> None:
         """Show a message; outside of a call, it goes to the log of the server."""
@@ -130,9 +130,9 @@ class BridgeDisplaySystem:
 
 
 def register_approval_provider(coordinator: Any, gate: ApprovalGate) -> None:
-    """Give the bridge's provider to every module that registers for one, now and later.
+    """Give the bridge's provider to every module with this capability, now and later.
 
-    A module that finds the capability before another has registered it offers itself as a provider; it receives the
+    If a module finds the capability before another has registered it, it offers itself as a provider. It receives the
     bridge's instead. A coordinator without `on_capability` is read once.
     """
     provider = BridgeApprovalProvider(gate)

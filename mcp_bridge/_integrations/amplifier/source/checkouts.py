@@ -1,4 +1,4 @@
-"""The checkouts of commits that this machine stores. A checkout is complete and as it was fetched, or absent."""
+"""The checkouts of commits on this machine. A checkout is complete and unchanged, or absent."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Checkout:
 
 
 class Checkouts:
-    """Checkouts by repository and commit, in a folder that several bridges may share."""
+    """Checkouts by repository and commit. Several bridges may share their folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = (folder if folder is not None else get_default_folder()).absolute()
 
     def locate(self, address: GitAddress, commit: str) -> Checkout:
-        """The checkout of a commit, whether it has been fetched or not."""
+        """Return the checkout of a commit, fetched or not."""
         name = _UNSAFE.sub("-", address.url.partition("://")[2]).strip("-.")[-80:]
         url_hash = hashlib.sha256(address.url.encode()).hexdigest()[:12]
         return Checkout(self.folder / f"{name}-{url_hash}" / commit)
 
     @contextlib.contextmanager
     def create_temporary_folder(self) -> Iterator[Path]:
-        """A temporary folder on the same disk, for the duration of the block. Raises ModuleLoadError."""
+        """Create a temporary folder on the same disk for the block. Raises ModuleLoadError."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._delete_abandoned()
@@ -82,7 +82,7 @@ def get_default_folder() -> Path:
 
 
 def move_into_place(complete: Path, target: Path, room: Path) -> None:
-    """Move a complete folder to its target; what was there moves to `room` and is deleted with it. Raises OSError."""
+    """Move a complete folder to its target. An older one moves to `room`, and is deleted with it. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         target.rename(Path(tempfile.mkdtemp(dir=room)) / "old")
@@ -90,7 +90,7 @@ def move_into_place(complete: Path, target: Path, room: Path) -> None:
 
 
 def check_links(folder: Path, uri: str) -> None:
-    """Raises ModuleLoadError for a symbolic link out of the folder, which would expose or run files elsewhere."""
+    """Raise ModuleLoadError for a symbolic link out of the folder, because it would expose or run other files."""
     top = folder.resolve()
     for path, is_link in _walk_files(folder):
         if not is_link:
@@ -107,7 +107,7 @@ def check_links(folder: Path, uri: str) -> None:
 
 
 def hash_files(folder: Path) -> str:
-    """The hash of a folder's file names and contents, without compiled files. Lock files store it."""
+    """Return the hash of a folder's file names and contents, without compiled files, for lock files."""
     total = hashlib.sha256()
     for path, is_link in _walk_files(folder):
         content = os.fsencode(os.readlink(path)) if is_link else path.read_bytes() if path.is_file() else b"?"
@@ -118,7 +118,7 @@ def hash_files(folder: Path) -> str:
 
 
 def remove_compiled(folder: Path) -> None:
-    """Remove compiled files, which the hash leaves out and Python would run instead of the sources. Raises OSError."""
+    """Remove compiled files, because Python runs them instead of the sources in the hash. Raises OSError."""
     for path, folders, _ in os.walk(folder):
         if COMPILED not in folders:
             continue
@@ -133,7 +133,7 @@ def remove_compiled(folder: Path) -> None:
 
 
 def _walk_files(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """All files and links in the order of their names; the flag is true for links, which are not followed."""
+    """Yield all files and links in the order of their names. The flag is true for links, and they are not followed."""
     paths = []
     for path, folders, files in os.walk(folder):
         links = [name for name in folders if Path(path, name).is_symlink()]

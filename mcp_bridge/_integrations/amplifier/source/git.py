@@ -24,7 +24,7 @@ PREFIX = "git+"
 # Git has other schemes, too, and some of them run commands.
 SCHEMES = ("https", "ssh", "file")
 COMMIT = re.compile(r"[0-9a-f]{40}")
-# The seconds that one git command may take.
+# The timeout of one git command, in seconds.
 TIMEOUT = 300.0
 # The first version that can ignore the settings of the user.
 MIN_VERSION = (2, 32)
@@ -39,7 +39,7 @@ _ENVIRONMENT = (
     *("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"),
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
 )
-"""Environment variables that git inherits."""
+"""The environment variables for git."""
 _SETTINGS = {
     "advice.detachedHead": "false",
     "core.attributesFile": os.devnull,
@@ -80,7 +80,7 @@ class GitAddress:
         return any(fnmatchcase(self.url, pattern.removeprefix(PREFIX)) for pattern in patterns)
 
     def require_allowed(self, patterns: Sequence[str]) -> None:
-        """Raises ModuleNotFoundError, with the line to add, where the settings do not allow the repository."""
+        """Raise ModuleNotFoundError, with the line to add, if the settings do not allow the repository."""
         if not self.is_allowed(patterns):
             raise ModuleNotFoundError(
                 f"{self.uri} is not allowed. If you trust it, write beside 'plan', or at the top of a file that is a "
@@ -93,7 +93,7 @@ def is_git_source(source: object) -> bool:
 
 
 def parse_address(uri: str) -> GitAddress:
-    """Parse an address. Raises ModuleNotFoundError where it is invalid, or could mean more than one repository."""
+    """Parse an address. Raises ModuleNotFoundError if it is invalid, or could mean more than one repository."""
     if not uri.isprintable() or " " in uri or "\\" in uri:
         raise ModuleNotFoundError(
             f"{redact_userinfo(uri)!r} has spaces, backslashes or control characters in it. {_HINT}"
@@ -154,7 +154,7 @@ def _build_address_error(uri: str, problem: str) -> ModuleNotFoundError:
 
 
 class Git:
-    """The git program. Raises ModuleLoadError where it is missing or too old."""
+    """The git program. Raises ModuleLoadError if it is missing or too old."""
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, timeout: float = TIMEOUT) -> None:
         self._environ = os.environ if environ is None else environ
@@ -173,13 +173,13 @@ class Git:
             )
 
     def find_commit(self, address: GitAddress) -> str:
-        """The commit that an address means now. Raises ModuleLoadError where there is none, or more than one."""
+        """Return the current commit of an address. Raises ModuleLoadError if there is none, or more than one."""
         if COMMIT.fullmatch(address.ref):
             return address.ref
         candidates = _list_full_refs(address.ref)
         output = self._run(address, "ls-remote", "--quiet", address.url, *candidates)
         commits_by_ref = {name: commit for commit, _, name in (line.partition("\t") for line in output.splitlines())}
-        # An annotated tag is an object of its own; the line with ^{} has the commit.
+        # An annotated tag is a separate object; the line with ^{} has its commit.
         commits = {
             commits_by_ref.get(f"{name}^{{}}", commits_by_ref[name]) for name in candidates if name in commits_by_ref
         }
@@ -193,9 +193,9 @@ class Git:
         raise _build_git_error(address, f"the repository has no branch or tag '{address.ref}'. {hint}")
 
     def fetch(self, address: GitAddress, commit: str, folder: Path) -> None:
-        """Write the files of a commit to a new folder; git's own files go beside it, to `folder.git`.
+        """Write the files of a commit to a new folder, and the data of git to `folder.git`.
 
-        Raises ModuleLoadError where git fails or there is no such commit.
+        Raises ModuleLoadError if git fails or there is no such commit.
         """
         git_dir = folder.with_name(f"{folder.name}.git")
         folder.mkdir()
@@ -221,7 +221,7 @@ class Git:
         return self._run_git([*settings, *args], address.scheme, address.uri)
 
     def _run_git(self, args: Sequence[str], scheme: str, subject: str) -> str:
-        """Run git and return its output. Raises ModuleLoadError where it fails or takes too long."""
+        """Run git and return its output. Raises ModuleLoadError if it fails or takes too long."""
         process = subprocess.Popen(  # noqa: S603  # no shell, and every part is checked
             [self._program, *args],
             # In a repository, git would read its settings.
@@ -245,7 +245,7 @@ class Git:
         return out.decode("utf-8", "replace")
 
     def _build_environment(self, scheme: str) -> dict[str, str]:
-        """No prompts, no settings of the user or the machine, and no other scheme than the one of the address."""
+        """Return variables that exclude prompts, settings of the user and the machine, and all other schemes."""
         variables = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
         return variables | {
             "GIT_ALLOW_PROTOCOL": scheme,
@@ -260,7 +260,7 @@ class Git:
 
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that still runs, with all that it has started, and close its pipes."""
+    """Kill a process with all its children, unless it has ended, and close its pipes."""
     if process.returncode is None:
         process.kill()
         if hasattr(os, "killpg"):

@@ -1,4 +1,4 @@
-"""The lock file: which commits the modules from git are at, the hashes of their files, and how they are locked."""
+"""The lock file: the commits of the modules from git and the hashes of their files, and how they are locked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LockEntry:
 
     @classmethod
     def parse(cls, given: Any) -> LockEntry:
-        """Parse an entry. Raises ValueError, KeyError or TypeError where it is invalid."""
+        """Parse an entry. Raises ValueError, KeyError or TypeError if it is invalid."""
         commit, content = given["commit"], given["hash"]
         if not COMMIT.fullmatch(commit) or not _HASH.fullmatch(content):
             raise ValueError("a commit has 40 digits, a hash 64")
@@ -49,14 +49,14 @@ class LockEntry:
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """The lock file of a folder. `modules` are its entries by the addresses that plans contain."""
+    """The lock file of a folder. `modules` are its entries by the addresses in plans."""
 
     path: Path
     modules: Mapping[str, LockEntry] = field(default_factory=dict)
 
     @classmethod
     def read(cls, directory: Path) -> LockFile:
-        """Read the lock file of a folder; it has no entries where there is none. Raises ModuleLoadError."""
+        """Read the lock file of a folder; without a file, it has no entries. Raises ModuleLoadError."""
         path = directory / LOCK_FILE_NAME
         try:
             data = json.loads(path.read_bytes())
@@ -86,7 +86,7 @@ class LockFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedModule:
-    """A module that was locked; `previous_commit` is empty if it was not locked before."""
+    """A locked module; `previous_commit` is empty if it was not locked before."""
 
     uri: str
     entry: LockEntry
@@ -96,7 +96,7 @@ class LockedModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOutcome:
-    """What was locked. Where there are `errors`, nothing was written."""
+    """The locked modules. If there are `errors`, nothing was written."""
 
     locked: Sequence[LockedModule] = ()
     errors: Sequence[str] = ()
@@ -113,7 +113,7 @@ class RequestedModule:
 class ModuleLocker:
     """Locks modules. `report` receives a line before each slow step.
 
-    With `update`, modules that are locked move to the newest commit as well. Entries of other settings files stay.
+    With `update`, locked modules move to the newest commit, too. Entries of other settings files stay.
     """
 
     def __init__(self, lock: LockFile, *, update: bool = False, report: Callable[[str], None]) -> None:
@@ -166,10 +166,10 @@ class ModuleLocker:
     def _ensure_files(
         self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str
     ) -> str:
-        """Fetch a commit where needed, and return the hash of its files.
+        """Fetch a commit if needed, and return the hash of its files.
 
-        Files on the disk are used only where a lock entry has their hash. Raises ModuleLoadError where the files
-        differ from those that were locked.
+        Files on the disk are used only if a lock entry has their hash. Raises ModuleLoadError if the files differ from
+        the locked ones.
         """
         if checkout.files in self._hashes:
             content = self._hashes[checkout.files]

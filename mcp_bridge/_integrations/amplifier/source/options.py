@@ -81,7 +81,7 @@ class AmplifierOptions(SettingsModel):
     _settings_path: str = PrivateAttr(default="")
 
     def model_post_init(self, context: Any, /) -> None:
-        """Remember the settings file, for errors that name the command to run."""
+        """Remember the settings file, for the command in errors."""
         if isinstance(context, Document):
             self._settings_path = context.path
 

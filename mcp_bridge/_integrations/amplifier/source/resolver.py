@@ -19,7 +19,7 @@ from mcp_bridge._settings.documents.value_text import describe_value
 class Resolver:
     """A `ModuleSourceResolver` for relative paths and the lock file in `directory`.
 
-    A source is a path, `file://PATH`, `package:NAME`, `git+URL@REF`, or an object that resolves itself. A repository
+    A source is a path, `file://PATH`, `package:NAME`, `git+URL@REF`, or an object with `resolve`. A repository
     must match a pattern of `git`, and `mcp-bridge module lock` must have fetched it into the folder `modules` for the
     settings `file`: the resolver fetches nothing. It checks each checkout once in its life.
     """
@@ -35,7 +35,7 @@ class Resolver:
         self._sources: dict[str, GitSource] = {}
 
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
-        """Find a module. Raises ModuleNotFoundError where the plan names no source, or the source is not allowed."""
+        """Find a module. Raises ModuleNotFoundError if the plan names no source, or the source is not allowed."""
         hint = source_hint if source_hint is not None else profile_hint
         if hint is None:
             raise ModuleNotFoundError(f"the plan gives no source for '{module_id}'")
@@ -70,7 +70,7 @@ class Resolver:
         return GitSource(address.uri, checkout.get_module_folder(address.subdirectory))
 
     def _check_files(self, checkout: Checkout, expected: str, address: GitAddress) -> None:
-        """Raises ModuleLoadError where a file differs from the one that was locked."""
+        """Raise ModuleLoadError if a file differs from the locked one."""
         if checkout.files not in self._hashes:
             try:
                 remove_compiled(checkout.files)

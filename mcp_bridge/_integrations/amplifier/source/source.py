@@ -59,15 +59,15 @@ class AmplifierSource(Source):
     Args:
         name: The name of the source.
         plan: The modules.
-        config: The plan as written, which modules read through their coordinator.
+        config: The plan as written. Modules read it through their coordinator.
         directory: Where relative paths start. The current directory by default.
-        hook_timeout: Seconds that one hook may take. A hook that takes longer, or raises, denies the call; after the
-            tool has run, the client gets an error instead of its result.
-        call_ids: Patterns of the names of tools that receive the id of the call, whatever their schema is.
-        limits: Which clients share a session, and when sessions end.
+        hook_timeout: The timeout of one hook in seconds. A hook denies the call if it takes longer or raises; after the
+            tool has run, the client gets an error instead of the result.
+        call_ids: Patterns of names of tools. These tools always receive the id of the call.
+        limits: Defines the clients with a common session, and the end of sessions.
         resolver: Finds the modules by their `source`.
-        host: What mounts the modules.
-        start_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
+        host: The host of the modules.
+        start_timeout: The seconds for the mount of a module, and again for becoming ready; None for no limit.
         agent: How the agent is published, if the plan's session has an orchestrator.
 
     The hooks are the source's `middleware`, and apply to calls of other sources as well. While a hook module of the
@@ -155,7 +155,7 @@ class AmplifierSource(Source):
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
         """Set the working directory of modules, their capability `session.working_dir`.
 
-        With `roots`, it is the fallback for clients that list no roots, and for clients that share a session.
+        With `roots`, it is the fallback for clients without roots, and for clients with a common session.
         """
         self._working_dir = folder
         if roots and self.sessions.limits.shared:
@@ -171,12 +171,12 @@ class AmplifierSource(Source):
         return True
 
     def attach(self, services: SourceServices) -> None:
-        """Give agents only the tools that are selected, with their overrides, and call these as published."""
+        """Give agents only the selected tools, with their overrides, under their published names."""
         super().attach(services)
         self._selection = services.selection or Selection()
 
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
-        """Give the agent these tools of the source, some of which may run in workers."""
+        """Give the agent these tools of the source. Some of them may run in workers."""
         if self.agent is not None:
             self._tools = [entry for entry in tools if entry.handler != self.agent.run]
             self.agent.tools = self._select_entries(self._tools)
@@ -186,11 +186,11 @@ class AmplifierSource(Source):
         return list(self._selection.select_tools(tools, self.name))
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Redact these texts in the plan that session:start contains."""
+        """Redact these texts in the plan of session:start."""
         self._redactor.add_secrets(secrets)
 
     async def run(self, publish: Publish) -> None:
-        """Run the sessions until cancelled. Raises SourceError where a plan mounts nothing, or has no host."""
+        """Run the sessions until cancelled. Raises SourceError if the plan mounts nothing, or has no host."""
         self._call_soon = make_call_soon()
         self.host = await choose_host(self._host_setting, self._plan, self._resolver, [self._directory])
         self._missing = await find_missing_modules(self._plan, self._resolver, [self._directory])
@@ -224,7 +224,7 @@ class AmplifierSource(Source):
         return first.problems if not (first.get_tools() or first.hooks.list_handlers() or has_agent) else []
 
     def _create_session(self, folder: Path | None, session_id: str | None = None) -> ModuleSession:
-        """A session that is not started; `folder` is the client's working directory, if it has one."""
+        """Create a session without starting it; `folder` is the client's working directory, if it has one."""
         working_dir = str(folder or self._working_dir)
         session = self._build_session(deepcopy(self._config), working_dir, (session_id, None))
         if self.agent is not None:
@@ -239,7 +239,7 @@ class AmplifierSource(Source):
         return session
 
     def _create_child_session(self, config: dict[str, Any], session_id: str, parent: ModuleSession) -> ModuleSession:
-        """A session of an agent that another one starts, in the same working directory."""
+        """Create the session of a subagent, in the working directory of its parent."""
         folder = parent.coordinator.get_capability(WORKING_DIR)
         return self._build_session(config, folder, (session_id, parent.coordinator.session_id))
 
@@ -259,7 +259,7 @@ class AmplifierSource(Source):
         return session
 
     def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The plan without secrets; empty where `hide` has not received them, as in a worker."""
+        """Return the plan without secrets; empty in a worker, because `hide` does not receive them there."""
         return self._redactor.redact_value(redact_config(config)) if self.services.report_update is not None else {}
 
     def _count_call(self, ctx: RunningCall, result: ToolResult) -> None:
@@ -268,7 +268,7 @@ class AmplifierSource(Source):
             session.stats.count(failed=bool(result.is_error))
 
     def _build_offer(self, session: ModuleSession) -> Offer:
-        """What is mounted now. Where two tools have the same name, the first is published."""
+        """Return the mounted tools as an offer. If two tools have the same name, the first is published."""
         problems = list(session.problems)
         tools = self._build_entries(session, problems, self._handlers)
         if self.agent is not None:
@@ -283,10 +283,10 @@ class AmplifierSource(Source):
         return Offer(tools=tools, resources=resources, problems=problems, partial=True)
 
     def _build_child_entries(self, session: ModuleSession, agent: PlannedAgent) -> list[ToolEntry]:
-        """Return the tools of an agent that another one has started. Isolated ones run in workers, also for it.
+        """Return the tools of a subagent. Isolated ones run in workers, also for it.
 
-        Raises ToolError for one with tool modules of its own, which the workers do not have, and in a worker for one
-        with hooks, which it does not run.
+        Raises ToolError if it has its own tool modules, because the workers do not have them, and in a worker if it has
+        hooks, because the worker does not run them.
         """
         if self._loses_hooks(session, agent):
             problem = "has hooks for calls, which a worker process cannot run (isolation)"
@@ -302,7 +302,7 @@ class AmplifierSource(Source):
         return self._select_entries(isolated_entries.get(entry.name, entry) for entry in entries)
 
     def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
-        """Whether this is a worker, where the hooks of an agent would not apply to its calls."""
+        """Return whether this is a worker, because there the hooks of an agent would not apply to its calls."""
         if self.services.report_update is not None:
             return False
         return bool(agent.plan.get_section("hooks") or (not self.middleware and _list_governing_handlers(session)))
@@ -310,7 +310,7 @@ class AmplifierSource(Source):
     def _build_entries(
         self, session: ModuleSession, problems: list[str], handlers: dict[str, ToolHandler]
     ) -> list[ToolEntry]:
-        """Return the mounted tools, and add what is wrong with others to `problems`."""
+        """Return the mounted tools, and add the problems of others to `problems`."""
         entries: dict[str, tuple[str, ToolEntry]] = {}
         tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
         for key, tool in tools.items():
@@ -351,7 +351,7 @@ def _list_governing_handlers(session: ModuleSession) -> set[str]:
 
 
 def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without the values under keys that name secrets; empty if it is no JSON."""
+    """Return a configuration without the values under names of secrets; empty if it is no JSON."""
     try:
         result: dict[str, Any] = _redact_named_secrets(to_plain(config))
     except Unreadable:

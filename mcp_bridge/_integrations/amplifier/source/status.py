@@ -1,4 +1,4 @@
-"""The status of a source as resources: what the caller's session has mounted, and what its modules contribute."""
+"""The status of a source as resources: the mounted modules of the caller's session, and their contributions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation,
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 JSON = "application/json"
-# The seconds that one contributor may take.
+# The timeout of one contributor, in seconds.
 CONTRIBUTOR_TIMEOUT = 5.0
 
 
@@ -68,7 +68,7 @@ class StatusResources:
 
 
 async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str, Any]]:
-    """The contributions to a channel, in order: `name` and `value`, or the type of the `error`. None is left out.
+    """Return the contributions to a channel, in order: `name` and `value`, or the type of the `error`, but no None.
 
     Values are JSON. The text of an error goes to the log only.
     """

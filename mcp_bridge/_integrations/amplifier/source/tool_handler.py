@@ -21,10 +21,10 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 
 
 class ToolHandler:
-    """Calls the tool that is mounted under `key` in the caller's session. `tool` is that of the first session.
+    """Calls the tool under `key` in the caller's session. `tool` is the one in the first session.
 
-    The id of the call is added, after validation, only for a tool that `wants_id`: its schema, its code or the settings
-    ask for it, or it has returned a result in the form that carries it. Other tools may take any key for an argument.
+    The id of the call is added after validation, and only if the tool `wants_id`: its schema, its code or the settings
+    ask for it, or a result of the tool had an id. Other tools may take any key for an argument.
     """
 
     def __init__(self, key: str, tool: Any, sessions: ModuleSessions) -> None:
@@ -34,7 +34,7 @@ class ToolHandler:
         self.wants_id = reads_call_id(tool)
 
     def build_entry(self) -> ToolEntry:
-        """Return the entry of the tool. Raises TypeError for a name that is not text, and what its properties raise."""
+        """Return the entry of the tool. Raises TypeError if its name is not text, and the errors of its properties."""
         tool = self.tool
         name, schema = getattr(tool, "name", "") or self.key, _read_schema(tool)
         if not isinstance(name, str):
@@ -99,7 +99,7 @@ class ToolHandler:
 
 
 def _read_schema(tool: Any) -> dict[str, Any]:
-    """The `input_schema` of a tool, else its `get_schema()`, else the schema of any object."""
+    """Return the `input_schema` of a tool, else its `get_schema()`, else the schema of any object."""
     schema = getattr(tool, "input_schema", None)
     if schema is None and callable(getattr(tool, "get_schema", None)):
         schema = tool.get_schema()
