@@ -410,17 +410,17 @@ def _describe_tool(name: str, tool: Any) -> ToolSpec:
 
 async def mount_basic(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
     """Mount `loop-basic`, which returns its response as a whole. Raises ValueError for an invalid configuration."""
-    return await _mount(coordinator, AgentLoop("loop-basic", LoopConfig(**(config or {})), coordinator))
+    return await _mount_loop(coordinator, AgentLoop("loop-basic", LoopConfig(**(config or {})), coordinator))
 
 
 async def mount_streaming(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
     """Mount `loop-streaming`, which reports its response as it grows. Raises ValueError as `mount_basic` does."""
-    return await _mount(
+    return await _mount_loop(
         coordinator, AgentLoop("loop-streaming", LoopConfig(**(config or {})), coordinator, streams=True)
     )
 
 
-async def _mount(coordinator: Any, loop: AgentLoop) -> AgentLoop:
+async def _mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
     """Mount a loop and declare its events, on either host."""
     await coordinator.mount("orchestrator", loop)
     coordinator.register_contributor("observability.events", loop.name, lambda: [events.ORCHESTRATOR_COMPLETE])

@@ -80,7 +80,7 @@ class IncludedProvider:
         self.info_model = ProviderInfo
         self.events = ProviderEvents()
 
-    async def respond(self, request: ChatRequest) -> ChatResponse:
+    async def create_response(self, request: ChatRequest) -> ChatResponse:
         """Return the response to a request. Raises LLMError."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class IncludedProvider:
         """Return the response to a request, and pass its text to `on_text` as one piece. Raises LLMError."""
         chat_request = read_request(request)
         async with self.events.report_completion(self.name, self.model, chat_request) as report:
-            response = await self.respond(chat_request)
+            response = await self.create_response(chat_request)
             report.usage = response.usage
         text = "".join(block.text for block in response.content if isinstance(block, TextBlock))
         if on_text is not None and text:

@@ -79,7 +79,7 @@ class SamplingProvider(IncludedProvider):
         """Return False: the client pays, and MCP has no field for the cost."""
         return False
 
-    async def respond(self, request: ChatRequest) -> ChatResponse:
+    async def create_response(self, request: ChatRequest) -> ChatResponse:
         """Return the response of the client's model. Raises LLMError outside a call, and if the client has no model."""
         ctx = AGENT_CALL.get()
         if ctx is None:

@@ -56,7 +56,7 @@ class ScriptedProvider(IncludedProvider):
     async def list_models(self) -> list[ModelInfo]:
         return [ModelInfo(id="scripted", display_name="Scripted", context_window=100_000, max_output_tokens=1000)]
 
-    async def respond(self, request: ChatRequest) -> ChatResponse:
+    async def create_response(self, request: ChatRequest) -> ChatResponse:
         """Return the turn after those in the request. The provider needs no state."""
         count = sum(message.role == "assistant" for message in request.messages)
         turn = self._turns[min(count, len(self._turns) - 1)]

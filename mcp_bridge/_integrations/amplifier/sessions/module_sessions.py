@@ -146,7 +146,7 @@ class ModuleSessions:
             raise ToolUnavailable("The modules are no longer mounted.")
         key = ctx.state_key
         self._make_room(key, ctx)
-        self._start(ClientSession(session), key, ctx, plan)
+        self._run_session(ClientSession(session), key, ctx, plan)
         end_with_client(ctx, self._sessions, key, self._end)
 
     def end_session(self, key: str) -> None:
@@ -240,12 +240,12 @@ class ModuleSessions:
         else:
             session = self._create(folder, get_session_id(key) if is_conversation else None)
             client_session = ClientSession(session, key if is_single else "")
-            self._start(client_session, key, ctx, self._plan)
+            self._run_session(client_session, key, ctx, self._plan)
         if not self.limits.shared or is_conversation:
             end_with_client(ctx, self._sessions, key, self._end)
         return client_session
 
-    def _start(self, client_session: ClientSession, key: str, ctx: RunningCall, plan: MountPlan) -> None:
+    def _run_session(self, client_session: ClientSession, key: str, ctx: RunningCall, plan: MountPlan) -> None:
         assert self._tasks is not None
         client_session.owner = get_owner(ctx)
         self._sessions[key] = client_session
