@@ -180,7 +180,8 @@ class BaseCoordinator:
     def on_capability(self, name: str, callback: Callable[[Any], None]) -> None:
         """Call back with every value registered under a name, including an earlier one."""
         self._capability_callbacks[name] = callback
-        if (value := self.get_capability(name)) is not None:
+        value = self.get_capability(name)
+        if value is not None:
             callback(value)
 
     async def collect_contributions(self, channel: str) -> list[Any]:
@@ -188,7 +189,8 @@ class BaseCoordinator:
         contributions = []
         for name, callback in self.contributors(channel):
             with log_errors("skipping the failed contribution of %r to %r", name, channel):
-                if (value := await resolve_awaitable(callback())) is not None:
+                value = await resolve_awaitable(callback())
+                if value is not None:
                     contributions.append(value)
         return contributions
 
@@ -222,7 +224,8 @@ class BaseCoordinator:
 
     async def request_cancel(self, immediate: bool = False) -> None:
         token = self.cancellation
-        if token.request_immediate() if immediate else token.request_graceful():
+        is_new = token.request_immediate() if immediate else token.request_graceful()
+        if is_new:
             await self.hooks.emit(CANCEL_REQUESTED, {"level": token.state, "running_tools": token.running_tool_names})
             # The token of amplifier-core raises some errors of callbacks.
             with log_errors("a cancellation callback failed"):
@@ -230,7 +233,9 @@ class BaseCoordinator:
 
     def take_snapshot(self) -> dict[str, Any]:
         """Return all registrations of modules except mount points and hooks, for comparison with a later snapshot."""
-        contributors = [(channel, name) for channel in self.channels for name, _ in self.contributors(channel)]
+        contributors = []
+        for channel in self.channels:
+            contributors += [(channel, name) for name, _ in self.contributors(channel)]
         capabilities = {name: id(self.get_capability(name)) for name in self.to_dict()["capabilities"]}
         state = dict.fromkeys(self.session_state)
         return {

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -179,8 +178,12 @@ class CoreLoader(ModuleLoader):
         if isinstance(where, Path) and is_foreign(where):
             return partial(self._mount_foreign, module_id, hint), None
         mount, ready = import_mount(where, module_id)
-        loadable = inspect.iscoroutinefunction(mount) and _is_loadable(where, module_id)
-        return (partial(self._mount_validated, module_id, hint, mount) if loadable else mount), ready
+        # Every version of amplifier-core's loader can find and import such a package.
+        name = f"amplifier_module_{module_id.replace('-', '_')}"
+        is_package = isinstance(where, Path) and (where / name / "__init__.py").is_file()
+        if is_package and inspect.iscoroutinefunction(mount):
+            return partial(self._mount_validated, module_id, hint, mount), ready
+        return mount, ready
 
     @property
     def pending_count(self) -> int:
@@ -240,19 +243,12 @@ def to_core_result(result: HookResult) -> Any:
 def _hide_load_errors() -> Iterator[None]:
     """Do not log errors of amplifier-core's loader: it raises them, too, and the module may still be mounted."""
     core_logger = logging.getLogger(ModuleValidationError.__module__)
-    is_no_error = partial(_is_below, logging.ERROR)
+
+    def is_no_error(record: logging.LogRecord) -> bool:
+        return record.levelno < logging.ERROR
+
     core_logger.addFilter(is_no_error)
     try:
         yield
     finally:
         core_logger.removeFilter(is_no_error)
-
-
-def _is_below(level: int, record: logging.LogRecord) -> bool:
-    return record.levelno < level
-
-
-def _is_loadable(where: Path | EntryPoint, module_id: str) -> bool:
-    """Return whether every version of amplifier-core's loader can find and import a module here."""
-    name = f"amplifier_module_{module_id.replace('-', '_')}"
-    return isinstance(where, Path) and (where / name / "__init__.py").is_file()

@@ -33,7 +33,7 @@ def describe_unemitted_events(events: Collection[str]) -> str:
 
 def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any]) -> str:
     """Return why every call to a tool must fail. Empty if calls may succeed."""
-    # This is fast, and ends the search for most tools.
+    # This test is fast, and excludes most tools.
     may_start_agents = _has_constant(_list_members(type(tool)), _SPAWN, beside="get_capability")
     if not may_start_agents or get_capability(_SPAWN) is not None or not _needs_agents(type(tool), "execute"):
         return ""

@@ -31,13 +31,13 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 T = TypeVar("T")
 RESOLVER_POINT = "module-source-resolver"
 OWN_MODULES = {
-    "context-persistent": "contexts.persistent:mount",
-    "context-simple": "contexts.simple:mount",
-    "loop-basic": "loops.loop:mount_basic",
-    "loop-streaming": "loops.loop:mount_streaming",
-    "provider-sampling": "providers.sampling_provider:mount",
-    "provider-scripted": "providers.scripted_provider:mount",
-    "tool-task": "agent.task_tool:mount",
+    "context-persistent": "contexts.persistent",
+    "context-simple": "contexts.simple",
+    "loop-basic": "loops.basic",
+    "loop-streaming": "loops.streaming",
+    "provider-sampling": "providers.sampling_provider",
+    "provider-scripted": "providers.scripted_provider",
+    "tool-task": "agent.task_tool",
 }
 """The modules of this package by their ids. An installed module, or one with a source, comes first."""
 _MOUNT_FAILED = "cannot be mounted: mount failed"
@@ -144,7 +144,10 @@ class ModuleLoader:
         if module_id in self.installed:
             return self.installed[module_id]
         points = {entry.name: entry for entry in reversed(entry_points(group=ENTRY_POINT_GROUP))}
-        place = points.get(module_id) or self.search_folders(module_id) or _find_own(module_id)
+        place = points.get(module_id) or self.search_folders(module_id)
+        if place is None and module_id in OWN_MODULES:
+            target = f"mcp_bridge._integrations.amplifier.{OWN_MODULES[module_id]}:mount"
+            place = EntryPoint(module_id, target, ENTRY_POINT_GROUP)
         if place is not None:
             self.installed[module_id] = place
             return place
@@ -164,13 +167,6 @@ class ModuleLoader:
 
 
 AmplifierModuleLoader = ModuleLoader
-
-
-def _find_own(module_id: str) -> EntryPoint | None:
-    module = OWN_MODULES.get(module_id)
-    if module is None:
-        return None
-    return EntryPoint(module_id, f"mcp_bridge._integrations.amplifier.{module}", ENTRY_POINT_GROUP)
 
 
 async def resolve_module_path(resolver: Any, module_id: str, hint: Any) -> Path:

@@ -95,9 +95,6 @@ class ModuleSession:
     def get_tools(self) -> dict[str, Any]:
         return dict(self.coordinator.get("tools"))
 
-    def get_tool(self, key: str) -> Any:
-        return self.coordinator.get("tools", key)
-
     def find_owner(self, point: str, name: str) -> str:
         """Return the module that has mounted a tool or a provider; empty if none did while it was mounted."""
         return self._owners.get((point, name), "")

@@ -131,7 +131,7 @@ ODD = {"b": "/w==", "at": "2026-01-02T00:00:00", "set": [1], "nan": None, "inf":
 
 
 @BOTH_HOSTS
-async def test_clients_get_what_tools_answer_in_every_form(tmp_path: Path) -> None:
+async def test_clients_get_the_results_of_tools_in_every_form(tmp_path: Path) -> None:
     served = Served(tmp_path, {"answers_all": TOOLS})
     async with served.client() as client:
         assert served.problems == []
@@ -142,7 +142,7 @@ async def test_clients_get_what_tools_answer_in_every_form(tmp_path: Path) -> No
             assert (name, result.structured_content) == (name, structured)
 
 
-async def test_what_json_cannot_say_is_carried_all_the_same(tmp_path: Path) -> None:
+async def test_values_without_a_form_in_json_are_converted(tmp_path: Path) -> None:
     async with Served(tmp_path, {"answers_odd": TOOLS}).client() as client:
         for name in ("odd", "odd_plain"):
             assert (await client.call_tool(name, {})).structured_content == ODD
@@ -153,13 +153,13 @@ async def test_what_json_cannot_say_is_carried_all_the_same(tmp_path: Path) -> N
 
 
 @BOTH_LOOPS
-async def test_a_synchronous_execute_runs_in_a_thread_and_holds_up_nobody(tmp_path: Path) -> None:
+async def test_a_synchronous_execute_runs_in_a_thread_and_blocks_no_other_call(tmp_path: Path) -> None:
     async with Served(tmp_path, {"answers_sync": TOOLS}).client() as client:
         result = await client.call_tool("sync", {})
         assert int(result.content[0].text) != threading.get_ident()
 
 
-def test_an_execute_of_another_language_is_called_on_the_loop_which_it_may_need() -> None:
+def test_an_execute_of_another_language_is_called_on_the_event_loop() -> None:
     compiled = SimpleNamespace(name="get", description="Compiled.", execute={}.get)
     python = SimpleNamespace(name="len", description="Python.", execute=lambda input: len(input))
     served: Any = None
@@ -167,7 +167,7 @@ def test_an_execute_of_another_language_is_called_on_the_loop_which_it_may_need(
     assert ToolHandler("len", python, served).build_entry().handler.__name__ == "_run_in_thread"
 
 
-async def test_of_what_a_tool_raises_a_client_gets_a_reference_alone(tmp_path: Path) -> None:
+async def test_for_an_exception_of_a_tool_a_client_gets_only_a_reference(tmp_path: Path) -> None:
     async with Served(tmp_path, {"answers_raising": TOOLS}).client() as client:
         for name in ("raises", "ends", "sync_raises"):
             result = await client.call_tool(name, {})
@@ -208,7 +208,7 @@ async def mount(coordinator, config):
 
 
 @BOTH_HOSTS
-async def test_the_id_of_a_call_goes_only_where_it_is_asked_for_or_was_answered_with(tmp_path: Path) -> None:
+async def test_only_tools_that_ask_for_the_id_of_the_call_or_return_it_get_it(tmp_path: Path) -> None:
     served = Served(tmp_path, {"answers_ids": IDS})
     async with served.client() as client:
 
@@ -259,7 +259,7 @@ def test_the_second_form_is_recognized_by_its_id(answer: Any, second: bool) -> N
     assert is_second_form(answer) is second
 
 
-def test_an_empty_id_is_filled_in_and_another_kept() -> None:
+def test_an_empty_id_is_replaced_and_any_other_kept() -> None:
     for empty in (ToolResult(), {"success": True, "output": 1}, Theirs(), contracts.ToolResult(output=1)):
         assert to_result(empty, "call").tool_call_id == "call"
     for full in (ToolResult(tool_call_id="own"), Theirs(tool_call_id="own"), contracts.ToolResult(tool_call_id="own")):

@@ -24,7 +24,7 @@ def session(request_approval: Any) -> tuple[TestCoordinator, EventRecorder]:
     return coordinator, recorder
 
 
-async def test_texts_for_the_model_are_remembered_unless_they_are_for_the_moment() -> None:
+async def test_texts_for_the_model_are_stored_unless_they_are_ephemeral() -> None:
     coordinator, context = TestCoordinator(), MockContextManager()
     await coordinator.mount("context", context)
     coordinator.hooks.register("x", lambda event, data: {"action": "inject_context", "context_injection": "one"})
@@ -44,13 +44,13 @@ async def test_messages_are_shown_with_their_level_and_source() -> None:
     assert coordinator.display.shown == [("hi", "info", "my-hook"), ("no", "error", "guard")]
 
 
-async def test_a_message_goes_to_the_log_where_nothing_can_show_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_message_goes_to_the_log_if_there_is_no_display(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "mcp_bridge.amplifier"):
         await ModuleCoordinator().process_hook_result(HookResult(user_message="hi"), "x", "my-hook")
     assert caplog.messages == ["my-hook: hi"]
 
 
-async def test_who_cannot_show_or_remember_keeps_nobody_from_being_asked() -> None:
+async def test_a_failing_display_or_context_does_not_prevent_the_question() -> None:
     def breaks(*args: Any) -> None:
         raise RuntimeError("no display")
 
@@ -65,7 +65,7 @@ async def test_who_cannot_show_or_remember_keeps_nobody_from_being_asked() -> No
 
 
 @pytest.mark.parametrize("answer", ["Allow", " ALLOW ALWAYS ", "Allow for session"])
-async def test_a_person_who_allows_lets_the_modified_data_go_on(answer: str) -> None:
+async def test_modified_data_remains_if_the_user_allows_the_call(answer: str) -> None:
     async def says(*args: Any) -> str:
         return answer
 
@@ -76,7 +76,7 @@ async def test_a_person_who_allows_lets_the_modified_data_go_on(answer: str) -> 
 
 
 @pytest.mark.parametrize("answer", ["Deny", "", "Allowed?", None, {"approved": True}])
-async def test_whatever_is_not_known_to_allow_denies(answer: Any) -> None:
+async def test_an_unknown_choice_denies(answer: Any) -> None:
     async def says(*args: Any) -> Any:
         return answer
 
@@ -87,7 +87,7 @@ async def test_whatever_is_not_known_to_allow_denies(answer: Any) -> None:
     assert [event for event, _ in recorder.events] == ["approval:required", "approval:denied"]
 
 
-async def test_the_person_is_told_what_is_asked() -> None:
+async def test_the_approval_system_gets_the_terms_of_the_question() -> None:
     coordinator = TestCoordinator()
     await coordinator.process_hook_result(ASK, "tool:pre")
     own = HookResult(action="ask_user", approval_options=["Yes", "No"], approval_timeout=9, approval_default="allow")
@@ -109,7 +109,7 @@ TheirTimeout.__name__ = "ApprovalTimeoutError"
 @pytest.mark.parametrize(
     "error", [ApprovalTimeoutError(), TimeoutError(), TheirTimeout()], ids=["ours", "python", "theirs"]
 )
-async def test_the_default_holds_where_nobody_answers_in_time(error: Exception, default: Any) -> None:
+async def test_the_default_applies_after_a_timeout(error: Exception, default: Any) -> None:
     async def raises(*args: Any) -> str:
         raise error
 
@@ -120,7 +120,7 @@ async def test_the_default_holds_where_nobody_answers_in_time(error: Exception, 
 
 
 @pytest.mark.parametrize("default", ["allow", "deny"])
-async def test_the_default_holds_also_where_the_approver_forgets_the_time(default: Any) -> None:
+async def test_the_default_applies_if_the_approval_system_ignores_the_timeout(default: Any) -> None:
     async def waits(*args: Any) -> str:
         await anyio.sleep_forever()
         return "Allow"
@@ -132,7 +132,7 @@ async def test_the_default_holds_also_where_the_approver_forgets_the_time(defaul
 
 
 @pytest.mark.parametrize("error", [ConnectionError(), SystemExit()], ids=["Exception", "SystemExit"])
-async def test_who_cannot_be_asked_denies_whatever_the_default(error: BaseException) -> None:
+async def test_without_a_working_approval_system_every_question_is_a_denial(error: BaseException) -> None:
     async def raises(*args: Any) -> str:
         raise error
 
@@ -146,7 +146,7 @@ async def test_who_cannot_be_asked_denies_whatever_the_default(error: BaseExcept
 
 
 @BOTH_LOOPS
-async def test_the_callers_cancellation_passes_while_a_person_is_asked() -> None:
+async def test_the_callers_cancellation_passes_while_the_user_is_asked() -> None:
     async def waits(*args: Any) -> str:
         await anyio.sleep_forever()
         return "Allow"

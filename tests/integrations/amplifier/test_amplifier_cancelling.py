@@ -108,7 +108,7 @@ async def test_a_cancellation_passes_through_a_module_that_hangs(
     assert (scope.cancelled_caught, passed, caplog.messages) == (True, False, [])
 
 
-async def test_a_module_may_be_mounted_on_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_module_may_be_mounted_without_a_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     written(tmp_path, {"mounted_on_nothing.py": "def mount(coordinator, config): return coordinator"})

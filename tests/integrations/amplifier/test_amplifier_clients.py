@@ -129,7 +129,7 @@ async def test_two_connected_clients_do_not_see_each_others_state(noting: Noting
         assert noting.sessions("begun") == 2
 
 
-async def test_hooks_count_for_each_client_and_know_whose_call_it_is(noting: Noting) -> None:
+async def test_hooks_have_their_state_for_each_client(noting: Noting) -> None:
     async with two(noting, "legacy") as (one, other):
         first = (await one.call_tool("note", {"word": "a"})).content[-1].text
         second = (await other.call_tool("note", {"word": "a"})).content[-1].text
@@ -149,14 +149,14 @@ async def test_stateless_clients_share_a_session_unless_they_name_theirs(noting:
 
 
 @pytest.mark.parametrize("name", ["", 7, "x" * 257])
-async def test_what_can_be_no_name_of_a_session_names_none(noting: Noting, name: Any) -> None:
+async def test_invalid_names_of_sessions_are_ignored(noting: Noting, name: Any) -> None:
     async with two(noting, "2026-07-28") as (one, other):
         assert await noted(one, "a") == ["a"]
         assert await noted(other, "b", meta={"mcp-bridge/session": name}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_all_share_one_where_the_settings_say_so(tmp_path: Path, mode: str) -> None:
+async def test_all_clients_share_a_session_if_the_settings_require_it(tmp_path: Path, mode: str) -> None:
     noting = Noting(tmp_path, shared=True)
     async with two(noting, mode) as (one, other):
         assert await noted(one, "a", meta={"mcp-bridge/session": "mine"}) == ["a"]
@@ -181,7 +181,7 @@ async def test_a_session_ends_when_its_client_has_left(noting: Noting) -> None:
 
 
 @BOTH_LOOPS
-async def test_a_session_that_nobody_calls_ends_and_its_client_gets_a_new_one(tmp_path: Path) -> None:
+async def test_an_idle_session_ends_and_its_client_gets_a_new_one(tmp_path: Path) -> None:
     noting = Noting(tmp_path, idle_timeout=0.1)
     async with two(noting, "legacy") as (one, other):
         await noted(one, "a")
@@ -190,7 +190,7 @@ async def test_a_session_that_nobody_calls_ends_and_its_client_gets_a_new_one(tm
         assert await noted(other, "c") == ["c"]
 
 
-async def test_one_session_too_many_ends_the_one_that_was_idle_longest(tmp_path: Path) -> None:
+async def test_the_session_that_was_idle_the_longest_ends_for_a_new_one(tmp_path: Path) -> None:
     noting = Noting(tmp_path, limit=2)
     async with two(noting, "2026-07-28") as (one, _):
         for name in ("a", "b", "a", "c"):
@@ -220,7 +220,7 @@ async def mount(coordinator, config):
 
 
 @BOTH_LOOPS
-async def test_where_all_sessions_are_at_work_a_newcomer_is_refused(tmp_path: Path) -> None:
+async def test_a_new_client_is_rejected_while_all_sessions_are_in_use(tmp_path: Path) -> None:
     served = Served(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
     async with two(served, "2026-07-28") as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(one.call_tool, "wait", {})
@@ -252,7 +252,7 @@ async def mount(coordinator, config):
     ],
 )
 @BOTH_HOSTS
-async def test_a_module_that_cannot_be_mounted_again_is_missing_in_that_session_alone(
+async def test_a_module_that_cannot_be_mounted_again_is_missing_in_this_session_only(
     tmp_path: Path, kind: str, code: str, told: str
 ) -> None:
     served = Served(tmp_path, {"breaks": BREAKS}, **{kind: ["breaks"]})
@@ -265,7 +265,7 @@ async def test_a_module_that_cannot_be_mounted_again_is_missing_in_that_session_
 
 
 @BOTH_LOOPS
-async def test_many_first_calls_of_one_client_begin_one_session(noting: Noting) -> None:
+async def test_concurrent_first_calls_of_one_client_start_one_session(noting: Noting) -> None:
     async with two(noting, "legacy") as (one, other):
         await noted(one, "first")
         async with anyio.create_task_group() as tasks:
@@ -298,7 +298,7 @@ async def mount(coordinator, config):
     ("module", "code"), [(HOOKED_TOOL, "denied"), (HOOKED_TOOL.replace("coordinator.hooks", "# "), None)]
 )
 @BOTH_HOSTS
-async def test_once_a_source_has_ended_calls_are_denied_where_its_modules_had_hooks(
+async def test_after_the_end_of_a_source_with_hooks_calls_are_denied(
     tmp_path: Path, module: str, code: str | None
 ) -> None:
     served = Served(tmp_path, {"one": module})
@@ -310,7 +310,7 @@ async def test_once_a_source_has_ended_calls_are_denied_where_its_modules_had_ho
 
 
 @BOTH_HOSTS
-async def test_a_session_that_made_room_is_let_go_though_its_client_stays(tmp_path: Path) -> None:
+async def test_an_ended_session_is_released_while_its_client_is_connected(tmp_path: Path) -> None:
     noting, made = Noting(tmp_path, limit=1), []
     make = noting.source.sessions._create
     noting.source.sessions._create = lambda *given: made.append(make(*given)) or made[-1]  # type: ignore[func-returns-value]
@@ -372,7 +372,7 @@ async def mount(coordinator, config):
 
 
 @BOTH_LOOPS
-async def test_without_hooks_around_them_too_calls_keep_their_session_alive(tmp_path: Path) -> None:
+async def test_calls_keep_their_session_alive_without_hooks(tmp_path: Path) -> None:
     served = Served(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
     served.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=served.source)])  # as in a worker
     async with served.running():

@@ -36,7 +36,7 @@ async def test_a_mount_takes_effect_at_the_call_awaited_or_not() -> None:
 
 
 @pytest.mark.parametrize("point", ["orchestrator", "context"])
-async def test_a_session_and_its_own_mount_points_are_one(point: str) -> None:
+async def test_the_point_session_has_the_orchestrator_and_the_context(point: str) -> None:
     coordinator, module = ModuleCoordinator(), object()
     assert coordinator.get_mounted("session") == {}
     await coordinator.mount("session", module, name=point)
@@ -48,7 +48,7 @@ async def test_a_session_and_its_own_mount_points_are_one(point: str) -> None:
     assert coordinator.get("session", point) is None
 
 
-async def test_another_context_takes_the_place_of_the_first_and_the_log_says_so(caplog: Any) -> None:
+async def test_a_second_context_replaces_the_first_and_this_is_logged(caplog: Any) -> None:
     coordinator = ModuleCoordinator()
     for context in ("first", "first", "second"):
         coordinator.mount("context", context)
@@ -105,7 +105,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
-async def test_who_writes_to_a_mount_point_directly_is_noticed(write: Any) -> None:
+async def test_writing_to_a_mount_point_directly_is_noticed(write: Any) -> None:
     coordinator, seen = counting()
     tools = coordinator.mount_points["tools"]
     tools["a"] = 1
@@ -114,7 +114,7 @@ async def test_who_writes_to_a_mount_point_directly_is_noticed(write: Any) -> No
     assert coordinator.get("tools") is tools
 
 
-async def test_who_replaces_a_mount_point_is_noticed_too() -> None:
+async def test_replacing_a_mount_point_is_noticed() -> None:
     coordinator, seen = counting()
     coordinator.mount_points["tools"]["old"] = 1
     coordinator.mount_points["tools"] = {"a": 1, "b": 2}
@@ -136,7 +136,7 @@ async def test_modules_find_each_other_by_capabilities() -> None:
     assert coordinator.get_capability("nothing") is None
 
 
-async def test_modules_keep_attributes_on_their_own_coordinator() -> None:
+async def test_modules_may_set_attributes_of_the_coordinator() -> None:
     one, other = ModuleCoordinator(), ModuleCoordinator()
     one.todo_state = ["milk"]  # type: ignore[attr-defined]
     one.session_state["a"] = 1
@@ -163,7 +163,7 @@ async def test_contributions_are_collected_in_order_without_those_that_fail() ->
     assert await coordinator.collect_contributions("nothing") == []
 
 
-async def test_cleanups_come_last_in_first_out_and_one_that_fails_stops_no_other() -> None:
+async def test_cleanups_of_modules_run_in_reverse_order_and_a_failing_one_stops_no_other() -> None:
     coordinator, order = ModuleCoordinator(), []
 
     async def later() -> None:
@@ -199,7 +199,7 @@ async def test_a_cleanup_may_register_another() -> None:
 
 
 @BOTH_LOOPS
-async def test_cleanups_are_done_while_the_session_is_being_cancelled_and_none_for_ever() -> None:
+async def test_cleanups_run_while_the_session_is_cancelled_with_a_timeout() -> None:
     coordinator, order = ModuleCoordinator(), []
 
     async def cleans() -> None:
@@ -229,7 +229,7 @@ async def test_a_cleanup_may_wait_for_the_task_that_it_has_cancelled() -> None:
     assert order == ["first"]
 
 
-async def test_cancelling_tells_the_modules_and_the_sessions_below() -> None:
+async def test_a_cancellation_reaches_the_modules_and_the_child_sessions() -> None:
     coordinator, recorder, order = ModuleCoordinator(), EventRecorder(), []
     child = ModuleCoordinator(parent_id=coordinator.session_id)
     coordinator.hooks.register("cancel:requested", recorder)
@@ -251,7 +251,7 @@ async def test_cancelling_tells_the_modules_and_the_sessions_below() -> None:
     assert [data["level"] for _, data in recorder.events] == ["graceful", "immediate"]
 
 
-async def test_a_session_below_one_that_is_cancelled_is_cancelled() -> None:
+async def test_a_child_session_of_a_cancelled_one_is_cancelled() -> None:
     above, below, free = (ModuleCoordinator().cancellation for _ in range(3))
     above.request_cancellation()
     above.register_child(below)
@@ -276,7 +276,7 @@ async def test_the_running_tools_are_known_until_they_have_ended() -> None:
     assert (token.state, token.running_tools) == ("none", set())
 
 
-async def test_a_coordinator_is_made_of_a_session_or_of_its_parts() -> None:
+async def test_a_coordinator_is_created_from_a_session_or_from_its_parts() -> None:
     session = SimpleNamespace(session_id="s", parent_id="p", config={"tools": []})
     hooks, recorder = HookRegistry(), EventRecorder()
     of_session, of_parts = ModuleCoordinator(session), ModuleCoordinator(session_id="t", hooks=hooks, config={"a": 1})

@@ -60,7 +60,7 @@ def expected(actions: list[str]) -> list[str]:
 
 
 @given(st.lists(st.sampled_from(ORDER), max_size=8))
-def test_precedence_holds_for_any_handlers_and_nothing_is_lost_on_the_way(actions: list[str]) -> None:
+def test_precedence_holds_for_any_handlers_and_no_decision_is_lost(actions: list[str]) -> None:
     result = anyio.run(lambda: decided(*(ALL[action] for action in actions)))
     heard = expected(actions)
     assert result.action == next((action for action in ORDER if action in heard), "continue")
@@ -71,7 +71,7 @@ def test_precedence_holds_for_any_handlers_and_nothing_is_lost_on_the_way(action
         assert result.approval_prompt == "\n\n".join(["Really?"] * heard.count("ask_user"))
 
 
-async def test_a_handler_hears_what_those_before_it_have_made_of_the_data() -> None:
+async def test_a_handler_receives_the_data_as_earlier_handlers_have_changed_it() -> None:
     hooks = HookRegistry()
     for _ in range(3):
         hooks.register("x", lambda event, data: HookResult(action="modify", data={"n": data["n"] + 1}))
@@ -79,7 +79,7 @@ async def test_a_handler_hears_what_those_before_it_have_made_of_the_data() -> N
     assert (result.action, result.data["n"], result.data["other"]) == ("modify", 3, "stays")
 
 
-async def test_modified_means_by_value() -> None:
+async def test_a_modification_is_a_change_of_the_value() -> None:
     same = HookResult(action="modify", data={"tool_input": "".join(["orig", "inal"])})
     assert (await decided(same)).action == "continue"
     assert (await decided(HookResult(action="modify"))).action == "continue"
@@ -96,12 +96,12 @@ async def test_values_that_cannot_be_compared_count_as_modified() -> None:
     assert result.action == "modify"
 
 
-async def test_data_of_what_is_no_modification_is_left_alone() -> None:
+async def test_the_data_of_other_decisions_changes_nothing() -> None:
     result = await decided(HookResult(action="continue", data={"tool_input": "sneaked in"}))
     assert (result.action, result.data["tool_input"]) == ("continue", "original")
 
 
-async def test_several_texts_for_the_model_are_kept_in_order_each_with_its_role() -> None:
+async def test_injected_texts_keep_their_order_and_their_roles() -> None:
     result = await decided(
         HookResult(action="inject_context", context_injection="one", context_injection_role="user", ephemeral=True),
         HookResult(action="inject_context", context_injections=[ContextInjection(content="two")]),
@@ -115,14 +115,14 @@ async def test_several_texts_for_the_model_are_kept_in_order_each_with_its_role(
     assert (result.context_injection_role, result.ephemeral) == ("user", True)
 
 
-async def test_a_result_that_is_answered_again_and_again_is_never_changed() -> None:
+async def test_a_result_that_a_handler_returns_repeatedly_is_never_changed() -> None:
     kept = HookResult(action="inject_context", context_injections=[ContextInjection(content="one")])
     result = await decided(kept, kept)
     result.context_injections[0].content = "spoilt"
     assert (await decided(kept)).context_injection == "one"
 
 
-async def test_several_questions_are_one_on_the_strictest_terms() -> None:
+async def test_several_questions_become_one_with_the_strictest_terms() -> None:
     result = await decided(
         HookResult(
             action="ask_user",
@@ -139,7 +139,7 @@ async def test_several_questions_are_one_on_the_strictest_terms() -> None:
     assert (result.approval_timeout, result.approval_default, result.reason) == (9, "deny", "a\nb")
 
 
-async def test_questions_without_common_options_are_answered_with_allow_or_deny() -> None:
+async def test_questions_without_common_options_have_the_options_allow_and_deny() -> None:
     asks = [HookResult(action="ask_user", approval_options=options) for options in (["Yes", "No"], ["Allow", "Deny"])]
     assert (await decided(*asks)).approval_options == ["Allow", "Deny"]
     assert (await decided(asks[0])).approval_options == ["Yes", "No"]
@@ -159,14 +159,14 @@ async def test_output_stays_suppressed_and_reasons_are_kept() -> None:
 
 
 @pytest.mark.parametrize("action", ORDER)
-async def test_a_result_of_another_package_or_a_dict_decides_as_ours_does(action: str) -> None:
+async def test_a_result_of_another_package_or_a_dict_is_a_decision(action: str) -> None:
     ours = await decided(ALL[action], data={"tool_input": "original", "timestamp": ""})
     fields = ALL[action].model_dump()
     assert await decided(Foreign(**fields), data={"tool_input": "original", "timestamp": ""}) == ours
     assert await decided(fields, data={"tool_input": "original", "timestamp": ""}) == ours
 
 
-async def test_none_goes_on() -> None:
+async def test_none_continues() -> None:
     assert (await decided(None, {}, event="tool:pre")).action == "continue"
 
 
@@ -185,12 +185,12 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("answer", GARBAGE, ids=lambda answer: type(answer).__name__)
-async def test_garbage_denies_a_call_and_is_left_out_elsewhere(answer: Any) -> None:
+async def test_an_invalid_decision_denies_a_call_and_is_skipped_for_other_events(answer: Any) -> None:
     result = await decided(answer, event="tool:pre")
     assert (result.action, result.reason) == ("deny", "The hook '<lambda>' failed, so the operation is denied.")
     assert (await decided(answer, ALL["modify"], event="tool:post")).action == "modify"
 
 
-async def test_the_log_does_not_tell_what_a_bad_answer_has_in_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_does_not_show_the_contents_of_an_invalid_decision(caplog: pytest.LogCaptureFixture) -> None:
     await decided({"action": "explode", "reason": "s3cret", "data": ["s3cret"]}, event="tool:pre")
     assert "s3cret" not in caplog.text

@@ -54,7 +54,7 @@ def test_all_examples_of_the_document_are_tested() -> None:
     }
 
 
-def test_what_is_no_example_is_prose() -> None:
+def test_all_other_text_is_prose() -> None:
     text = (FOLDER / MODULES).read_text("utf-8")
     for example in examples(MODULES):
         text = text.replace(example.text.strip("\n"), "", 1)
@@ -64,7 +64,7 @@ def test_what_is_no_example_is_prose() -> None:
     assert [line for line in text.splitlines() if code.match(line)] == []
 
 
-def test_every_use_has_its_example() -> None:
+def test_every_test_has_an_example() -> None:
     assert set(USES) == {each.title for each in written_in("python")}
 
 

@@ -57,7 +57,9 @@ AT_ONCE = [ValueError("no"), SystemExit(1), asyncio.CancelledError()]
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "later" if value else "at once",
 )
 @BOTH_LOOPS
-async def test_a_handler_that_raises_denies_a_call_and_is_left_out_elsewhere(error: BaseException, waits: bool) -> None:
+async def test_a_handler_that_raises_denies_a_call_and_is_skipped_for_other_events(
+    error: BaseException, waits: bool
+) -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
     for event in ("tool:pre", "tool:post"):
         hooks.register(event, raising(error, waits=waits), name="bad")
@@ -82,7 +84,7 @@ async def hangs(event: str, data: dict[str, Any]) -> None:
 
 
 @BOTH_LOOPS
-async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() -> None:
+async def test_a_handler_that_hangs_denies_a_call_and_is_skipped_for_other_events() -> None:
     hooks, recorder = HookRegistry(timeout=0.05), EventRecorder()
     for event in ("tool:pre", "tool:post"):
         hooks.register(event, hangs)
@@ -94,7 +96,7 @@ async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() ->
 
 
 @BOTH_LOOPS
-async def test_every_handler_has_its_own_time() -> None:
+async def test_every_handler_has_its_own_timeout() -> None:
     hooks = HookRegistry(timeout=3)
 
     async def takes_long(event: str, data: dict[str, Any]) -> None:
@@ -152,7 +154,7 @@ async def test_a_handler_that_raises_when_its_time_is_over_has_failed() -> None:
 
 
 @BOTH_LOOPS
-async def test_there_may_be_no_limit() -> None:
+async def test_the_timeout_of_handlers_may_be_none() -> None:
     hooks = HookRegistry(timeout=None)
     hooks.register("x", hangs)
     with anyio.move_on_after(0.05) as scope:
@@ -173,7 +175,7 @@ async def test_the_callers_cancellation_passes(event: str) -> None:
 
 
 @BOTH_LOOPS
-async def test_a_handler_may_use_scopes_and_tasks_of_its_own() -> None:
+async def test_a_handler_may_use_scopes_and_tasks() -> None:
     hooks = HookRegistry(timeout=30)
 
     async def tasks(event: str, data: dict[str, Any]) -> HookResult:
@@ -213,7 +215,7 @@ async def test_a_cancellation_by_asyncio_passes() -> None:
 
 
 @BOTH_LOOPS
-async def test_what_is_not_awaited_to_its_end_is_no_failure_of_a_handler(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_task_that_is_still_running_is_no_failure_of_a_handler(caplog: pytest.LogCaptureFixture) -> None:
     hooks = HookRegistry(timeout=None)
 
     class Forever:
@@ -247,7 +249,7 @@ async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -
 
 
 @BOTH_LOOPS
-async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> None:
+async def test_a_shielded_part_of_a_handler_finishes_after_its_timeout() -> None:
     hooks, finished = HookRegistry(timeout=0.05), list[str]()
 
     async def commits(event: str, data: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ async def test_lower_priorities_come_first_and_ties_in_the_order_of_registration
     assert order == [5, 2, 1, 3, 0, 4]
 
 
-async def test_a_denial_ends_it_whatever_was_asked_before() -> None:
+async def test_a_denial_ends_the_event_after_any_question() -> None:
     hooks, order = HookRegistry(), []
     hooks.register("x", said(order, 1, HookResult(action="ask_user")))
     hooks.register("x", said(order, 2, DENY))
@@ -83,7 +83,7 @@ async def test_patterns_and_other_priorities_are_rejected_at_registration(
     assert hooks.list_handlers() == {}
 
 
-async def test_every_event_has_the_default_fields_unless_it_has_its_own() -> None:
+async def test_every_event_has_the_default_fields_unless_it_sets_them() -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
     hooks.set_default_fields(session_id="s", parent_id="p")
     hooks.register("x", recorder)
@@ -94,7 +94,7 @@ async def test_every_event_has_the_default_fields_unless_it_has_its_own() -> Non
     assert decided.data["timestamp"]
 
 
-async def test_no_handler_changes_the_data_of_anybody_else_in_place() -> None:
+async def test_handlers_cannot_change_the_data_of_others_in_place() -> None:
     hooks, seen = HookRegistry(), []
     given = {"tool_input": {"path": "a", "lines": [1], "set": {1}, "tuple": ([1],)}}
 
@@ -114,7 +114,7 @@ async def test_no_handler_changes_the_data_of_anybody_else_in_place() -> None:
     assert (decided.action, decided.data["tool_input"]) == ("continue", given["tool_input"])
 
 
-async def test_a_handler_that_keeps_what_it_has_answered_changes_nothing_with_it_later() -> None:
+async def test_a_handler_cannot_change_its_decision_later() -> None:
     hooks, mine = HookRegistry(), {"tool_input": {"path": "b"}}
     hooks.register("x", lambda event, data: HookResult(action="modify", data=mine))
     decided = await hooks.emit("x", {"tool_input": {"path": "a"}})
@@ -122,7 +122,7 @@ async def test_a_handler_that_keeps_what_it_has_answered_changes_nothing_with_it
     assert decided.data["tool_input"] == {"path": "b"}
 
 
-async def test_what_cannot_be_copied_is_shared() -> None:
+async def test_objects_that_cannot_be_copied_are_shared() -> None:
     hooks, seen, lock = HookRegistry(), [], anyio.Lock()
     opened = (line for line in "ab")
     hooks.register("x", lambda event, data: seen.append(data["opened"]))
@@ -130,7 +130,7 @@ async def test_what_cannot_be_copied_is_shared() -> None:
     assert seen == [opened]
 
 
-async def test_a_handler_registered_or_taken_away_meanwhile_changes_the_next_event_alone() -> None:
+async def test_a_handler_that_is_registered_or_removed_during_an_event_changes_only_the_next_one() -> None:
     hooks, order = HookRegistry(), []
 
     async def changes(event: str, data: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ async def test_a_handler_registered_or_taken_away_meanwhile_changes_the_next_eve
     assert order == ["before", "changes", "last"]
 
 
-async def test_what_register_answers_takes_this_very_handler_away() -> None:
+async def test_the_result_of_register_removes_this_handler_only() -> None:
     hooks, order = HookRegistry(), []
     first = hooks.register("x", said(order, 1), name="shared")
     hooks.register("x", said(order, 2), name="shared")
@@ -189,7 +189,7 @@ async def test_an_event_without_handlers_continues() -> None:
     assert (decided.action, decided.data["a"]) == ("continue", 1)
 
 
-async def test_emits_at_once_do_not_disturb_each_other() -> None:
+async def test_concurrent_emits_are_independent() -> None:
     hooks, found = HookRegistry(), {}
 
     async def doubles(event: str, data: dict[str, Any]) -> HookResult:
@@ -208,7 +208,7 @@ async def test_emits_at_once_do_not_disturb_each_other() -> None:
     assert found == {number: number * 4 for number in range(20)}
 
 
-async def test_a_handler_may_emit_itself() -> None:
+async def test_a_handler_may_emit_events() -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
 
     async def emits(event: str, data: dict[str, Any]) -> HookResult:
@@ -221,7 +221,7 @@ async def test_a_handler_may_emit_itself() -> None:
     assert recorder.events[0][1]["from"] == "outer"
 
 
-async def test_what_handlers_answer_with_is_collected() -> None:
+async def test_the_data_that_handlers_return_is_collected() -> None:
     hooks = HookRegistry()
     hooks.register("x", lambda event, data: HookResult(data={"n": 1}))
     hooks.register("x", lambda event, data: None)
@@ -230,7 +230,7 @@ async def test_what_handlers_answer_with_is_collected() -> None:
     assert await hooks.emit_and_collect("x", {"n": 3}) == [{"n": 1}, {"n": 2}, {"n": 3}]
 
 
-async def test_who_fails_or_is_too_slow_is_not_collected(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_and_slow_handlers_are_not_collected(caplog: pytest.LogCaptureFixture) -> None:
     hooks = HookRegistry()
 
     async def hangs(event: str, data: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ def test_the_test_doubles_satisfy_the_protocols() -> None:
     assert MockCoordinator is TestCoordinator
 
 
-async def test_a_tool_is_made_in_the_documents_way_or_in_the_packages() -> None:
+async def test_a_mock_tool_takes_the_arguments_of_the_documents_and_of_the_package() -> None:
     theirs, packages = MockTool(name="a", description="A", return_value={"n": 1}), MockTool("a", {"n": 1})
     for tool in (theirs, packages):
         assert (tool.call_count, tool.last_input) == (0, None)
@@ -72,7 +72,7 @@ async def test_a_tool_may_fail_or_raise() -> None:
     assert tool.last_input == {"a": 1}
 
 
-async def test_a_coordinator_keeps_what_is_mounted_shown_and_asked() -> None:
+async def test_a_coordinator_records_mounts_messages_and_questions() -> None:
     coordinator, tool = TestCoordinator(), MockTool("a")
     await coordinator.mount("tools", tool)
     await coordinator.unmount("tools", "a")
@@ -92,7 +92,7 @@ async def test_a_ready_coordinator_has_two_tools_and_a_context_that_may_be_repla
     assert coordinator.get("context") is mine
 
 
-async def test_a_provider_answers_in_turn() -> None:
+async def test_a_provider_returns_its_responses_in_turn() -> None:
     call = ours.ChatResponse(content=[], tool_calls=[ours.ToolCall(id="1", name="read")])
     provider = MockProvider(["one", call])
     request = ours.ChatRequest(messages=[])
@@ -115,7 +115,7 @@ async def test_a_context_never_shares_its_list() -> None:
     assert context.messages == []
 
 
-async def test_a_recorder_is_a_handler_and_what_a_loop_emits_to() -> None:
+async def test_a_recorder_is_a_handler_and_replaces_a_registry() -> None:
     recorder, hooks = EventRecorder(), ours.HookRegistry()
     hooks.register("a", recorder)
     await hooks.emit("a", {"n": 1})
@@ -127,14 +127,14 @@ async def test_a_recorder_is_a_handler_and_what_a_loop_emits_to() -> None:
     assert recorder.events == []
 
 
-async def test_a_scripted_loop_says_its_lines_then_done() -> None:
+async def test_a_scripted_orchestrator_returns_its_responses_and_then_done() -> None:
     loop, context, recorder = ScriptedOrchestrator(["one"]), MockContextManager(), EventRecorder()
     said = [await loop.execute("hi", context, {}, {}, recorder, coordinator=None) for _ in range(2)]
     assert (said, loop.call_count, len(context.messages)) == (["one", "DONE"], 2, 4)
     assert [event for event, _ in recorder.events] == ["session:start", "session:end"] * 2
 
 
-async def test_waiting_for_a_condition_ends_when_it_holds_or_when_the_time_is_over() -> None:
+async def test_waiting_for_a_condition_ends_when_it_is_true_or_after_the_timeout() -> None:
     seen: list[int] = []
 
     async def later() -> None:

@@ -101,7 +101,7 @@ async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None
     __import__("needed_beside")
 
 
-async def test_a_path_comes_before_an_installed_module_of_its_name(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_a_path_takes_precedence_over_an_installed_module(tmp_path: Path, monkeypatch: Any) -> None:
     distribution(tmp_path / "installed", monkeypatch, {}, {"here.py": "raise AssertionError"})
     written(tmp_path / "mine", {"here.py": MODULE})
     assert await where(tmp_path / "mine") == "here.py"
@@ -122,12 +122,12 @@ async def test_two_modules_cannot_have_one_name_in_python(tmp_path: Path) -> Non
     [{}, {"a/__init__.py": "", "b/__init__.py": ""}, {"pyproject.toml": f'{POINTS}here = "gone"', "a/__init__.py": ""}],
     ids=["empty", "several", "gone"],
 )
-async def test_a_folder_without_the_module_says_what_to_do(files: dict[str, str], tmp_path: Path) -> None:
+async def test_the_error_for_a_folder_without_the_module_has_advice(files: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match=r"has no package .*\. Declare it in pyproject\.toml"):
         await where(written(tmp_path, files))
 
 
-async def test_what_is_no_python_is_no_module(tmp_path: Path) -> None:
+async def test_other_files_are_no_modules(tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match="nothing that can be imported as 'notes'"):
         await where(written(tmp_path, {"notes.txt": ""}) / "notes.txt")
 
@@ -161,13 +161,13 @@ BROKEN = {
 
 @pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN.keys())
 @pytest.mark.usefixtures("without_core")
-async def test_a_module_that_cannot_be_loaded_says_why(text: str, said: str, tmp_path: Path) -> None:
+async def test_the_error_of_a_module_that_cannot_be_loaded_has_the_reason(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match=said):
         await where(written(tmp_path, {"here.py": text}))
     assert "here" not in sys.modules or "cannot be imported" not in said
 
 
-async def test_what_a_module_prints_at_its_import_is_no_protocol(tmp_path: Path, capsys: Any) -> None:
+async def test_the_prints_of_an_import_go_to_stderr(tmp_path: Path, capsys: Any) -> None:
     await where(written(tmp_path, {"here.py": f"print('hello')\n{MODULE}"}))
     assert capsys.readouterr().out == ""
 
@@ -197,7 +197,7 @@ async def test_an_installed_module_is_its_entry_point(tmp_path: Path, monkeypatc
         await loader.load("nothing")
 
 
-async def test_of_two_installed_modules_of_one_name_the_first_on_the_path_is_meant(
+async def test_the_first_of_two_installed_modules_on_the_path_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("later", "first"):
@@ -217,7 +217,7 @@ async def test_without_a_resolver_entry_points_come_before_search_paths(
     assert [await loader.load("mine"), await loader.load("tool-x")] == [1, 2]
 
 
-async def test_a_resolver_that_does_not_know_leaves_it_to_entry_points_unless_a_source_was_named(
+async def test_entry_points_are_used_if_the_resolver_does_not_know_a_module_without_a_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distribution(tmp_path, monkeypatch, {"mine": "mine_too:mount"}, {"mine_too.py": "def mount(c, d): return 1"})
@@ -231,7 +231,7 @@ async def test_a_resolver_that_does_not_know_leaves_it_to_entry_points_unless_a_
         await loader.load("other")
 
 
-async def test_modules_get_ready_once_all_are_mounted_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
+async def test_modules_become_ready_after_all_mounts_and_a_failing_one_stops_no_other(tmp_path: Path) -> None:
     ready = (
         "\nasync def on_session_ready(coordinator): coordinator.session_state[__name__] = len(coordinator.get('tools'))"
     )
@@ -245,7 +245,7 @@ async def test_modules_get_ready_once_all_are_mounted_and_one_that_fails_stops_n
     assert await loader.run_session_ready(coordinator) == []
 
 
-async def test_sources_say_where_their_module_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sources_resolve_to_the_folders_of_their_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, {"with space.py": "", "amplifier_module_x/__init__.py": "", "single_x.py": ""})
     distribution(tmp_path, monkeypatch, {"x": "single_x:mount"}, {}, name="Named-Otherwise")
     assert FileSource((tmp_path / "with space.py").as_uri()).resolve() == tmp_path / "with space.py"

@@ -86,7 +86,7 @@ def test_these_names_are_public_and_no_others() -> None:
     assert dir(mcp_bridge.amplifier) == mcp_bridge.amplifier.__all__
 
 
-def test_every_public_name_can_be_imported_and_says_what_it_is() -> None:
+def test_every_public_name_can_be_imported_and_has_a_docstring() -> None:
     assert [name for name in PUBLIC if not getattr(mcp_bridge.amplifier, name).__doc__] == []
 
 
@@ -103,7 +103,7 @@ def test_names_are_where_amplifier_has_them() -> None:
     assert missing == []
 
 
-def test_whatever_the_documents_import_is_listed_here() -> None:
+def test_all_imports_of_the_documents_are_listed_here() -> None:
     text = "".join(path.read_text("utf-8") for path in sorted(FOLDER.glob("*.txt")))
     imported = re.findall(r"^from amplifier_core\.(\w+) import (\([^)]*\)|[^\n]*)", text, re.MULTILINE)
     assert len(imported) > 8

@@ -17,7 +17,7 @@ from mcp_bridge._settings import load
 from tests.kits.amplifier.amplifier_modules import MODULE, written
 
 
-def test_an_orchestrator_by_name_has_its_source_and_its_config_beside_it() -> None:
+def test_an_orchestrator_by_name_has_keys_for_its_source_and_its_config() -> None:
     beside = {
         "session": {"orchestrator": "loop-x", "orchestrator_source": "./loop", "context": "context-x"},
         "orchestrator": {"config": {"a": 1}},
@@ -37,7 +37,7 @@ def test_an_orchestrator_by_name_has_its_source_and_its_config_beside_it() -> No
         assert read_plan(plan)[1] == []
 
 
-def test_a_module_named_by_text_is_one_without_source_and_config() -> None:
+def test_a_module_as_text_has_no_source_and_no_config() -> None:
     plan, problems = read_plan(
         {"tools": ["tool-a", {"module": "tool-b", "source": None, "config": None}], "hooks": None}
     )
@@ -56,7 +56,7 @@ def test_dependencies_are_mounted_first() -> None:
     assert [spec.module for spec in plan.get_section("tools")] == ["t"]
 
 
-def test_agents_and_what_modules_add_are_kept_as_they_are() -> None:
+def test_agents_and_the_keys_of_modules_are_kept_unchanged() -> None:
     given = {"agents": {"a": {"x": 1}}, "session": {"injection_size_limit": 5}, "tools": [{"module": "t", "id": 7}]}
     plan, problems = read_plan(given)
     assert (plan.agents, plan.session, problems) == ({"a": {"x": 1}}, {"injection_size_limit": 5}, [])
@@ -163,7 +163,7 @@ def refused(path: Path) -> str:
     return str(caught.value)
 
 
-def test_settings_tell_file_line_and_place_of_what_is_wrong_in_a_plan(tmp_path: Path) -> None:
+def test_errors_of_settings_have_the_file_the_line_and_the_place_in_a_plan(tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": SETTINGS.lstrip()})
     said = refused(tmp_path / "s.yaml").splitlines()
     assert len(said) == 2
@@ -172,7 +172,7 @@ def test_settings_tell_file_line_and_place_of_what_is_wrong_in_a_plan(tmp_path: 
     assert said[1] == f"{tmp_path}/s.yaml:8: sources[0].plan.hooks: {expected}"
 
 
-def test_a_plan_that_is_wrong_shows_no_secret(tmp_path: Path) -> None:
+def test_errors_of_a_plan_show_no_secret(tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": "sources: [{type: amplifier, plan: {tools: [{module: x, config: '${SECRET}'}]}}]"})
     said = refused(tmp_path / "s.yaml")
     assert "plan.tools[0].config: expected a mapping" in said
@@ -214,7 +214,7 @@ def test_problems_of_a_plan_that_is_the_whole_file_have_lines(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["tools: [{name: x}]", "tools: {x: 1}", "hooks: []", "session: x", "session: {}"])
-def test_other_files_without_sources_are_no_plans(text: str, tmp_path: Path) -> None:
+def test_other_files_without_sources_are_not_plans(text: str, tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": text})
     problem = refused(tmp_path / "s.yaml")
     assert "unknown key" in problem
@@ -243,7 +243,7 @@ def validated(path: Path) -> Any:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_validate_tells_what_a_plan_publishes_and_what_it_cannot_mount(tmp_path: Path) -> None:
+def test_validate_lists_published_tools_and_modules_that_are_not_mounted(tmp_path: Path) -> None:
     written(tmp_path, {"here.py": MODULE, "plan.yaml": "tools: [{module: here, source: here.py}, {module: gone}]"})
     code, said = validated(tmp_path / "plan.yaml")
     assert (code != 0, said["ok"], said["tools"]) == (True, False, ["here"])

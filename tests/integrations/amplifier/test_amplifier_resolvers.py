@@ -133,7 +133,7 @@ def loading(resolver: Any) -> ModuleLoader:
     ("kind", "source"),
     [*((kind, Source) for kind in RESOLVERS), (OfDocument, Later), (Async, Later), (OfDocument, Text)],
 )
-async def test_every_resolver_and_every_source_will_do(
+async def test_every_form_of_resolver_and_source_works(
     kind: type[Resolver], source: type[Source], module: Path
 ) -> None:
     resolver = kind(source(module / "resolved_module.py"))
@@ -142,7 +142,7 @@ async def test_every_resolver_and_every_source_will_do(
 
 
 @pytest.mark.parametrize("source", [Path, str])
-async def test_a_resolver_may_answer_with_a_path(source: Any, module: Path) -> None:
+async def test_a_resolver_may_return_a_path(source: Any, module: Path) -> None:
     assert await loading(OfDocument(source(module / "resolved_module.py"))).load("mine") == {}
 
 
@@ -191,7 +191,7 @@ async def test_a_resolver_that_returns_no_source_is_an_error() -> None:
         await loading(object()).load("mine")
 
 
-async def test_a_coordinator_may_know_no_resolvers() -> None:
+async def test_a_coordinator_may_have_no_mount_point_for_resolvers() -> None:
     class Small(ModuleCoordinator):
         def get(self, mount_point: str, name: str | None = None) -> Any:
             raise ValueError(f"Unknown mount point: {mount_point}")

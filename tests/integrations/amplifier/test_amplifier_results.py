@@ -42,7 +42,7 @@ from tests.kits.fuzzing import examples
         ({"success": True, "is_error": None}, True),
     ],
 )
-def test_a_result_is_of_either_form(given: dict[str, Any], success: bool) -> None:
+def test_a_result_has_one_of_two_forms(given: dict[str, Any], success: bool) -> None:
     result = ToolResult(**given)
     assert (result.success, result.is_error) == (success, not success)
     assert ToolResult.model_validate(result.model_dump()) == result
@@ -61,7 +61,7 @@ def test_is_error_is_true_or_false(is_error: Any) -> None:
         ToolResult(is_error=is_error)
 
 
-def test_what_is_wrong_with_a_result_is_said_without_what_is_in_it() -> None:
+def test_the_error_of_an_invalid_result_does_not_show_its_data() -> None:
     with pytest.raises(ValidationError) as caught:
         ToolResult(success="s3cret", output="s3cret")  # type: ignore[arg-type]
     assert "s3cret" not in str(caught.value)
@@ -70,7 +70,7 @@ def test_what_is_wrong_with_a_result_is_said_without_what_is_in_it() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_result_that_is_changed_stays_of_one_mind() -> None:
+def test_success_and_is_error_of_a_changed_result_agree() -> None:
     result = ToolResult(is_error=True)
     result.success = True
     assert result.is_error is False
@@ -79,7 +79,7 @@ def test_a_result_that_is_changed_stays_of_one_mind() -> None:
     assert ToolResult().model_copy(update={"success": False}).is_error is True
 
 
-def test_an_error_is_the_output_where_a_tool_says_nothing_else() -> None:
+def test_the_error_message_is_the_output_of_a_failure_without_output() -> None:
     assert ToolResult(success=False, error={"message": "gone"}).output == "gone"
     assert ToolResult(success=False, output={"code": 3}, error={"message": "gone"}).output == {"code": 3}
     assert ToolResult(error={"message": "gone"}).output is None
@@ -136,7 +136,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("result", "text"), TEXTS)
-def test_a_model_reads_the_output_whatever_is_in_it(result: ToolResult, text: str) -> None:
+def test_any_output_becomes_text_for_a_model(result: ToolResult, text: str) -> None:
     assert result.get_serialized_output() == text
 
 

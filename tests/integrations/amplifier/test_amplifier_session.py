@@ -83,14 +83,14 @@ ON_CORE = ["a tool under another key", "nothing, with a direct write", "nothing,
     [*((what, "native") for what in MOUNTS), *((what, "core") for what in ON_CORE)],
     indirect=["host"],
 )
-async def test_a_mount_may_answer_in_many_ways(what: str, tmp_path: Path) -> None:
+async def test_the_results_of_mount_have_many_forms(what: str, tmp_path: Path) -> None:
     text, tools = MOUNTS[what]
     async with Begun(tmp_path, {"mine": text}) as session:
         assert (list(session.get_tools()), session.problems) == (tools, [])
 
 
 @pytest.mark.parametrize("answer", ["None", "{'name': 'x'}", "[MockTool('t')]"])
-async def test_who_mounts_nothing_is_reported(answer: str, tmp_path: Path) -> None:
+async def test_a_module_that_mounts_nothing_is_reported(answer: str, tmp_path: Path) -> None:
     async with Begun(tmp_path, {"idle": f"async def mount(c, d): return {answer}"}) as session:
         assert session.problems == ["idle: it mounted nothing. Check its configuration and the log"]
 
@@ -124,7 +124,7 @@ SYNC_AND_ASYNC = {
 
 
 @BOTH_HOSTS
-async def test_cleanups_run_last_in_first_out_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
+async def test_cleanups_run_in_reverse_order_and_a_failing_one_stops_no_other(tmp_path: Path) -> None:
     ended: list[str] = []
     begun = Begun(tmp_path, SYNC_AND_ASYNC)
     begun.coordinator.config["ended"] = ended
@@ -150,7 +150,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN.keys())
-async def test_a_module_that_fails_is_a_problem_and_the_others_serve(text: str, said: str, tmp_path: Path) -> None:
+async def test_a_failing_module_is_a_problem_and_the_others_serve(text: str, said: str, tmp_path: Path) -> None:
     begun = Begun(tmp_path, {"broken": text, "good": "def mount(c, d): return MockTool('good')"})
     async with begun as session:
         assert list(session.get_tools()) == ["good"]
@@ -182,7 +182,7 @@ async def test_two_modules_with_one_name_are_an_error_that_names_both(text: str,
 
 
 @BOTH_HOSTS
-async def test_a_name_that_another_module_has_costs_one_tool(tmp_path: Path) -> None:
+async def test_a_used_name_excludes_only_one_tool(tmp_path: Path) -> None:
     second = (
         "async def mount(c, d):\n    for name in ('before', 'same', 'after'): await c.mount('tools', MockTool(name))"
     )
@@ -197,7 +197,7 @@ async def test_a_name_that_another_module_has_costs_one_tool(tmp_path: Path) -> 
 
 
 @BOTH_HOSTS
-async def test_who_takes_another_away_first_may_take_its_place(tmp_path: Path) -> None:
+async def test_a_module_may_unmount_another_and_use_its_name(tmp_path: Path) -> None:
     text = "async def mount(c, d):\n    await c.unmount('tools', 'same')\n    return MockTool('same', 'new')"
     async with Begun(tmp_path, {"first": COLLIDING["mounted"], "second": text}) as session:
         assert session.problems == []
@@ -220,7 +220,7 @@ async def test_modules_are_ready_after_all_mounts_and_failures_are_reported(tmp_
 
 
 @BOTH_HOSTS
-async def test_a_session_says_when_it_starts_and_when_it_ends(tmp_path: Path) -> None:
+async def test_a_session_emits_its_start_and_its_end(tmp_path: Path) -> None:
     ended = "def mount(c, d): return lambda: c.config['ended'].append(1)"
     begun = Begun(tmp_path, {"mine": ended})
     begun.coordinator.config["ended"] = []
@@ -249,7 +249,7 @@ async def test_a_hook_that_hangs_at_session_end_does_not_prevent_cleanup(
 
 @BOTH_HOSTS
 @BOTH_LOOPS
-async def test_the_end_comes_also_when_the_bridge_is_cancelled(tmp_path: Path) -> None:
+async def test_session_end_is_emitted_when_the_bridge_is_cancelled(tmp_path: Path) -> None:
     text = "import anyio\ndef mount(c, d):\n    async def end():\n        await anyio.sleep(0)\n        c.ended = 1\n"
     text += "    return end"
     served = Served(tmp_path, {"mine": text, "tool": "def mount(c, d): return MockTool('t')"})

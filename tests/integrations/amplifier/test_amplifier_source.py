@@ -57,7 +57,7 @@ async def listed(client: Client) -> dict[str, Any]:
 
 
 @BOTH_HOSTS
-async def test_clients_see_the_names_that_tools_give_themselves_and_their_schemas(tmp_path: Path) -> None:
+async def test_clients_see_the_names_and_schemas_of_tools(tmp_path: Path) -> None:
     async with Served(tmp_path, {"names": NAMES}).client() as client:
         found = await listed(client)
         assert sorted(found) == ["direct", "method", "nameless", "none", "odd", "open", "property"]
@@ -127,7 +127,7 @@ async def mount(coordinator, config):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @BOTH_HOSTS
-async def test_clients_hear_of_tools_that_come_and_go(mode: str, tmp_path: Path) -> None:
+async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: str, tmp_path: Path) -> None:
     send, heard = anyio.create_memory_object_stream[str](100)
 
     async def hear(message: Any) -> None:
@@ -152,14 +152,14 @@ async def test_clients_hear_of_tools_that_come_and_go(mode: str, tmp_path: Path)
 
 
 @BOTH_HOSTS
-async def test_a_change_after_the_end_is_nobodys_business(tmp_path: Path) -> None:
+async def test_a_change_after_the_end_has_no_effect(tmp_path: Path) -> None:
     served = Served(tmp_path, {"mine": "def mount(c, d): return MockTool('t')"})
     async with served.running():
         assert served.problems == []
     served.coordinator.mount("tools", MockTool("late"))
 
 
-async def test_hooks_govern_the_calls_of_every_source(tmp_path: Path) -> None:
+async def test_hooks_apply_to_the_calls_of_every_source(tmp_path: Path) -> None:
     written(
         tmp_path,
         {
@@ -190,7 +190,7 @@ async def test_hooks_govern_the_calls_of_every_source(tmp_path: Path) -> None:
         assert "not that one" in denied.content[0].text
 
 
-async def test_modules_are_found_by_path_by_file_url_and_beside_the_settings(tmp_path: Path) -> None:
+async def test_modules_are_found_by_path_by_file_url_and_next_to_the_settings(tmp_path: Path) -> None:
     names = ["by_path", "by_url", "beside", "home"]
     for name in names:
         written(tmp_path, {f"{name}.py": MODULE.replace('"here"', f'"{name}"')})
@@ -220,7 +220,9 @@ async def test_modules_are_found_by_path_by_file_url_and_beside_the_settings(tmp
         ("https://me:pw@host/x", r"the source of 'x' is text 'https://\*\*\*@host/x'. Write a path, file://PATH"),
     ],
 )
-async def test_a_source_that_leads_nowhere_says_why(source: str | int, said: str, tmp_path: Path) -> None:
+async def test_a_source_without_a_module_is_an_error_with_the_reason(
+    source: str | int, said: str, tmp_path: Path
+) -> None:
     written(tmp_path, {"plan.yaml": f"tools: [{{module: x, source: {source!r}}}]"})
     bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
     with pytest.raises(SourceError, match=said):
@@ -246,7 +248,7 @@ async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -
             assert (name, "_tool_call_id" in seen) == (name, has_id)
 
 
-def test_settings_say_how_long_a_hook_may_take(tmp_path: Path) -> None:
+def test_the_settings_limit_the_time_of_a_hook(tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": "sources:\n  - {type: amplifier, hook_timeout: soon, plan: {}}"})
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].hook_timeout: "):
         build_from_settings(load(tmp_path / "s.yaml", {}))

@@ -29,9 +29,7 @@ from mcp_bridge.amplifier import ModuleNotFoundError
         ("git+file:///C:/srv/a", "file:///C:/srv/a", "", ""),
     ],
 )
-def test_an_address_says_which_repository_which_commit_and_where_in_it(
-    uri: str, url: str, ref: str, subdirectory: str
-) -> None:
+def test_an_address_has_a_repository_a_ref_and_a_subdirectory(uri: str, url: str, ref: str, subdirectory: str) -> None:
     assert is_git_source(uri)
     assert parse_address(uri) == GitAddress(uri, url, ref, subdirectory)
 
@@ -78,7 +76,7 @@ def test_an_address_says_which_repository_which_commit_and_where_in_it(
         ("git+https://host/a#x", "has '#x'"),
     ],
 )
-def test_an_address_that_could_mean_more_than_a_repository_is_refused(uri: str, said: str) -> None:
+def test_an_ambiguous_address_is_rejected(uri: str, said: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=said):
         parse_address(uri)
 
@@ -95,7 +93,7 @@ def test_an_address_that_could_mean_more_than_a_repository_is_refused(uri: str, 
         "git+https://me:passw0rd@host/a b",
     ],
 )
-def test_credentials_are_refused_and_not_shown(uri: str) -> None:
+def test_credentials_are_rejected_and_not_shown(uri: str) -> None:
     with pytest.raises(ModuleNotFoundError) as error:
         parse_address(uri)
     assert "passw0rd" not in str(error.value)
@@ -117,13 +115,13 @@ def test_credentials_are_refused_and_not_shown(uri: str) -> None:
         ("", False),
     ],
 )
-def test_a_pattern_allows_repositories_whatever_the_ref(pattern: str, is_allowed: bool) -> None:
+def test_a_pattern_allows_a_repository_with_any_ref(pattern: str, is_allowed: bool) -> None:
     address = parse_address("git+https://host/org/tool-x@main#subdirectory=a")
     assert address.is_allowed([pattern]) is is_allowed
     assert address.is_allowed(["https://other/*", pattern]) is is_allowed
 
 
-def test_what_is_not_allowed_says_the_line_to_write_and_that_line_allows_it() -> None:
+def test_the_error_for_a_repository_has_the_line_that_allows_it() -> None:
     address = parse_address("git+https://host/org/tool-x@main")
     with pytest.raises(ModuleNotFoundError, match=r"is not allowed.*git: \['https://host/org/tool-x'\]"):
         address.require_allowed(())
@@ -137,7 +135,7 @@ ODD = ["\\", " ", "[::1]", "&", "=", "\n", "{", "*", "ext::", "--", "%", "a", "b
 
 
 @given(st.sampled_from(BEGINNINGS), st.lists(st.sampled_from([*PIECES, *ODD]) | st.text(max_size=2), max_size=8))
-def test_whatever_an_address_says_git_gets_a_plain_url_and_a_plain_ref(beginning: str, pieces: list[str]) -> None:
+def test_git_gets_a_plain_url_and_a_plain_ref_for_any_address(beginning: str, pieces: list[str]) -> None:
     text = beginning + "".join(pieces)
     with contextlib.suppress(ModuleNotFoundError):
         address = parse_address(f"git+{text}")

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "files"
 
 
-def test_the_digest_is_that_of_names_and_contents_alone(folder: Path, tmp_path: Path) -> None:
+def test_the_hash_depends_only_on_names_and_contents(folder: Path, tmp_path: Path) -> None:
     again = written(tmp_path / "again", dict(reversed(FILES.items())))
     (again / "link").symlink_to("b/c.py")
     os.utime(again / "a.py", (1, 1))
@@ -64,13 +64,13 @@ def test_the_digest_is_that_of_names_and_contents_alone(folder: Path, tmp_path: 
         "printf 'a = 1\\n0 0 0' > a.py",
     ],
 )
-def test_every_change_of_a_file_changes_the_digest(change: str, folder: Path) -> None:
+def test_every_change_of_a_file_changes_the_hash(change: str, folder: Path) -> None:
     before = hash_files(folder)
     assert os.system(f"cd {folder} && {change}") == 0
     assert hash_files(folder) != before
 
 
-def test_what_python_compiles_does_not_change_the_digest_and_is_removed(folder: Path) -> None:
+def test_compiled_files_do_not_change_the_hash_and_are_removed(folder: Path) -> None:
     before = hash_files(folder)
     written(folder, {"__pycache__/a.cpython-311.pyc": "x", "b/__pycache__/deep/c.pyc": "x"})
     assert hash_files(folder) == before
@@ -81,9 +81,7 @@ def test_what_python_compiles_does_not_change_the_digest_and_is_removed(folder: 
     assert (folder / "b" / "c.py").exists()
 
 
-def test_what_another_bridge_removes_at_the_same_time_is_gone_all_the_same(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_files_that_another_bridge_removes_are_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = shutil.rmtree
 
     def late(path: Path) -> None:
@@ -108,7 +106,7 @@ def test_a_link_within_the_repository_is_kept(target: str, folder: Path) -> None
 @pytest.mark.parametrize(
     "target", ["/etc/passwd", "../outside", "b/../../outside", "..", "b/up/outside", "more", "{folder}/a.py"]
 )
-def test_a_link_out_of_the_repository_is_refused(target: str, folder: Path) -> None:
+def test_a_link_out_of_the_repository_is_rejected(target: str, folder: Path) -> None:
     (folder / "b" / "up").symlink_to("..")
     (folder / "b" / "round").symlink_to("../link")
     if target == "b/up/outside":
@@ -118,14 +116,14 @@ def test_a_link_out_of_the_repository_is_refused(target: str, folder: Path) -> N
         check_links(folder, "git+https://host/x")
 
 
-def test_a_folder_that_is_a_link_out_is_refused_and_not_walked_into(folder: Path) -> None:
+def test_a_linked_folder_out_of_the_repository_is_rejected_and_not_read(folder: Path) -> None:
     (folder / "b" / "home").symlink_to("/")
     with pytest.raises(ModuleLoadError, match="'b/home' is a link to /"):
         check_links(folder, "git+https://host/x")
     hash_files(folder)
 
 
-def test_commits_have_their_places_by_repository(tmp_path: Path) -> None:
+def test_commits_have_folders_by_repository(tmp_path: Path) -> None:
     checkouts = Checkouts(tmp_path)
     commit = "a" * 40
     uris = [
@@ -146,7 +144,7 @@ def test_commits_have_their_places_by_repository(tmp_path: Path) -> None:
     assert "org-one" in places[0].parent.name
 
 
-def test_a_folder_is_put_whole_in_place_of_what_was_there(tmp_path: Path) -> None:
+def test_a_complete_folder_replaces_an_older_one(tmp_path: Path) -> None:
     checkouts, place = Checkouts(tmp_path / "kept"), tmp_path / "kept" / "name" / "commit" / "files"
     for text in ("one", "two"):
         with checkouts.create_temporary_folder() as room:
@@ -155,7 +153,7 @@ def test_a_folder_is_put_whole_in_place_of_what_was_there(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["name"]
 
 
-def test_what_fails_leaves_nothing_and_what_was_cut_off_is_thrown_away_later(tmp_path: Path) -> None:
+def test_a_failed_fetch_leaves_no_files_and_an_interrupted_one_is_removed_later(tmp_path: Path) -> None:
     checkouts = Checkouts(tmp_path / "kept")
     with pytest.raises(ZeroDivisionError), checkouts.create_temporary_folder() as room:
         written(room, {"files/a.py": str(1 / 0)})
@@ -169,7 +167,7 @@ def test_what_fails_leaves_nothing_and_what_was_cut_off_is_thrown_away_later(tmp
         assert new.exists()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     written(tmp_path, {"file": ""})
     with (
         pytest.raises(ModuleLoadError, match="file/kept: modules cannot be stored there: "),
@@ -178,7 +176,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         raise AssertionError("there is no room")
 
 
-def test_without_settings_they_are_kept_among_the_users_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_by_default_checkouts_are_in_the_users_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert get_default_folder().name == "modules"
     assert get_default_folder().parent.name == "mcp-bridge"

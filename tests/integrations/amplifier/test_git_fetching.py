@@ -148,26 +148,26 @@ def test_a_branch_a_tag_a_commit_and_the_default_branch_are_found(repository: Re
         ("abcdef1", "Write the whole commit, of 40 digits"),
     ],
 )
-def test_a_ref_that_is_not_there_is_told(ref: str, said: str, repository: Repository) -> None:
+def test_a_missing_ref_is_reported(ref: str, said: str, repository: Repository) -> None:
     with pytest.raises(ModuleLoadError, match=said):
         Git().find_commit(parse_address(f"{repository.uri}@{ref}"))
 
 
-def test_a_name_of_two_commits_is_refused_and_of_one_is_not(repository: Repository) -> None:
+def test_a_name_of_two_commits_is_rejected(repository: Repository) -> None:
     repository.push("HEAD:refs/heads/same", "HEAD:refs/tags/same", "HEAD:refs/heads/both", "HEAD~1:refs/tags/both")
     assert Git().find_commit(parse_address(f"{repository.uri}@same")) == repository.git("rev-parse", "HEAD")
     with pytest.raises(ModuleLoadError, match=r"'both' is a branch and a tag\. Write refs/heads/"):
         Git().find_commit(parse_address(f"{repository.uri}@both"))
 
 
-def test_an_empty_repository_and_none_at_all_are_told(tmp_path: Path) -> None:
+def test_an_empty_and_a_missing_repository_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match="the repository is empty"):
         Git().find_commit(parse_address(Repository(tmp_path, "empty").uri))
     with pytest.raises(ModuleLoadError, match="does not appear to be a git repository"):
         Git().find_commit(parse_address(f"git+{(tmp_path / 'gone').as_uri()}"))
 
 
-def test_a_commit_that_is_not_there_or_is_none_is_told(repository: Repository, tmp_path: Path) -> None:
+def test_a_missing_commit_and_another_object_are_reported(repository: Repository, tmp_path: Path) -> None:
     tree = repository.git("rev-parse", "HEAD^{tree}")
     for number, (commit, said) in enumerate(
         (("0" * 40, "the repository has no commit 0{40}"), (tree, f"{tree} is not a commit"))
@@ -176,7 +176,9 @@ def test_a_commit_that_is_not_there_or_is_none_is_told(repository: Repository, t
             fetched(Git(), f"{repository.uri}@{commit}", tmp_path / f"out{number}")
 
 
-def test_a_server_that_gives_only_the_ends_of_branches_is_asked_for_all(repository: Repository, tmp_path: Path) -> None:
+def test_a_server_that_sends_no_single_commits_is_asked_for_all_branches(
+    repository: Repository, tmp_path: Path
+) -> None:
     first = repository.git("rev-parse", "HEAD~1")
     repository.push("HEAD:refs/heads/main")
     old = Git(stand_in(tmp_path, f'echo "$@" >> {tmp_path}/asked\nexec "$GIT" -c protocol.version=0 "$@"'))
@@ -184,7 +186,7 @@ def test_a_server_that_gives_only_the_ends_of_branches_is_asked_for_all(reposito
     assert (tmp_path / "asked").read_text().count(" fetch ") == 2
 
 
-def test_nothing_of_the_users_settings_or_of_the_folder_is_read(
+def test_the_settings_of_the_user_and_of_the_folder_are_not_read(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap, sprung = tmp_path / "trap", tmp_path / "sprung"
@@ -221,7 +223,7 @@ def test_nothing_of_the_users_settings_or_of_the_folder_is_read(
     assert not sprung.exists()
 
 
-def test_git_reaches_only_what_the_address_says_and_asks_nobody(repository: Repository, tmp_path: Path) -> None:
+def test_git_uses_only_the_scheme_of_the_address_and_does_not_prompt(repository: Repository, tmp_path: Path) -> None:
     environ = stand_in(tmp_path, f'env > {tmp_path}/env\nexec "$GIT" "$@"')
     git = Git({**environ, "SECRET_TOKEN": "x", "GIT_PROXY_COMMAND": "x", "https_proxy": "http://proxy"})
     git.find_commit(parse_address(repository.uri))
@@ -241,7 +243,7 @@ def test_submodules_are_not_fetched(repository: Repository, tmp_path: Path) -> N
     assert list((tmp_path / "out" / "part").iterdir()) == []
 
 
-def test_without_git_it_is_said_what_is_missing() -> None:
+def test_missing_git_is_reported() -> None:
     for environ in ({"PATH": "/nowhere"}, {"PATH": ""}):
         with pytest.raises(ModuleLoadError, match=r"need the git program, which is not on the PATH\. Install git"):
             Git(environ)
@@ -255,7 +257,7 @@ def test_git_may_be_on_the_path_by_a_relative_name(
     assert Git({"PATH": "bin"}).find_commit(parse_address(repository.uri)) == repository.git("rev-parse", "HEAD~1")
 
 
-def test_a_git_that_cannot_be_kept_from_settings_is_refused(tmp_path: Path) -> None:
+def test_a_git_that_cannot_ignore_settings_is_rejected(tmp_path: Path) -> None:
     environ = stand_in(tmp_path, "")
     for said, is_fine in (("git version 2.31.9", False), ("git version 2.32.0.windows.1", True), ("hello", False)):
         (tmp_path / "bin" / "git").write_text(f"#!/bin/sh\necho {said}\n")
@@ -266,14 +268,14 @@ def test_a_git_that_cannot_be_kept_from_settings_is_refused(tmp_path: Path) -> N
                 Git(environ)
 
 
-def test_a_git_that_hangs_is_ended_with_all_that_it_started(repository: Repository, tmp_path: Path) -> None:
+def test_a_git_that_hangs_is_killed_with_its_children(repository: Repository, tmp_path: Path) -> None:
     with held(tmp_path / "pipe"):
         git = Git(stand_in(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"), timeout=3)
         with pytest.raises(ModuleLoadError, match=r"git took longer than 3 seconds"):
             git.find_commit(parse_address(repository.uri))
 
 
-def test_what_git_says_is_told_and_only_the_end_of_it(repository: Repository, tmp_path: Path) -> None:
+def test_the_last_lines_of_the_errors_of_git_are_reported(repository: Repository, tmp_path: Path) -> None:
     git = Git(stand_in(tmp_path, "for n in 1 2 3 4 5 6; do echo line $n >&2; done; exit 7"))
     with pytest.raises(ModuleLoadError, match=r"main: line 3; line 4; line 5; line 6$"):
         git.find_commit(parse_address(f"{repository.uri}@main"))

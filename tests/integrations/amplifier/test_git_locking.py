@@ -73,7 +73,7 @@ def place(tmp_path: Path, uri: str) -> Place:
     return Place(tmp_path / "place", {"one": uri})
 
 
-async def test_an_unlocked_module_is_refused_and_the_command_named(place: Place, uri: str) -> None:
+async def test_an_unlocked_module_is_an_error_with_the_command(place: Place, uri: str) -> None:
     assert f"{uri} is not locked. Run: mcp-bridge module lock {place.file}" in await refused(place)
     assert not place.kept.exists()
 
@@ -90,9 +90,7 @@ async def test_a_locked_module_is_served_and_the_lock_names_commit_and_hash(
     assert [path.name for path in place.files(uri).iterdir() if path.name != "__pycache__"] == ["one.py"]
 
 
-async def test_a_branch_that_moves_is_followed_only_by_an_update(
-    place: Place, uri: str, repository: Repository
-) -> None:
+async def test_a_moved_branch_is_followed_only_by_an_update(place: Place, uri: str, repository: Repository) -> None:
     first = place.locked().locked[0].entry
     second = repository.commit({"one.py": says("one", "second")})
     assert await said(place) == ["first"]
@@ -105,9 +103,7 @@ async def test_a_branch_that_moves_is_followed_only_by_an_update(
     assert "second" in (place.files(uri) / "one.py").read_text()
 
 
-async def test_a_running_bridge_keeps_the_commit_that_it_began_with(
-    place: Place, uri: str, repository: Repository
-) -> None:
+async def test_a_running_bridge_keeps_its_commit(place: Place, uri: str, repository: Repository) -> None:
     place.locked()
     bridge = place.bridge()
     async with connect(bridge, mode="legacy") as client:
@@ -118,7 +114,7 @@ async def test_a_running_bridge_keeps_the_commit_that_it_began_with(
             assert (await other.call_tool("one", {})).content[0].text == "first"
 
 
-async def test_a_tag_that_moves_stays_where_it_was_locked(tmp_path: Path, repository: Repository) -> None:
+async def test_a_moved_tag_stays_at_its_locked_commit(tmp_path: Path, repository: Repository) -> None:
     repository.git("tag", "-a", "-m", "noted", "v1")
     repository.push("v1")
     place = Place(tmp_path / "place", {"one": f"{repository.uri}@v1"})
@@ -150,7 +146,7 @@ async def test_several_modules_of_one_repository_are_fetched_once(
     assert await said(place, "one", "two") == ["first", "second"]
 
 
-def test_a_subdirectory_that_is_not_there_is_told(tmp_path: Path, repository: Repository) -> None:
+def test_a_missing_subdirectory_is_reported(tmp_path: Path, repository: Repository) -> None:
     place = Place(tmp_path / "place", {"one": f"{repository.uri}#subdirectory=gone", "two": repository.uri})
     (failed,) = place.locked().errors
     assert "has no folder 'gone'" in failed
@@ -164,9 +160,7 @@ def test_a_subdirectory_that_is_not_there_is_told(tmp_path: Path, repository: Re
         "rm one.py",
     ],
 )
-async def test_a_file_that_was_changed_is_not_run_and_locking_fetches_it_again(
-    change: str, place: Place, uri: str
-) -> None:
+async def test_a_changed_file_is_not_run_and_locking_fetches_it_again(change: str, place: Place, uri: str) -> None:
     locked = place.locked().locked[0].entry
     changed(place.files(uri), change)
     told = await refused(place)
@@ -177,7 +171,7 @@ async def test_a_file_that_was_changed_is_not_run_and_locking_fetches_it_again(
     assert await said(place) == ["first"]
 
 
-def test_what_was_refused_is_looked_at_again(place: Place, uri: str) -> None:
+def test_a_rejected_checkout_is_checked_again(place: Place, uri: str) -> None:
     place.locked()
     (place.files(uri) / "more.py").write_text("")
     asked = resolver.Resolver(place.folder, git=("*",), modules=place.kept)
@@ -187,7 +181,7 @@ def test_what_was_refused_is_looked_at_again(place: Place, uri: str) -> None:
     assert asked.resolve("one", uri).resolve() == place.files(uri)
 
 
-async def test_compiled_files_that_somebody_left_there_are_not_run(place: Place, uri: str) -> None:
+async def test_compiled_files_in_a_checkout_are_not_run(place: Place, uri: str) -> None:
     place.locked()
     files = place.files(uri)
     source = files / "one.py"
@@ -199,7 +193,9 @@ async def test_compiled_files_that_somebody_left_there_are_not_run(place: Place,
     assert await said(place) == ["first"]
 
 
-async def test_what_is_locked_but_not_here_says_the_command(place: Place, uri: str, tmp_path: Path) -> None:
+async def test_a_locked_module_that_is_not_fetched_is_an_error_with_the_command(
+    place: Place, uri: str, tmp_path: Path
+) -> None:
     commit = place.locked().locked[0].entry.commit
     place.kept.rename(tmp_path / "away")
     told = await refused(place)
@@ -209,14 +205,14 @@ async def test_what_is_locked_but_not_here_says_the_command(place: Place, uri: s
     assert await said(place) == ["first"]
 
 
-async def test_what_is_not_allowed_is_not_run_though_it_is_locked(tmp_path: Path, uri: str) -> None:
+async def test_a_locked_module_that_is_not_allowed_is_not_run(tmp_path: Path, uri: str) -> None:
     Place(tmp_path / "place", {"one": uri}).locked()
     for patterns in ((), ("https://*",), ("file:///other/*",)):
         place = Place(tmp_path / "place", {"one": uri}, git=patterns)
         assert "is not allowed" in await refused(place)
 
 
-async def test_a_hostile_address_is_told_and_the_other_modules_are_served(tmp_path: Path) -> None:
+async def test_a_hostile_address_is_reported_and_the_other_modules_are_served(tmp_path: Path) -> None:
     written(tmp_path / "place", {"one.py": says("one", "first")})
     place = Place(tmp_path / "place", {"one": "one.py", "bad": "git+ext::sh -c id", "out": "git+file:///a/../b"})
     bridge = place.bridge()
@@ -227,7 +223,7 @@ async def test_a_hostile_address_is_told_and_the_other_modules_are_served(tmp_pa
     assert "segments such as" in second
 
 
-def test_a_commit_with_a_link_out_of_it_is_refused(place: Place, repository: Repository) -> None:
+def test_a_commit_with_a_link_out_of_it_is_rejected(place: Place, repository: Repository) -> None:
     (repository.work / "words").symlink_to("../../secret")
     repository.commit({})
     (failed,) = place.locked().errors
@@ -245,9 +241,7 @@ async def test_compiled_files_in_a_commit_are_not_kept(place: Place, uri: str, r
     assert await said(place) == ["first"]
 
 
-def test_a_repository_that_gives_other_files_than_were_locked_is_an_error(
-    place: Place, uri: str, tmp_path: Path
-) -> None:
+def test_files_that_differ_from_the_locked_ones_are_an_error(place: Place, uri: str, tmp_path: Path) -> None:
     entry = place.locked().locked[0].entry
     place.lock.write({uri: LockEntry(commit=entry.commit, hash=f"sha256:{'0' * 64}")})
     (failed,) = place.locked().errors
@@ -269,7 +263,7 @@ def test_two_entries_of_one_commit_cannot_have_different_files(tmp_path: Path, r
     assert failed.startswith(f"{uris['two']}: the files of commit")
 
 
-def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
+def test_a_checkout_that_another_bridge_has_made_meanwhile_is_used(
     place: Place, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = lock_file.move_into_place
@@ -289,7 +283,7 @@ def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
     assert "first" in (place.files(uri) / "one.py").read_text()
 
 
-def test_what_is_on_the_disk_is_not_trusted_for_a_new_entry(place: Place, uri: str) -> None:
+def test_files_on_the_disk_are_not_used_for_a_new_entry(place: Place, uri: str) -> None:
     entry = place.locked().locked[0].entry
     (place.files(uri) / "one.py").write_text("changed")
     place.lock.path.unlink()
@@ -312,7 +306,7 @@ def test_an_interrupted_fetch_is_not_seen(place: Place, uri: str, monkeypatch: p
     assert "first" in (place.files(uri) / "one.py").read_text()
 
 
-def test_one_module_that_fails_leaves_the_lock_as_it_was(tmp_path: Path, uri: str, repository: Repository) -> None:
+def test_one_failing_module_leaves_the_lock_file_unchanged(tmp_path: Path, uri: str, repository: Repository) -> None:
     place = Place(tmp_path / "place", {"one": uri})
     place.locked()
     before = place.lock.path.read_bytes()
@@ -345,9 +339,7 @@ async def test_a_missing_dependency_is_reported_with_the_command_that_installs_i
     assert reason.endswith("'needed-words>=1'")
 
 
-async def test_while_hooks_from_git_are_not_in_place_every_call_is_denied(
-    tmp_path: Path, repository: Repository
-) -> None:
+async def test_every_call_is_denied_while_hooks_from_git_are_missing(tmp_path: Path, repository: Repository) -> None:
     hook = "def mount(c, d): return c.hooks.register('tool:pre', lambda event, data: {'action': 'continue'}, name='x')"
     repository.commit({"hook.py": hook})
     place = Place(tmp_path / "place", {"hook": repository.uri})
@@ -359,7 +351,7 @@ async def test_while_hooks_from_git_are_not_in_place_every_call_is_denied(
     assert await said(place) == ["first"]
 
 
-async def test_the_files_are_looked_at_once(
+async def test_the_files_are_checked_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, repository: Repository, tmp_path: Path
 ) -> None:
     seen: list[Path] = []
@@ -385,13 +377,13 @@ async def test_the_files_are_looked_at_once(
         (f'{{"version": 1, "modules": {{"x": {{"commit": "{"a" * 40}", "hash": "../.."}}}}}}', "is not a lock file"),
     ],
 )
-def test_a_lock_file_that_is_broken_is_told(text: str, told: str, tmp_path: Path) -> None:
+def test_a_broken_lock_file_is_reported(text: str, told: str, tmp_path: Path) -> None:
     LockFile.read(tmp_path).path.write_text(text)
     with pytest.raises(ModuleLoadError, match=told):
         LockFile.read(tmp_path)
 
 
-async def test_nothing_is_served_with_a_lock_file_that_is_broken(place: Place) -> None:
+async def test_nothing_is_served_with_a_broken_lock_file(place: Place) -> None:
     place.lock.path.write_text("<<<<<<< HEAD")
     assert "is not a lock file" in await refused(place)
 
@@ -408,7 +400,7 @@ def test_the_lock_file_is_written_in_order_and_only_when_it_changes(tmp_path: Pa
     assert sorted(each.name for each in place.folder.iterdir()) == ["amplifier.lock.json", "kept", "mine.yaml"]
 
 
-def test_a_lock_file_that_cannot_be_written_is_told_and_leaves_nothing(
+def test_a_lock_file_that_cannot_be_written_is_reported_and_leaves_no_file(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: Path, target: Path) -> None:

@@ -53,7 +53,7 @@ def plain_tool(folder: Path) -> PythonSource:
 
 @pytest.mark.parametrize("what", SLOW)
 @BOTH_LOOPS
-async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_path: Path) -> None:
+async def test_a_module_that_is_never_mounted_does_not_delay_the_others(what: str, tmp_path: Path) -> None:
     served = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, start_timeout=1)
     with anyio.fail_after(TIMEOUT):
         async with served.client() as client:
@@ -65,7 +65,7 @@ async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_p
 
 
 @pytest.mark.parametrize("what", SLOW)
-async def test_a_hook_module_that_is_never_in_place_has_everything_denied(mode: str, what: str, tmp_path: Path) -> None:
+async def test_every_call_is_denied_if_a_hook_module_is_never_mounted(mode: str, what: str, tmp_path: Path) -> None:
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
     served = Observed(tmp_path, modules, plan=plan, start_timeout=1, others=[plain_tool(tmp_path)])
@@ -79,7 +79,7 @@ async def test_a_hook_module_that_is_never_in_place_has_everything_denied(mode: 
                 await client.get_prompt("hello")
 
 
-async def test_a_hook_module_that_fails_to_get_ready_has_everything_denied(tmp_path: Path) -> None:
+async def test_every_call_is_denied_if_a_hook_module_is_not_ready(tmp_path: Path) -> None:
     unready = "def mount(c, d): c.register_capability('mine', 1)\nasync def on_session_ready(c): 1 / 0"
     served = Observed(tmp_path, {"unready": unready, "good": GOOD}, plan={"tools": ["good"], "hooks": ["unready"]})
     async with served.client() as client:
@@ -87,7 +87,7 @@ async def test_a_hook_module_that_fails_to_get_ready_has_everything_denied(tmp_p
 
 
 @BOTH_LOOPS
-async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> None:
+async def test_a_resolver_that_never_returns_is_a_problem(tmp_path: Path) -> None:
     class Resolver:
         async def resolve(self, module_id: str, source_hint: Any = None) -> Any:
             await anyio.sleep_forever()
@@ -99,7 +99,7 @@ async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> Non
                 pass
 
 
-async def test_what_blocks_is_not_counted_and_no_time_out_lets_everybody_finish(tmp_path: Path) -> None:
+async def test_blocking_time_is_not_limited_and_no_timeout_allows_any_time(tmp_path: Path) -> None:
     slow = "import time\ntime.sleep(1.2)\nasync def mount(c, d):\n    return MockTool('good')"
     for options in ({"start_timeout": 1}, {"start_timeout": None}):
         served = Observed(tmp_path, {f"slow_{len(options)}": slow}, **options)
@@ -107,7 +107,7 @@ async def test_what_blocks_is_not_counted_and_no_time_out_lets_everybody_finish(
             assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
 
 
-def test_the_settings_say_how_long_it_may_take(tmp_path: Path) -> None:
+def test_an_invalid_timeout_is_an_error_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("sources:\n  - {type: amplifier, start_timeout: soon, plan: {}}")
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].start_timeout: "):
         build_from_settings(load(tmp_path / "s.yaml", {}))
@@ -127,7 +127,7 @@ def mount(coordinator, config):
 
 
 @BOTH_HOSTS
-async def test_modules_hear_how_their_session_begins_and_what_came_of_it(mode: str, tmp_path: Path) -> None:
+async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     unready = "def mount(c, d): return MockTool('t')\nasync def on_session_ready(c): raise ValueError('why')"
     plan = {
@@ -152,7 +152,7 @@ async def test_modules_hear_how_their_session_begins_and_what_came_of_it(mode: s
     assert stats["duration_ms"] >= 0
 
 
-async def test_each_client_hears_of_its_own_calls_alone(tmp_path: Path) -> None:
+async def test_each_session_counts_only_its_calls(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     plan = {"providers": [{"module": "keeps", "config": {"path": str(heard)}}], "tools": ["good"]}
     async with Observed(tmp_path, {"keeps": KEEPS, "good": GOOD}, plan=plan).clients(LEGACY) as (one, other):
@@ -163,7 +163,7 @@ async def test_each_client_hears_of_its_own_calls_alone(tmp_path: Path) -> None:
     assert sorted(ends) == [1, 2]
 
 
-async def test_where_nobody_says_what_is_secret_nothing_is_told_of_the_plan(tmp_path: Path) -> None:
+async def test_in_a_worker_session_start_has_an_empty_plan(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     served = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(heard)}}])
     source = served.source
@@ -177,7 +177,7 @@ async def test_where_nobody_says_what_is_secret_nothing_is_told_of_the_plan(tmp_
     assert json.loads(heard.read_text().splitlines()[0])["data"]["config"] == {}
 
 
-def test_a_copy_of_what_contains_itself_is_one_too() -> None:
+def test_data_that_contains_itself_is_copied() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
     made = copy_value({"loop": loop})["loop"]
@@ -185,9 +185,7 @@ def test_a_copy_of_what_contains_itself_is_one_too() -> None:
     assert made[1] is made
 
 
-async def test_problems_are_told_once_however_many_clients_come(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_problems_are_logged_once_for_all_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with Observed(tmp_path, {"good": GOOD, "bad": "1 / 0"}).clients(LEGACY, 4) as clients:
         for client in clients:
             await client.call_tool("good", {})

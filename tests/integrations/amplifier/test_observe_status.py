@@ -57,7 +57,7 @@ PLAN = {
 
 
 @BOTH_HOSTS
-async def test_the_status_tells_what_is_mounted_what_has_failed_and_who_hears_what(
+async def test_the_status_has_mounted_and_failed_modules_and_the_handlers_of_events(
     mode: str, host: str, tmp_path: Path
 ) -> None:
     async with Observed(tmp_path, MODULES, plan=PLAN).client(mode=mode) as client:
@@ -87,7 +87,7 @@ async def test_the_status_tells_what_is_mounted_what_has_failed_and_who_hears_wh
     assert session["stats"] == {"calls": 0, "errors": 0}
 
 
-async def test_both_are_listed_as_json_and_what_is_counted_grows(mode: str, tmp_path: Path) -> None:
+async def test_both_resources_are_listed_as_json_and_counts_grow(mode: str, tmp_path: Path) -> None:
     failing = "def mount(c, d):\n    async def no(i): raise ValueError\n    t = MockTool('no')\n    t.execute = no\n"
     modules = {"tool": TOOL, "no": failing + "    return t"}
     async with Observed(tmp_path, modules).client(mode=mode) as client:
@@ -120,7 +120,7 @@ async def mount(coordinator, config):
 
 
 @BOTH_HOSTS
-async def test_contributions_are_collected_when_they_are_read_and_what_fails_is_named(
+async def test_contributions_are_collected_on_each_read_and_failures_are_named(
     mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = Observed(tmp_path, {"gives": GIVES})
@@ -142,7 +142,7 @@ async def test_contributions_are_collected_when_they_are_read_and_what_fails_is_
 
 
 @BOTH_LOOPS
-async def test_a_contributor_that_hangs_keeps_no_other_from_being_read(
+async def test_a_contributor_that_hangs_does_not_prevent_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status, "CONTRIBUTOR_TIMEOUT", 0.05)
@@ -185,7 +185,7 @@ async def test_clients_that_share_a_session_read_the_same(mode: str, tmp_path: P
         assert (await read(other, STATUS))["sessions"] == {"in_use": 1, "most": 100, "shared": True}
 
 
-async def test_who_gets_no_session_reads_how_many_there_are(tmp_path: Path) -> None:
+async def test_a_client_without_a_session_reads_the_number_of_sessions(tmp_path: Path) -> None:
     text = """
 import anyio
 class Waits:
@@ -202,7 +202,7 @@ def mount(c, d): return Waits()
         tasks.cancel_scope.cancel()
 
 
-async def test_secrets_and_credentials_are_in_no_status(tmp_path: Path) -> None:
+async def test_the_status_has_no_secrets(tmp_path: Path) -> None:
     secret = "tr0ub4dor-and-3"
     modules = {"tool": TOOL, "tells": f"def mount(c, d): raise ValueError({secret!r})"}
     away = "git+https://me:hidden-word@host.example/x"
@@ -228,7 +228,7 @@ def mount(c, d): c.mount("tools", Odd(), name="key")
 """
 
 
-async def test_a_tool_that_cannot_be_read_spoils_no_status(tmp_path: Path) -> None:
+async def test_the_status_is_complete_with_a_tool_that_cannot_be_read(tmp_path: Path) -> None:
     async with Observed(tmp_path, {"odd": ODD, "tool": TOOL.replace('"key"', '"k"')}).client() as client:
         for _ in range(5):
             tools = (await read(client, STATUS))["session"]["tools"]
@@ -245,7 +245,7 @@ def mount(c, d):
 
 
 @EVERY_ERA
-async def test_who_subscribes_hears_that_the_status_has_changed(mode: str, tmp_path: Path) -> None:
+async def test_subscribed_clients_are_notified_of_a_changed_status(mode: str, tmp_path: Path) -> None:
     send, heard = anyio.create_memory_object_stream[str](100)
 
     async def hear(message: Any) -> None:

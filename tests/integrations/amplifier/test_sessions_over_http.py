@@ -45,7 +45,7 @@ async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str)
     assert noting.sessions("begun") == 4  # with the one that was begun to publish the tools
 
 
-async def test_clients_that_name_a_session_or_connect_keep_theirs(tmp_path: Path) -> None:
+async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_path: Path) -> None:
     noting, meta = Noting(tmp_path), {"mcp-bridge/session": "mine"}
     async with (
         noting.running(),
@@ -59,7 +59,7 @@ async def test_clients_that_name_a_session_or_connect_keep_theirs(tmp_path: Path
         assert await noted(other, "d") == ["c", "d"]
 
 
-async def test_unnamed_clients_share_a_session_if_the_settings_say_so(tmp_path: Path) -> None:
+async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_path: Path) -> None:
     noting = Noting(tmp_path, shared=True)
     async with (
         noting.running(),
@@ -100,7 +100,7 @@ async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_
                 await anyio.sleep(0.01)
 
 
-async def test_workers_keep_nothing_for_the_next_call_either(tmp_path: Path) -> None:
+async def test_workers_keep_no_state_for_the_next_call(tmp_path: Path) -> None:
     plan = {"tools": [{"module": "notes", "source": "notes.py", "config": {"told": str(tmp_path / "events.txt")}}]}
     source = {"type": "amplifier", "plan": plan, "isolation": {"tools": ["note*"], "workers": 1}}
     (tmp_path / "notes.py").write_text(NOTES)

@@ -37,7 +37,7 @@ async def mount(coordinator, config):
 
 
 @BOTH_HOSTS
-async def test_a_tool_whose_schema_is_no_object_receives_the_value(tmp_path: Path) -> None:
+async def test_a_tool_with_a_schema_of_another_type_receives_the_value(tmp_path: Path) -> None:
     async with Served(tmp_path, {"scalar": SCALAR}).client() as client:
         result = await client.call_tool("shout", {"input": "pears"})
         assert (result.is_error, result.content[0].text) == (False, "PEARS")

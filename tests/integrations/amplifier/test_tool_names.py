@@ -61,7 +61,7 @@ sources:
 
 
 @pytest.mark.parametrize("isolation", ["tags: []", "isolation: process"], ids=["here", "isolated"])
-async def test_a_name_that_two_plans_have_costs_one_tool(isolation: str, tmp_path: Path) -> None:
+async def test_a_name_in_two_plans_excludes_one_tool(isolation: str, tmp_path: Path) -> None:
     file = f"pair_{len(isolation)}.py"  # a module is imported once in a process
     (tmp_path / file).write_text(HEADS["native"] + PAIR)
     (tmp_path / "plans.yaml").write_text(COLLIDING.format(isolation=isolation, file=file))
@@ -76,7 +76,7 @@ async def test_a_name_that_two_plans_have_costs_one_tool(isolation: str, tmp_pat
         )
 
 
-async def test_a_tool_of_a_plan_gives_way_to_a_function(tmp_path: Path) -> None:
+async def test_a_function_takes_precedence_over_a_tool_of_a_plan(tmp_path: Path) -> None:
     (tmp_path / "pair_of_plan.py").write_text(HEADS["native"] + PAIR)
     (tmp_path / "functions.py").write_text("from mcp_bridge import tool\n\n@tool\ndef same() -> str: return 'python'\n")
     sources = COLLIDING.format(isolation="", file="pair_of_plan.py").partition("  - type: amplifier\n    name: second")[

@@ -99,7 +99,7 @@ def get_reminder(*events: str) -> str:
 
 
 @BOTH_HOSTS
-async def test_hooks_that_nothing_calls_are_reported_and_the_others_work(tmp_path: Path) -> None:
+async def test_hooks_of_events_that_are_never_emitted_are_reported_and_the_others_work(tmp_path: Path) -> None:
     modules = {"reminds": get_reminder("provider:request", "llm:response"), "delegates": DELEGATES}
     observed = Observed(tmp_path, modules, plan={"tools": ["delegates"], "hooks": ["reminds"]})
     async with observed.client(mode=LEGACY) as client:
@@ -159,7 +159,7 @@ async def test_a_tool_with_another_result_is_published(old: str, new: str, tmp_p
 
 @BOTH_HOSTS
 @pytest.mark.parametrize(("module", "tool"), [(DELEGATES, "task"), (HELPED, "delegate")], ids=["own", "helped"])
-async def test_a_tool_that_calls_agents_is_published_where_a_module_starts_them(
+async def test_a_tool_that_starts_agents_is_published_if_a_module_provides_them(
     module: str, tool: str, tmp_path: Path
 ) -> None:
     observed = Observed(tmp_path, {"delegates": module, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})

@@ -110,7 +110,7 @@ def listing(*folders: Path, asked: list[int] | None = None) -> Roots:
 
 
 @BOTH_HOSTS
-def test_a_command_started_in_the_root_folder_writes_below_the_settings_alone(folder: Path, host: str) -> None:
+def test_a_command_started_in_the_root_folder_writes_only_below_the_settings(folder: Path, host: str) -> None:
     path, outside = settings(folder, host=host), folder.parent / "outside.txt"
     written = call(path, Path("/"), "write_file", "file_path=inside.txt", "content=hi")
     assert (written.returncode, written.stdout.strip()) == (0, str(folder / "inside.txt")), written.stderr
@@ -140,12 +140,12 @@ async def test_modules_work_in_the_folder_of_the_setting(
         assert await where(client) == str(folder.parent / expected)
 
 
-async def test_an_absolute_path_is_taken_as_it_is(folder: Path) -> None:
+async def test_an_absolute_path_is_used_unchanged(folder: Path) -> None:
     async with connect(bridge_of(folder, str(folder.parent))) as client:
         assert await where(client) == str(folder.parent)
 
 
-def test_a_folder_that_does_not_exist_is_an_error_of_its_line(folder: Path) -> None:
+def test_a_missing_folder_is_an_error_with_its_line(folder: Path) -> None:
     path = settings(folder, "missing")
     line = 1 + path.read_text().splitlines().index('  "working_dir": "missing"')
     with pytest.raises(ConfigError) as raised:
@@ -214,7 +214,7 @@ async def test_without_a_root_a_client_works_in_the_settings_folder_and_the_log_
     assert line.startswith(f"working_dir: roots: {why}")
 
 
-async def test_stateless_clients_are_asked_for_a_session_that_they_name_alone(tmp_path: Path, folder: Path) -> None:
+async def test_stateless_clients_are_asked_only_if_they_name_a_session(tmp_path: Path, folder: Path) -> None:
     asked: list[int] = []
     async with connect(
         bridge_of(folder, "roots"), mode=STATELESS, list_roots_callback=listing(tmp_path, asked=asked)

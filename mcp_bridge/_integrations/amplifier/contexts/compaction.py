@@ -1,4 +1,8 @@
-"""Compaction: selects the messages of a history that a request includes when not all of them fit.
+"""Compaction: the selection of messages for a request if not all of a history fit.
+
+1. `group_messages` makes units of messages that stay together, such as a tool call and its result.
+2. `select_units` leaves out the oldest ones, until the rest is well below the budget.
+3. `shorten_messages` shortens the longest texts, if the rest still does not fit.
 
 All functions are pure. The history is never changed, and the same history gives the same selection.
 """
@@ -16,22 +20,22 @@ Message = Mapping[str, Any]
 CHARACTERS_PER_TOKEN = 4
 """An estimate for English text and code. Bytes are counted, because other scripts cost more tokens per character."""
 IMAGE_TOKENS = 1600
-"""What the largest image costs that the common models accept without scaling it down."""
+"""The tokens of the largest image without scaling in the common models."""
 SHORTEST = 200
-"""Tokens of a message below which it is not shortened."""
+"""Messages of fewer tokens are not shortened."""
 NOTICE = 20
-"""Tokens of the notice that replaces a part of a text."""
+"""The tokens of the notice in place of a part of a text."""
 _KEPT_ROLES = frozenset({"system", "developer"})
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Messages that stay together: a request for tool calls with the results, or a single message.
+    """Messages for the same requests: a request for tool calls with the results, or a single message.
 
     Attributes:
         places: The indexes of the messages in the history, in order.
         size: Their tokens.
-        is_orphan: Whether it is a result without its call, which no provider accepts.
+        is_orphan: Whether it is a result without its call. No provider accepts such a result.
     """
 
     places: tuple[int, ...]
@@ -47,41 +51,45 @@ def estimate_tokens(message: Message) -> int:
         texts = [block for block in content if not (isinstance(block, Mapping) and block.get("type") == "image")]
         images = len(content) - len(texts)
         message = {**message, "content": texts}
-    if message.get("tool_calls"):
-        message = {**message, "tool_calls": _list_calls(message)}
+    if isinstance(message.get("tool_calls"), list):
+        message = {**message, "tool_calls": [_drop_repetition(call) for call in message["tool_calls"]]}
     return len(encode_json(message)) // CHARACTERS_PER_TOKEN + 1 + images * IMAGE_TOKENS
 
 
-def _list_calls(message: Message) -> list[Any]:
-    """Return the stored calls once each: those that have both forms repeat their arguments as text."""
-    calls = message.get("tool_calls")
-    return [
-        {key: value for key, value in call.items() if key != "function"} if _has_both_forms(call) else call
-        for call in (calls if isinstance(calls, list) else [])
-    ]
-
-
-def _has_both_forms(call: Any) -> bool:
-    return isinstance(call, Mapping) and "function" in call and "arguments" in call
+def _drop_repetition(call: Any) -> Any:
+    """Return a stored call once. A call in both forms repeats its arguments as text."""
+    if not isinstance(call, Mapping) or "function" not in call or "arguments" not in call:
+        return call
+    return {key: value for key, value in call.items() if key != "function"}
 
 
 def list_call_ids(message: Message) -> list[str]:
-    """Return the ids of the tool calls that a message requests, in either form: `tool_calls`, or content blocks."""
+    """Return the ids of the tool calls of a message, in either form: `tool_calls`, or content blocks."""
     calls = message.get("tool_calls")
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    calls_and_blocks = [*(calls if isinstance(calls, list) else []), *(b for b in blocks if _has_type(b, "tool_call"))]
-    ids = [call["id"] for call in calls_and_blocks if isinstance(call, Mapping) and isinstance(call.get("id"), str)]
-    return list(dict.fromkeys(ids))
+    requests = list(calls) if isinstance(calls, list) else []
+    requests += _list_blocks(message, "tool_call")
+    ids = [call.get("id") for call in requests if isinstance(call, Mapping)]
+    return _keep_texts(ids)
 
 
 def list_result_ids(message: Message) -> list[str]:
-    """Return the ids of the tool calls whose results a message contains."""
-    ids = [message.get("tool_call_id")] if message.get("role") == "tool" else []
+    """Return the ids of the tool calls with results in a message."""
+    ids = [block.get("tool_call_id") for block in _list_blocks(message, "tool_result")]
+    if message.get("role") == "tool":
+        ids.insert(0, message.get("tool_call_id"))
+    return _keep_texts(ids)
+
+
+def _keep_texts(ids: Sequence[Any]) -> list[str]:
+    """Return the ids once each, without values of other types."""
+    return list(dict.fromkeys(call_id for call_id in ids if isinstance(call_id, str)))
+
+
+def _list_blocks(message: Message, block_type: str) -> list[Any]:
     content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    ids += [block.get("tool_call_id") for block in blocks if _has_type(block, "tool_result")]
-    return [call_id for call_id in dict.fromkeys(ids) if isinstance(call_id, str)]
+    if not isinstance(content, list):
+        return []
+    return [block for block in content if isinstance(block, Mapping) and block.get("type") == block_type]
 
 
 def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Unit]:
@@ -99,15 +107,19 @@ def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Un
                 orphans.add(place)
         group.append(place)
         by_call.update(dict.fromkeys(list_call_ids(message), group))
-    return [Unit(tuple(group), sum(sizes[call_id] for call_id in group), group[0] in orphans) for group in groups]
+    units = []
+    for group in groups:
+        size = sum(sizes[place] for place in group)
+        units.append(Unit(tuple(group), size, is_orphan=group[0] in orphans))
+    return units
 
 
 def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger: float, target: float) -> list[Unit]:
-    """Return the units that a request includes, in order, from a history of more than `trigger` tokens.
+    """Return the units for a request, in order, from a history of more than `trigger` tokens.
 
     System messages and the latest message of the user stay, and at least one more unit. Of the others, the oldest are
     left out until about `target` tokens remain. The selection then grows with the history until it exceeds `trigger`
-    again, so that most requests begin with the same messages as the one before, which providers cache.
+    again. Most requests thus begin with the same messages as the one before, and providers cache these.
     """
     latest = next((unit for unit in reversed(units) if messages[unit.places[0]].get("role") == "user"), None)
     fixed_units = {unit for unit in units if unit is latest or messages[unit.places[0]].get("role") in _KEPT_ROLES}
@@ -125,7 +137,7 @@ def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger:
 
 
 def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[str, Any]]:
-    """Return copies in which the longest texts are shortened until all messages fit in `budget` tokens.
+    """Return copies with the longest texts shortened, until all messages fit in `budget` tokens.
 
     Results of tools are shortened first. System messages and the arguments of tool calls are not shortened.
     """
@@ -170,7 +182,3 @@ def _shorten_content(content: Any, characters: int) -> Any:
             characters -= len(text) - len(shorter)
             blocks[place] = {**block, key: shorter}
     return blocks
-
-
-def _has_type(block: Any, *types: str) -> bool:
-    return isinstance(block, Mapping) and block.get("type") in types

@@ -1,4 +1,4 @@
-"""`context-persistent`: keeps the history in a file, from which a new process continues."""
+"""`context-persistent`: keeps the history in a file, so that a new process can continue it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class PersistentConfig(ContextConfig):
 
     Attributes:
         path: The file, one JSON message a line. `{session_id}` is replaced; without it, all sessions share the history,
-            except those of started agents, whose files have their ids appended to the name. By default, each session
-            has a file in the user's data folder.
+            except those of subagents: the names of their files end with their ids. By default, each session has a
+            file in the user's data folder.
     """
 
     path: str | None = None
 
 
 class PersistentContext(SimpleContext):
-    """A history in a file, which is complete and therefore authoritative.
+    """A complete history in a file.
 
-    A context that has found its history in the file ignores `set_messages`: transcripts that callers restore usually
-    lack the system messages (CONTEXT_CONTRACT, "File-Based Context Managers").
+    If the file had a history, the context ignores `set_messages`, because the transcripts of callers usually lack the
+    system messages (CONTEXT_CONTRACT, "File-Based Context Managers").
 
     `find_path` returns the file of another session, if each has one.
     """
@@ -65,9 +65,9 @@ class PersistentContext(SimpleContext):
         self._has_loaded = False
 
     async def load(self) -> None:
-        """Read the file, if there is one. A last line that was not written completely is removed.
+        """Read the file, if there is one. An incomplete last line is removed.
 
-        Raises ValueError for a file that is not a history, OSError for one that cannot be read.
+        Raises ValueError if the file is not a history, OSError if it cannot be read.
         """
         lines = await anyio.to_thread.run_sync(_read_lines, self._path)
         for number, line in enumerate(lines, 1):
@@ -125,7 +125,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
 
 
 async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -> None:
-    """Run `write` in a thread and then `commit`, also if the task is cancelled meanwhile. Raises what they raise.
+    """Run `write` in a thread and then `commit`, also if the task is cancelled meanwhile. Raises their errors.
 
     A shielded scope alone does not delay `asyncio.Task.cancel`; a task group does.
     """

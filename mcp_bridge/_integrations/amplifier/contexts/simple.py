@@ -1,4 +1,4 @@
-"""`context-simple`: keeps the history in memory, and gives requests a selection of it that fits the model."""
+"""`context-simple`: keeps the history in memory, and gives requests the part of it for the model's window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 __amplifier_module_type__ = "context"
 
 SAFETY_MARGIN = 1000
-"""Tokens of a model's window that stay free (CONTEXT_CONTRACT, "get_messages_for_request")."""
+"""The free tokens of a model's window (CONTEXT_CONTRACT, "get_messages_for_request")."""
 
 
 class ContextConfig(BaseModel):
@@ -30,8 +30,8 @@ class ContextConfig(BaseModel):
 
     Attributes:
         max_tokens: The budget of a request if neither the caller nor the provider sets one.
-        compaction_threshold: The share of the budget above which messages are left out.
-        target_usage: The share of the budget that the remaining messages use.
+        compaction_threshold: Messages are left out above this share of the budget.
+        target_usage: The remaining messages use this share of the budget.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -73,10 +73,9 @@ class SimpleContext:
         trigger = budget * config.compaction_threshold
         if sum(sizes) <= trigger:
             return [dict(message) for message in messages]
-        units = group_messages(messages, sizes)
         target = min(budget * config.target_usage, trigger)
-        selected = select_units(messages, units, trigger=trigger, target=target)
-        return await self._compact(selected, budget)
+        units = select_units(messages, group_messages(messages, sizes), trigger=trigger, target=target)
+        return await self._compact(units, budget)
 
     async def get_messages(self) -> list[dict[str, Any]]:
         """Return the complete history."""

@@ -39,8 +39,6 @@ from mcp_bridge._runtime.third_party import describe_error
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-__amplifier_module_type__ = "orchestrator"
-
 _INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
 _NO_PRICE = (
     "The budget max_cost cannot be kept, because the cost of the provider '{}' is not known. Use a provider that "
@@ -408,19 +406,7 @@ def _describe_tool(name: str, tool: Any) -> ToolSpec:
     return ToolSpec(name=name, description=str(tool.description), parameters=schema or {"type": "object"})
 
 
-async def mount_basic(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
-    """Mount `loop-basic`, which returns its response as a whole. Raises ValueError for an invalid configuration."""
-    return await _mount_loop(coordinator, AgentLoop("loop-basic", LoopConfig(**(config or {})), coordinator))
-
-
-async def mount_streaming(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
-    """Mount `loop-streaming`, which reports its response as it grows. Raises ValueError as `mount_basic` does."""
-    return await _mount_loop(
-        coordinator, AgentLoop("loop-streaming", LoopConfig(**(config or {})), coordinator, streams=True)
-    )
-
-
-async def _mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
+async def mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
     """Mount a loop and declare its events, on either host."""
     await coordinator.mount("orchestrator", loop)
     coordinator.register_contributor("observability.events", loop.name, lambda: [events.ORCHESTRATOR_COMPLETE])

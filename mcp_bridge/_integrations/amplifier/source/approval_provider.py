@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._integrations.amplifier.hooks import pause_handler_clock
 from mcp_bridge._integrations.amplifier.interfaces import ApprovalRequest, ApprovalResponse
 from mcp_bridge._integrations.amplifier.models import HookResult
@@ -47,17 +48,22 @@ class BridgeApprovalProvider:
         The request may be of another package's class.
         """
         running = RUNNING_CALL.get()
-        call, ctx = (running.call, running.ctx) if running is not None else (None, RunningCall())
-        details = request.details or (call.arguments if call is not None else {})
-        timeout = request.timeout
+        if running is not None:
+            call, ctx = running.call, running.ctx
+        else:
+            # A module may ask outside of a call, for example while it mounts.
+            call, ctx = ToolCall(id="", name=str(request.tool_name), arguments=request.details), RunningCall()
+        details = request.details or call.arguments
+        timeout = request.timeout * _TIMEOUT_SHARE if request.timeout is not None else None
+        risk = f" (risk: {request.risk_level})" if request.risk_level else ""
         case = ApprovalQuestion(
-            tool=call.name if call is not None else str(request.tool_name),
-            arguments=call.arguments if call is not None else details,
+            tool=call.name,
+            arguments=call.arguments,
             about=details,
             details=details,
-            prompt=_format_prompt(request),
-            timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
-            kind=call.kind if call is not None else "tool",
+            prompt=f"{request.action}?{risk}",
+            timeout=timeout,
+            kind=call.kind,
         )
         # The question counts as unanswered even if the module stops waiting.
         if running is not None:
@@ -92,7 +98,7 @@ class BridgeApprovalSystem:
         )
         return "Allow" if (await self.approve_event(decision, "")).is_allowed else "Deny"
 
-    async def approve_event(self, asked: HookResult, event: str) -> ApprovalDecision:
+    async def approve_event(self, decision: HookResult, event: str) -> ApprovalDecision:
         """Return the decision. It is remembered for the same event of a call with the same arguments.
 
         Outside of a call, and if the server is at capacity, it is a denial.
@@ -105,10 +111,10 @@ class BridgeApprovalSystem:
         case = ApprovalQuestion(
             tool=call.name,
             arguments=call.arguments,
-            prompt=asked.approval_prompt or f"Allow '{call.name}' to continue ({event})?",
-            options=tuple(asked.approval_options) if asked.approval_options else None,
-            timeout=asked.approval_timeout,
-            default=asked.approval_default,
+            prompt=decision.approval_prompt or f"Allow '{call.name}' to continue ({event})?",
+            options=tuple(decision.approval_options) if decision.approval_options else None,
+            timeout=decision.approval_timeout,
+            default=decision.approval_default,
             about=event,
             kind=call.kind,
         )
@@ -123,7 +129,8 @@ class BridgeDisplaySystem:
 
     async def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str) -> None:
         """Show a message; outside of a call, it goes to the log of the server."""
-        if (running := RUNNING_CALL.get()) is not None:
+        running = RUNNING_CALL.get()
+        if running is not None:
             await running.ctx.log(level, message, source)
         else:
             logger.info("%s: %s", source, message)
@@ -147,7 +154,8 @@ def register_approval_provider(coordinator: Any, gate: ApprovalGate) -> None:
 
     on_capability = getattr(coordinator, "on_capability", None)
     if on_capability is None:
-        if (receiver := coordinator.get_capability(REGISTER_CAPABILITY)) is not None:
+        receiver = coordinator.get_capability(REGISTER_CAPABILITY)
+        if receiver is not None:
             offer(receiver)
         return
     on_capability(REGISTER_CAPABILITY, offer)
@@ -167,8 +175,3 @@ def _give_provider(receiver: Any, provider: BridgeApprovalProvider) -> None:
     if inspect.iscoroutine(result):
         result.close()
         logger.error("a module that asks for approvals receives its provider in a coroutine, which is not awaited")
-
-
-def _format_prompt(request: ApprovalRequest) -> str:
-    risk = f" (risk: {request.risk_level})" if request.risk_level else ""
-    return f"{request.action}?{risk}"

@@ -26,20 +26,16 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A commit of a repository: its `files`."""
+    """The `files` of a commit of a repository."""
 
-    folder: Path
-
-    @property
-    def files(self) -> Path:
-        return self.folder / "files"
+    files: Path
 
     @property
     def is_fetched(self) -> bool:
         return self.files.is_dir()
 
     def get_module_folder(self, subdirectory: str) -> Path:
-        return self.files / subdirectory if subdirectory else self.files
+        return self.files / subdirectory
 
 
 class Checkouts:
@@ -52,14 +48,17 @@ class Checkouts:
         """Return the checkout of a commit, fetched or not."""
         name = _UNSAFE.sub("-", address.url.partition("://")[2]).strip("-.")[-80:]
         url_hash = hashlib.sha256(address.url.encode()).hexdigest()[:12]
-        return Checkout(self.folder / f"{name}-{url_hash}" / commit)
+        return Checkout(self.folder / f"{name}-{url_hash}" / commit / "files")
 
     @contextlib.contextmanager
     def create_temporary_folder(self) -> Iterator[Path]:
         """Create a temporary folder on the same disk for the block. Raises ModuleLoadError."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._delete_abandoned()
+            for folder in self.folder.glob(f"{_PARTIAL}*"):
+                with contextlib.suppress(OSError):
+                    if time.time() - folder.stat().st_mtime > _ABANDONED:
+                        shutil.rmtree(folder, ignore_errors=True)
             temporary = tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self.folder, ignore_cleanup_errors=True)
         except OSError as error:
             raise ModuleLoadError(
@@ -67,12 +66,6 @@ class Checkouts:
             ) from error
         with temporary as path:
             yield Path(path)
-
-    def _delete_abandoned(self) -> None:
-        for folder in self.folder.glob(f"{_PARTIAL}*"):
-            with contextlib.suppress(OSError):
-                if time.time() - folder.stat().st_mtime > _ABANDONED:
-                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def get_default_folder() -> Path:
@@ -110,7 +103,12 @@ def hash_files(folder: Path) -> str:
     """Return the hash of a folder's file names and contents, without compiled files, for lock files."""
     total = hashlib.sha256()
     for path, is_link in _walk_files(folder):
-        content = os.fsencode(os.readlink(path)) if is_link else path.read_bytes() if path.is_file() else b"?"
+        if is_link:
+            content = os.fsencode(os.readlink(path))
+        elif path.is_file():
+            content = path.read_bytes()
+        else:
+            content = b"?"
         name = os.fsencode(path.relative_to(folder).as_posix())
         total.update(b"%d %d %d\n%b\n" % (is_link, len(name), len(content), name))
         total.update(content)

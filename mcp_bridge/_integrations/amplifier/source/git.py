@@ -108,20 +108,21 @@ def parse_address(uri: str) -> GitAddress:
     _check_authority(uri, parts.scheme, userinfo, host)
     if parts.query or uri.endswith("?"):
         raise _build_address_error(uri, "has a query")
-    path, at, ref = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
-    if at and not _REF.fullmatch(ref):
-        raise _build_address_error(uri, f"has {ref!r} for a branch, tag or commit")
-    if not path.startswith("/") or any({"", ".", ".."} & set(_split_path(text)) for text in (path, unquote(path))):
+    path, ref = parts.path, ""
+    if "@" in path:
+        path, _, ref = path.rpartition("@")
+        if not _REF.fullmatch(ref):
+            raise _build_address_error(uri, f"has {ref!r} for a branch, tag or commit")
+    segments = set()
+    for text in (path, unquote(path)):
+        segments.update(text.removeprefix("/").removesuffix("/").split("/"))
+    if not path.startswith("/") or segments & {"", ".", ".."}:
         raise _build_address_error(uri, "has no absolute path of a repository, or segments such as '..' in it")
     return GitAddress(uri, f"{parts.scheme}://{parts.netloc}{path}", ref, _parse_subdirectory(uri, parts.fragment))
 
 
 def redact_userinfo(uri: str) -> str:
     return _USERINFO.sub("//***@", uri)
-
-
-def _split_path(path: str) -> list[str]:
-    return path.removeprefix("/").removesuffix("/").split("/")
 
 
 def _check_authority(uri: str, scheme: str, userinfo: str, host: str) -> None:
@@ -176,13 +177,16 @@ class Git:
         """Return the current commit of an address. Raises ModuleLoadError if there is none, or more than one."""
         if COMMIT.fullmatch(address.ref):
             return address.ref
-        candidates = _list_full_refs(address.ref)
-        output = self._run(address, "ls-remote", "--quiet", address.url, *candidates)
-        commits_by_ref = {name: commit for commit, _, name in (line.partition("\t") for line in output.splitlines())}
+        ref = address.ref or "HEAD"
+        refs = [ref] if ref.startswith("refs/") or ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}"]
+        tags = [f"{name}^{{}}" for name in refs if name.startswith("refs/tags/")]
+        output = self._run(address, "ls-remote", "--quiet", address.url, *refs, *tags)
+        commits_by_ref = {}
+        for line in output.splitlines():
+            commit, _, name = line.partition("\t")
+            commits_by_ref[name] = commit
         # An annotated tag is a separate object; the line with ^{} has its commit.
-        commits = {
-            commits_by_ref.get(f"{name}^{{}}", commits_by_ref[name]) for name in candidates if name in commits_by_ref
-        }
+        commits = {commits_by_ref.get(f"{name}^{{}}", commits_by_ref[name]) for name in refs if name in commits_by_ref}
         if len(commits) == 1:
             return commits.pop()
         if commits:
@@ -217,8 +221,10 @@ class Git:
         self._run(address, option, f"--work-tree={folder}", "checkout", "--quiet", "--force", "--detach", commit)
 
     def _run(self, address: GitAddress, *args: str) -> str:
-        settings = [argument for name, value in _SETTINGS.items() for argument in ("-c", f"{name}={value}")]
-        return self._run_git([*settings, *args], address.scheme, address.uri)
+        arguments = []
+        for name, value in _SETTINGS.items():
+            arguments += ["-c", f"{name}={value}"]
+        return self._run_git([*arguments, *args], address.scheme, address.uri)
 
     def _run_git(self, args: Sequence[str], scheme: str, subject: str) -> str:
         """Run git and return its output. Raises ModuleLoadError if it fails or takes too long."""
@@ -270,13 +276,6 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
-
-
-def _list_full_refs(ref: str) -> list[str]:
-    if not ref:
-        return ["HEAD"]
-    full = [ref] if ref.startswith("refs/") or ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}"]
-    return [*full, *(f"{name}^{{}}" for name in full if name.startswith("refs/tags/"))]
 
 
 def _build_git_error(address: GitAddress, problem: str) -> ModuleLoadError:

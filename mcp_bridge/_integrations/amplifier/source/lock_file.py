@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,15 +36,12 @@ class LockEntry:
     hash: str
 
     @classmethod
-    def parse(cls, given: Any) -> LockEntry:
+    def parse(cls, data: Any) -> LockEntry:
         """Parse an entry. Raises ValueError, KeyError or TypeError if it is invalid."""
-        commit, content = given["commit"], given["hash"]
-        if not COMMIT.fullmatch(commit) or not _HASH.fullmatch(content):
+        entry = cls(commit=data["commit"], hash=data["hash"])
+        if not COMMIT.fullmatch(entry.commit) or not _HASH.fullmatch(entry.hash):
             raise ValueError("a commit has 40 digits, a hash 64")
-        return cls(commit=commit, hash=content)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"commit": self.commit, "hash": self.hash}
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class LockFile:
         """Replace the entries on the disk, all or none. Raises ModuleLoadError."""
         if modules == self.modules:
             return
-        data = {"version": VERSION, "modules": {uri: modules[uri].to_dict() for uri in sorted(modules)}}
+        data = {"version": VERSION, "modules": {uri: asdict(modules[uri]) for uri in sorted(modules)}}
         text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         try:
             replace_file(self.path, text.encode(), mode=0o666)
@@ -123,11 +120,11 @@ class ModuleLocker:
         self._commits: dict[tuple[str, str], str] = {}
         self._hashes: dict[Path, str] = {}
 
-    def lock(self, wanted: Sequence[RequestedModule]) -> LockOutcome:
+    def lock(self, requests: Sequence[RequestedModule]) -> LockOutcome:
         """Lock these modules, and write the lock file unless one of them fails."""
         modules: dict[str, LockedModule] = {}
         errors: list[str] = []
-        for module in dict.fromkeys(wanted):
+        for module in dict.fromkeys(requests):
             try:
                 modules[module.address.uri] = self._lock_module(module)
             except (BridgeError, OSError) as error:
@@ -144,13 +141,12 @@ class ModuleLocker:
         checkout = checkouts.locate(address, commit)
         expected = before.hash if before is not None and before.commit == commit else ""
         content = self._ensure_files(address, commit, checkouts, checkout, expected)
-        if not checkout.get_module_folder(address.subdirectory).is_dir():
+        folder = checkout.get_module_folder(address.subdirectory)
+        if not folder.is_dir():
             raise ModuleLoadError(f"{address.uri}: commit {commit[:12]} has no folder '{address.subdirectory}'")
         entry = LockEntry(commit=commit, hash=content)
-        was = before.commit if before is not None else ""
-        return LockedModule(
-            uri=address.uri, entry=entry, previous_commit=was, folder=checkout.get_module_folder(address.subdirectory)
-        )
+        previous_commit = before.commit if before is not None else ""
+        return LockedModule(uri=address.uri, entry=entry, previous_commit=previous_commit, folder=folder)
 
     def _find_commit(self, address: GitAddress) -> str:
         key = (address.url, address.ref)

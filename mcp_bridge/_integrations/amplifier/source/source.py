@@ -117,8 +117,9 @@ class AmplifierSource(Source):
         self._redactor = Redactor()
         self._status = StatusResources(name, self.sessions)
         self._agent_options = agent or AgentOptions()
-        has_agent = plan.orchestrator is not None
-        self.agent = Agent(self.sessions, self._agent_options, self.asking) if has_agent else None
+        self.agent: Agent | None = None
+        if plan.orchestrator is not None:
+            self.agent = Agent(self.sessions, self._agent_options, self.asking)
 
     @classmethod
     def choose_name(cls, options: AmplifierOptions) -> str:
@@ -216,12 +217,15 @@ class AmplifierSource(Source):
         raise SourceError("\n".join(problems))
 
     def _find_fatal_problems(self, first: ModuleSession) -> list[str]:
-        if not self.middleware and (governing := _list_governing_handlers(first)):
-            names = ", ".join(f"'{name}'" for name in sorted(governing))
+        governing_handlers = _list_governing_handlers(first)
+        if not self.middleware and governing_handlers:
+            names = ", ".join(f"'{name}'" for name in sorted(governing_handlers))
             problem = f"isolation: the modules register hooks for calls ({names}), which workers cannot run"
             return [f"{problem}. List the tools to isolate under isolation.tools, or remove isolation"]
         has_agent = self.agent is not None and not self.agent.find_problem(first)
-        return first.problems if not (first.get_tools() or first.hooks.list_handlers() or has_agent) else []
+        if first.get_tools() or first.hooks.list_handlers() or has_agent:
+            return []
+        return first.problems
 
     def _create_session(self, folder: Path | None, session_id: str | None = None) -> ModuleSession:
         """Create a session without starting it; `folder` is the client's working directory, if it has one."""
@@ -260,7 +264,9 @@ class AmplifierSource(Source):
 
     def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the plan without secrets; empty in a worker, because `hide` does not receive them there."""
-        return self._redactor.redact_value(redact_config(config)) if self.services.report_update is not None else {}
+        if self.services.report_update is None:
+            return {}
+        return self._redactor.redact_value(redact_config(config))
 
     def _count_call(self, ctx: RunningCall, result: ToolResult) -> None:
         session = self.sessions.find(ctx)
@@ -272,11 +278,13 @@ class AmplifierSource(Source):
         problems = list(session.problems)
         tools = self._build_entries(session, problems, self._handlers)
         if self.agent is not None:
-            if problem := self.agent.find_problem(session):
+            problem = self.agent.find_problem(session)
+            if problem:
                 problems.append(f"the agent of the plan is not published: {problem}")
             else:
-                problems += [*self._missing, *find_unknown_names(self._plan, session.get_tools())]
-                tools = [*tools, self.agent.build_entry(tools, self._select_entries(tools))]
+                problems += self._missing
+                problems += find_unknown_names(self._plan, session.get_tools())
+                tools.append(self.agent.build_entry(tools, self._select_entries(tools)))
         elif self._plan.agents:
             problems.append("agents: none of them can run, because the session of the plan has no orchestrator")
         resources = self._status.entries
@@ -312,17 +320,17 @@ class AmplifierSource(Source):
     ) -> list[ToolEntry]:
         """Return the mounted tools, and add the problems of others to `problems`."""
         entries: dict[str, tuple[str, ToolEntry]] = {}
-        tools = {key: tool for key, tool in session.get_tools().items() if key not in session.useless_tools}
-        for key, tool in tools.items():
+        for key, tool in session.get_tools().items():
+            if key in session.useless_tools:
+                continue
             try:
                 handler = handlers.get(key)
                 if handler is None or handler.tool is not tool:
                     # Kept for as long as the tool is mounted, because it learns the form of the tool's results.
                     handler = handlers[key] = ToolHandler(key, tool, self.sessions)
                 entry = handler.build_entry()
-                handler.wants_id = handler.wants_id or any(
-                    fnmatchcase(entry.name, pattern) for pattern in self._call_ids
-                )
+                if any(fnmatchcase(entry.name, pattern) for pattern in self._call_ids):
+                    handler.wants_id = True
             except BaseException as error:
                 # The properties of third-party tools may raise anything.
                 if is_own_cancellation(error):
@@ -347,7 +355,10 @@ class AmplifierSource(Source):
 
 def _list_governing_handlers(session: ModuleSession) -> set[str]:
     handlers = session.hooks.list_handlers()
-    return {name for event in _CALL_EVENTS for name in handlers.get(event, ())}
+    names: set[str] = set()
+    for event in _CALL_EVENTS:
+        names.update(handlers.get(event, ()))
+    return names
 
 
 def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:

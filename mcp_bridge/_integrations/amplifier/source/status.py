@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -109,7 +109,7 @@ def _describe_session(session: ModuleSession) -> dict[str, Any]:
         "problems": list(session.problems),
         "orchestrator": _get_type_name(coordinator.get("orchestrator")),
         "context": _get_type_name(coordinator.get("context")),
-        **{point: dict(_list_mounts(coordinator.get(point))) for point in NAMED_POINTS},
+        **{point: _name_modules(coordinator.get(point)) for point in NAMED_POINTS},
         "hooks": {
             event: [{"name": registration.name, "priority": registration.priority} for registration in registrations]
             for event, registrations in sorted(session.hooks.list_registrations().items())
@@ -130,15 +130,17 @@ def _describe_module(state: ModuleState) -> dict[str, Any]:
     return {**description, "mounted": not state.problem, "problem": state.problem or state.warning or None}
 
 
-def _list_mounts(modules: Any) -> Iterator[tuple[str, str | None]]:
+def _name_modules(modules: Any) -> dict[str, str]:
+    names = {}
     for key, module in dict(modules or {}).items():
         try:
-            yield str(key), str(getattr(module, "name", None) or key)
+            names[str(key)] = str(getattr(module, "name", None) or key)
         except BaseException as error:
             # The properties of third-party modules may raise anything.
             if is_own_cancellation(error):
                 raise
-            yield str(key), describe_error(error)
+            names[str(key)] = describe_error(error)
+    return names
 
 
 def _get_type_name(value: Any) -> str | None:

@@ -40,7 +40,8 @@ class ToolHandler:
         if not isinstance(name, str):
             raise TypeError(f"its name is not text, but {type(name).__name__}")
         properties = schema.get("properties")
-        self.wants_id = self.wants_id or (isinstance(properties, Mapping) and CALL_ID in properties)
+        if isinstance(properties, Mapping) and CALL_ID in properties:
+            self.wants_id = True
         # A synchronous `execute` runs in a thread, but a built-in one returns a future of the loop that calls it.
         on_loop = is_async(tool.execute) or inspect.isbuiltin(tool.execute)
         run: Callable[[Any, RunningCall], Any] = self._run_async if on_loop else self._run_in_thread
@@ -79,7 +80,7 @@ class ToolHandler:
             return self._convert_result(await result, ctx)
 
     def _get_tool(self, session: ModuleSession) -> Any:
-        tool = session.get_tool(self.key)
+        tool = session.coordinator.get("tools", self.key)
         if tool is None:
             raise ToolUnavailable(f"The tool mounted as '{self.key}' is not mounted in this session.")
         return tool
@@ -94,7 +95,8 @@ class ToolHandler:
         return arguments
 
     def _convert_result(self, result: Any, ctx: RunningCall) -> Any:
-        self.wants_id = self.wants_id or is_second_form(result)
+        if is_second_form(result):
+            self.wants_id = True
         return to_result(result, ctx.request_id)
 
 

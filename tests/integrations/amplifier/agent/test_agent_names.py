@@ -63,7 +63,7 @@ async def test_an_agent_whose_name_another_source_has_is_not_published(source: s
         assert problem.endswith("That of source 'second' is not published.")
 
 
-async def test_agents_with_a_name_or_a_prefix_of_their_own_do_not_collide(tmp_path: Path) -> None:
+async def test_agents_with_different_names_or_prefixes_do_not_collide(tmp_path: Path) -> None:
     sources = """sources:
   - type: amplifier
     PLAN

@@ -75,7 +75,7 @@ async def test_the_user_decides_about_an_event_of_a_run(
 
 @EVENTS
 @pytest.mark.parametrize("default", ["allow", "deny"])
-async def test_the_default_of_the_hook_holds_for_a_client_that_cannot_ask(
+async def test_the_default_of_the_hook_applies_for_a_client_that_cannot_ask(
     event: str, default: str, tmp_path: Path
 ) -> None:
     async with serve(
@@ -89,7 +89,7 @@ async def test_the_default_of_the_hook_holds_for_a_client_that_cannot_ask(
 
 @BOTH_HOSTS
 @EVENTS
-async def test_what_a_hook_injects_reaches_the_context(event: str, host: str, tmp_path: Path) -> None:
+async def test_an_injected_text_reaches_the_context(event: str, host: str, tmp_path: Path) -> None:
     served = serve(tmp_path, "It says hello.", event=event, result=INJECTS)
     async with served.client() as client:
         await client.call_tool("run_agent", {"task": "Read."})
@@ -112,7 +112,7 @@ async def test_a_user_message_of_a_hook_reaches_the_log_of_the_client(host: str,
     assert logged == [("warning", "It costs much.", "budget")]
 
 
-async def test_a_decision_for_the_session_holds_for_the_same_task_in_one_conversation(tmp_path: Path) -> None:
+async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conversation(tmp_path: Path) -> None:
     asks = {**ASKS, "approval_options": ["Allow for session", "Deny"]}
     look = {"calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]}
     served = serve(tmp_path, look, "One.", "Two.", "Three.", event="provider:request", result=asks)
@@ -187,7 +187,7 @@ async def mount(coordinator, config):
 @BOTH_HOSTS
 @EVENTS
 @pytest.mark.parametrize("choice", ["Allow", "Deny"])
-async def test_the_user_decides_for_hooks_that_wait_for_an_approval_themselves(
+async def test_the_user_decides_for_hooks_that_await_an_approval(
     event: str, choice: str, host: str, mode: str, tmp_path: Path
 ) -> None:
     served, person = serve(tmp_path, "It says hello.", hook=WAITS_INSIDE, event=event), Someone(choice)

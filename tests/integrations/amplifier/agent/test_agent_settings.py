@@ -41,7 +41,7 @@ async def test_the_demo_runs_without_a_key(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_the_client_s_model_runs_the_agent(mode: str) -> None:
+async def test_the_clients_model_runs_the_agent(mode: str) -> None:
     options = {"sampling_callback": sample, "sampling_capabilities": WITH_TOOLS}
     async with connect_to("agent_sampling.yaml", mode=mode, **options) as client:
         result = await client.call_tool("run_agent", {"task": "Greet Ada."})

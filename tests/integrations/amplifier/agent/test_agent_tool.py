@@ -102,14 +102,14 @@ async def test_a_conversation_is_continued_by_its_session(mode: str, tmp_path: P
     assert first["session"] == second["session"] != other["session"]
 
 
-async def test_conversations_stay_apart_where_clients_share_a_session(tmp_path: Path) -> None:
+async def test_conversations_are_separate_if_clients_share_a_session(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.", "Two.", limits=SessionLimits(shared=True))
     async with served.client() as client:
         results = [await client.call_tool("run_agent", {"task": "Count."}) for _ in range(2)]
     assert [result.structured_content["text"] for result in results] == ["One.", "One."]
 
 
-async def test_a_conversation_belongs_to_the_principal_that_began_it(tmp_path: Path) -> None:
+async def test_a_conversation_belongs_to_its_first_principal(tmp_path: Path) -> None:
     served = serve(tmp_path, "One.", "Two.")
 
     async def call(principal: str, **arguments: Any) -> Any:
@@ -184,7 +184,7 @@ async def test_hooks_deny_calls_of_the_agent_and_each_event_comes_once(tmp_path:
     ]
 
 
-async def test_the_model_reads_why_its_arguments_are_invalid(tmp_path: Path) -> None:
+async def test_the_model_reads_the_reason_for_invalid_arguments(tmp_path: Path) -> None:
     wrong = {"calls": [{"name": "read_file", "arguments": {"path": 7}}]}
     served = serve(tmp_path, wrong, "Done.")
     async with served.client() as client:
@@ -218,7 +218,7 @@ async def test_cancelling_the_call_cancels_the_agent_and_its_tools(mode: str, tm
         await cancel_slow_run(client, served.coordinator)
 
 
-async def test_the_agent_has_another_name_where_a_tool_has_its_name(tmp_path: Path) -> None:
+async def test_the_agent_has_another_name_if_a_tool_has_its_name(tmp_path: Path) -> None:
     served = Served(
         tmp_path,
         {name_module(tmp_path, "files"): FILES.replace("read_file", "run_agent")},
@@ -276,7 +276,7 @@ async def test_the_model_of_the_client_runs_the_agent(mode: str, tmp_path: Path)
 
 
 @EVERY_ERA
-async def test_a_client_without_sampling_reads_what_is_missing(mode: str, tmp_path: Path) -> None:
+async def test_a_client_without_sampling_gets_the_missing_capability(mode: str, tmp_path: Path) -> None:
     async with serve(tmp_path, providers=[{"module": "provider-sampling"}]).client(mode=mode) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error
@@ -364,7 +364,7 @@ async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_pa
     assert str(os.getpid()) not in [*pids, *texts(direct)]
 
 
-async def test_an_agent_is_published_where_its_whole_source_runs_in_workers(tmp_path: Path) -> None:
+async def test_an_agent_of_an_isolated_source_is_published(tmp_path: Path) -> None:
     written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
     written(tmp_path, {"agent.yaml": SETTINGS.replace("{ISOLATION}", "process")})
     async with open_bridge(tmp_path / "agent.yaml") as bridge:

@@ -174,7 +174,7 @@ async def test_an_agent_gives_a_task_to_another_and_reads_its_response(mode: str
 
 
 @BOTH_HOSTS
-async def test_an_agent_is_resumed_with_what_it_knows(host: str, tmp_path: Path) -> None:
+async def test_a_resumed_agent_has_its_history(host: str, tmp_path: Path) -> None:
     reader = {"providers": script("One.", "Two.")}
     plan = Plan(tmp_path, "Done.", agents={"reader": reader}, action="continue")
     async with plan.client() as client:
@@ -199,7 +199,7 @@ async def test_a_tool_that_is_not_a_coroutine_function_starts_agents_too(tmp_pat
     assert result.structured_content["response"] == "It says hello."
 
 
-async def test_agents_end_with_the_session_that_has_started_them(tmp_path: Path) -> None:
+async def test_subagents_end_with_the_session_of_their_parent(tmp_path: Path) -> None:
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="continue")
     async with plan.running():
         async with plan.client(mode="legacy") as client:
@@ -259,7 +259,7 @@ async def test_a_run_starts_a_limited_number_of_agents(tmp_path: Path) -> None:
     assert (len(results), len(failed)) == (21, 1)
 
 
-async def test_the_tokens_of_an_agent_count_against_the_one_that_has_started_it(tmp_path: Path) -> None:
+async def test_the_tokens_of_a_subagent_count_against_its_parent(tmp_path: Path) -> None:
     long = {"providers": script({"text": "x" * 4000, **READ}, "Never sent.")}
     session = {
         "orchestrator": {"module": "loop-basic", "config": {"max_tokens": 900}},
@@ -275,7 +275,7 @@ async def test_the_tokens_of_an_agent_count_against_the_one_that_has_started_it(
     assert "900 tokens (max_tokens) of the agent that started this one" in reading
 
 
-async def test_the_usage_of_a_run_includes_that_of_the_agents_it_starts(tmp_path: Path) -> None:
+async def test_the_usage_of_a_run_includes_its_subagents(tmp_path: Path) -> None:
     reader = {"providers": script("y" * 4000)}
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": reader})
     async with plan.client() as client:
@@ -283,7 +283,7 @@ async def test_the_usage_of_a_run_includes_that_of_the_agents_it_starts(tmp_path
     assert 2000 > result.structured_content["usage"]["output_tokens"] > 1000
 
 
-async def test_the_time_of_a_run_includes_that_of_the_agents_it_starts(tmp_path: Path) -> None:
+async def test_the_time_of_a_run_includes_its_subagents(tmp_path: Path) -> None:
     slow = name_module(tmp_path, "slow")
     session = {"orchestrator": {"module": "loop-basic", "config": {"max_seconds": 0.5}}, "context": "context-simple"}
     reader = {"providers": script(call("slow"), "Never sent."), "orchestrator": {"config": {"max_seconds": 60}}}
@@ -296,7 +296,7 @@ async def test_the_time_of_a_run_includes_that_of_the_agents_it_starts(tmp_path:
 
 @EVERY_ERA
 @BOTH_LOOPS
-async def test_cancelling_the_call_cancels_the_agents_that_it_has_started(mode: str, tmp_path: Path) -> None:
+async def test_cancelling_the_call_cancels_its_subagents(mode: str, tmp_path: Path) -> None:
     slow = name_module(tmp_path, "slow")
     reader = {"providers": script(call("slow"))}
     plan = Plan(tmp_path, ASK_READER, agents={"reader": reader}, modules={slow: SLOW}, tools=[slow])
@@ -336,7 +336,7 @@ async def mount(coordinator, config):
 
 
 @BOTH_HOSTS
-async def test_hooks_deny_calls_of_agents_that_others_start(host: str, tmp_path: Path) -> None:
+async def test_hooks_deny_calls_of_subagents(host: str, tmp_path: Path) -> None:
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="deny")
     async with plan.client() as client:
         await client.call_tool("run_agent", {"task": "Go."})
@@ -347,7 +347,7 @@ async def test_hooks_deny_calls_of_agents_that_others_start(host: str, tmp_path:
 @EVERY_ERA
 @BOTH_HOSTS
 @pytest.mark.parametrize(("choice", "read"), [("Allow", True), ("Deny", False)])
-async def test_the_user_of_the_client_approves_calls_of_agents_that_others_start(
+async def test_the_user_of_the_client_approves_calls_of_subagents(
     mode: str, host: str, choice: str, read: bool, tmp_path: Path
 ) -> None:
     plan, person = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="ask_user"), Someone(choice)

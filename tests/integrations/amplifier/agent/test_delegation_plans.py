@@ -184,7 +184,7 @@ async def test_the_first_preferred_provider_that_is_available_is_used(
     [("none", "self", False), ("none", "reader", False), (["reader"], "self", False), (["reader"], "reader", True),
      ("all", "self", True)],
 )  # fmt: skip
-async def test_an_agent_starts_only_those_that_it_may(
+async def test_an_agent_starts_only_its_allowed_subagents(
     agents: Any, started: str, is_started: bool, tmp_path: Path
 ) -> None:
     middle = {"agents": agents, "providers": script(call("delegate", agent=started, instruction="Go."), "Done.")}

@@ -179,7 +179,7 @@ async def test_tasks_of_one_conversation_wait_for_its_worker(tmp_path: Path) -> 
     assert sorted(found) == ["Three.", "Two."]
 
 
-async def test_a_conversation_in_a_worker_belongs_to_the_principal_that_began_it(tmp_path: Path) -> None:
+async def test_a_conversation_in_a_worker_belongs_to_its_first_principal(tmp_path: Path) -> None:
     bridge = serve(tmp_path, "One.", "Two.")
 
     async def run(principal: str, **arguments: Any) -> Any:

@@ -25,7 +25,7 @@ async def mount(coordinator, config):
 
 
 @pytest.mark.parametrize("kind", ["hooks", "tools"])
-async def test_an_agent_with_hooks_for_calls_of_its_own_does_not_run_in_a_worker(kind: str, tmp_path: Path) -> None:
+async def test_an_agent_with_its_own_hooks_for_calls_does_not_run_in_a_worker(kind: str, tmp_path: Path) -> None:
     (tmp_path / "strict.py").write_text(STRICT)
     reader = {
         "providers": [{"module": "provider-scripted", "config": {"responses": [call("where"), "Ran."]}}],

@@ -169,7 +169,7 @@ async def test_the_model_reads_the_text_of_a_result(
 
 @LOOPS
 @BOTH_HOSTS
-async def test_a_call_without_arguments_of_an_own_provider_runs(loop: str, host: str, tmp_path: Path) -> None:
+async def test_a_call_without_arguments_of_an_included_provider_runs(loop: str, host: str, tmp_path: Path) -> None:
     script = [{"calls": [{"name": "read"}]}, "Done."]
     result, history = await run(serve(tmp_path, host, loop=loop, provider="provider-scripted", responses=script), "Go.")
     assert (texts(result)[0], list_readings(history)) == ("Done.", ['{"path": null}'])
@@ -270,7 +270,7 @@ async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> 
     assert json.loads(readings[0])["response"] == "Me."
 
 
-def test_a_result_as_text_is_what_the_model_reads() -> None:
+def test_the_model_reads_the_text_of_a_result_of_a_tool() -> None:
     assert str(ToolResult(output={"path": "a.txt"})) == '{"path": "a.txt"}'
     assert str(ToolResult(success=False, output={"stdout": "out"})) == '{"stdout": "out"}'
     assert str(ToolResult(success=False, error={"message": "cannot read"})) == "cannot read"

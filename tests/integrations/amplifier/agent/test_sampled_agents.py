@@ -14,7 +14,7 @@ from tests.kits.hooks.hooks_kit import texts
 
 
 @EVERY_ERA
-async def test_the_time_of_the_clients_model_counts_for_the_agents_above(mode: str, tmp_path: Path) -> None:
+async def test_the_time_of_the_clients_model_counts_for_all_parents(mode: str, tmp_path: Path) -> None:
     async def sample(context: Any, params: Any) -> Any:
         await anyio.sleep(1)
         done = types.TextContent(type="text", text="Read.")

@@ -233,7 +233,7 @@ async def run_endpoint(served: Served) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
 
 
-async def test_only_the_principal_that_began_a_run_can_continue_it(tmp_path: Path) -> None:
+async def test_only_the_principal_of_a_run_can_continue_it(tmp_path: Path) -> None:
     served, task = serve(tmp_path, "One."), {"task": "Ask first."}
     async with run_endpoint(served):
         state = (await call_as(served, "ann", task))["requestState"]

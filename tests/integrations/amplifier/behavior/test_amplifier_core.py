@@ -72,7 +72,7 @@ class ProvidersOnSession(_OnSession, ProviderBehaviorTests):
         (ProvidersOnSession, scripted_provider, {"situations": {"tool_call": CALL}}),
     ],
 )
-async def test_modules_follow_their_contracts_on_amplifier_core_alone(suite: Any, module: Any, attributes: Any) -> None:
+async def test_modules_follow_their_contracts_on_amplifier_core(suite: Any, module: Any, attributes: Any) -> None:
     assert await find_violations(suite, module, **attributes) == {}
 
 

@@ -15,7 +15,7 @@ from mcp_bridge._integrations.amplifier.behavior import (
     find_violations,
 )
 from mcp_bridge._integrations.amplifier.contexts import persistent, simple
-from mcp_bridge._integrations.amplifier.loops.loop import mount_basic, mount_streaming
+from mcp_bridge._integrations.amplifier.loops import basic, streaming
 from mcp_bridge._integrations.amplifier.providers import (
     sampling_provider,
     scripted_provider,
@@ -45,9 +45,9 @@ async def test_contexts_follow_their_contract(host: Any, module: Any, tmp_path: 
 
 @BOTH_HOSTS
 @BOTH_LOOPS
-@pytest.mark.parametrize("mount", [mount_basic, mount_streaming])
-async def test_orchestrators_follow_their_contract(host: Any, mount: Any) -> None:
-    assert await find_violations(OrchestratorBehaviorTests, SimpleNamespace(mount=mount), host=host) == {}
+@pytest.mark.parametrize("module", [basic, streaming])
+async def test_orchestrators_follow_their_contract(host: Any, module: Any) -> None:
+    assert await find_violations(OrchestratorBehaviorTests, module, host=host) == {}
 
 
 @BOTH_HOSTS

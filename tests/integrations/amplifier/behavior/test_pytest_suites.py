@@ -34,7 +34,7 @@ async def mount(coordinator, config):
 """
 
 
-def test_pytest_runs_every_rule_on_both_loops_and_names_those_that_are_broken(tmp_path: Path) -> None:
+def test_pytest_runs_every_rule_on_both_event_loops_and_names_the_broken_ones(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(SUITE, "utf-8")
     (tmp_path / "my_context.py").write_text(CONTEXT, "utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", "utf-8")

@@ -77,7 +77,7 @@ async def test_a_selection_fits_keeps_calls_with_results_and_the_order(drawn: An
 
 
 @given(drawn=turns)
-async def test_a_selection_depends_on_the_history_alone(drawn: Any) -> None:
+async def test_a_selection_depends_only_on_the_history(drawn: Any) -> None:
     history = build_history(drawn)
     context = SimpleContext()
     for message in history:
@@ -155,7 +155,7 @@ class Tiny(MockProvider):
 
 
 @pytest.mark.parametrize("provider", [None, Faulty(), Tiny()])
-async def test_the_configured_budget_applies_where_a_provider_gives_none(provider: Any) -> None:
+async def test_the_configured_budget_applies_if_a_provider_has_none(provider: Any) -> None:
     context = SimpleContext(ContextConfig(max_tokens=BUDGET))
     await context.set_messages([make_text("user", "word " * 100) for _ in range(30)])
     view = await context.get_messages_for_request(provider=provider)

@@ -98,9 +98,7 @@ async def test_messages_added_at_the_same_time_are_whole_lines(tmp_path: Path) -
     assert await (await open_history(path)).get_messages() == await context.get_messages()
 
 
-async def test_a_message_that_was_not_written_completely_is_removed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_incomplete_message_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "history.jsonl"
     await (await open_history(path)).add_message(HELLO)
     with path.open("ab") as file:
@@ -126,7 +124,7 @@ async def test_a_message_that_cannot_be_written_is_not_kept(tmp_path: Path) -> N
     assert await context.get_messages() == []
 
 
-async def test_each_session_has_a_file_of_its_own_in_the_users_data(
+async def test_each_session_has_a_file_in_the_users_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

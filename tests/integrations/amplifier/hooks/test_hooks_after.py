@@ -41,7 +41,7 @@ async def called(house: House, mode: str, person: Any = None) -> Any:
 
 
 @EVERY_ERA
-async def test_every_name_of_the_result_has_it(mode: str) -> None:
+async def test_all_keys_of_the_result_have_it(mode: str) -> None:
     house = house_of({"sum": 3})
     house.on("tool:post", HookResult())
     assert (await called(house, mode)).structured_content == {"sum": 3}
@@ -59,16 +59,14 @@ async def test_every_name_of_the_result_has_it(mode: str) -> None:
         ("result", {"sum": 4}),
     ],
 )
-async def test_a_result_that_was_changed_under_any_name_is_taken_whole_or_bare(
-    mode: str, key: str, changed: Any
-) -> None:
+async def test_a_result_changed_under_any_key_is_used_whole_or_as_an_output(mode: str, key: str, changed: Any) -> None:
     house = house_of({"sum": 3}, SUM)
     house.on("tool:post", modify(**{key: changed}))
     result = await called(house, mode)
     assert (result.structured_content, texts(result)) == ({"sum": 4}, ['{"sum":4}'])
 
 
-async def test_a_result_that_comes_back_as_it_was_is_none_that_was_changed(mode: str) -> None:
+async def test_an_equal_result_is_no_change(mode: str) -> None:
     house = house_of([Text("a"), Image(b"\x89PNG\r\n\x1a\n", "image/png")])
     house.on("tool:post", lambda data: HookResult(action="modify", data=data))
     result = await called(house, mode)
@@ -76,7 +74,7 @@ async def test_a_result_that_comes_back_as_it_was_is_none_that_was_changed(mode:
 
 
 @EVERY_ERA
-async def test_a_changed_result_that_no_longer_fits_is_an_error_that_names_the_hook(mode: str) -> None:
+async def test_a_changed_result_that_violates_the_schema_is_an_error_with_the_name_of_the_hook(mode: str) -> None:
     house = house_of({"sum": 3}, SUM)
     house.on("tool:post", HookResult(), name="watches")
     house.on("tool:post", modify(result={"sum": "[masked]"}), name="masks")
@@ -91,7 +89,7 @@ async def test_a_changed_result_that_no_longer_fits_is_an_error_that_names_the_h
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_output"]
 
 
-async def test_every_hook_that_changed_a_result_that_no_longer_fits_is_named(mode: str) -> None:
+async def test_the_error_names_all_hooks_that_have_changed_the_result(mode: str) -> None:
     house = house_of({"sum": 3}, SUM)
     house.on("tool:post", modify(result={"sum": 4}), name="one")
     house.on("tool:post", modify(result={"sum": "five"}), name="two")
@@ -102,7 +100,7 @@ async def test_every_hook_that_changed_a_result_that_no_longer_fits_is_named(mod
     ("first", "second"),
     [("result", "tool_result"), ("tool_result", "tool_response"), ("tool_response", "result")],
 )
-async def test_hooks_that_know_the_result_by_different_names_see_each_others_changes(
+async def test_hooks_that_use_different_keys_of_the_result_see_each_others_changes(
     mode: str, first: str, second: str
 ) -> None:
     house = house_of("one two")
@@ -152,7 +150,7 @@ class Model(BaseModel):
         (SECRET, SUM),
     ],
 )
-async def test_what_a_hook_takes_out_of_an_answer_is_nowhere_in_it(mode: str, answer: Any, schema: Any) -> None:
+async def test_a_text_that_a_hook_removes_is_nowhere_in_the_result(mode: str, answer: Any, schema: Any) -> None:
     house = house_of(answer, schema)
     house.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
     result = await called(house, mode)
@@ -161,9 +159,7 @@ async def test_what_a_hook_takes_out_of_an_answer_is_nowhere_in_it(mode: str, an
 
 
 @pytest.mark.parametrize("failed", [False, True])
-async def test_an_output_that_is_replaced_takes_content_and_error_that_may_say_the_same_with_it(
-    mode: str, failed: bool
-) -> None:
+async def test_replacing_the_output_drops_content_and_error_that_may_repeat_it(mode: str, failed: bool) -> None:
     house = house_of(
         ToolResult(success=not failed, output=SECRET, content=[Text(SECRET)], error=SECRET if failed else None)
     )
@@ -172,7 +168,7 @@ async def test_an_output_that_is_replaced_takes_content_and_error_that_may_say_t
     assert (texts(result), bool(result.is_error)) == (["[gone]"], failed)
 
 
-async def test_content_that_no_hook_touches_stays_beside_content_that_one_changes(mode: str) -> None:
+async def test_unchanged_blocks_remain_next_to_changed_ones(mode: str) -> None:
     picture = Image(b"\x89PNG\r\n\x1a\n", "image/png", annotations={"priority": 0.5})
     house = house_of([picture, Text(SECRET)])
     house.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
@@ -182,7 +178,7 @@ async def test_content_that_no_hook_touches_stays_beside_content_that_one_change
     assert result.content[1].text == "***"
 
 
-async def test_a_hook_may_make_a_failure_of_an_answer_and_an_answer_of_a_failure(mode: str) -> None:
+async def test_a_hook_may_turn_a_result_into_a_failure_and_back(mode: str) -> None:
     house = house_of("fine")
     house.on("tool:post", modify(result={"success": False, "output": None, "error": {"message": "not fine"}}))
     house.on("tool:error")
@@ -197,7 +193,7 @@ async def test_a_hook_may_make_a_failure_of_an_answer_and_an_answer_of_a_failure
 
 
 @pytest.mark.parametrize("odd", [{"success": True, "content": [7, {"type": "?"}]}, {1, 2}, object(), float("nan")])
-async def test_an_odd_change_becomes_a_readable_result(mode: str, odd: Any) -> None:
+async def test_an_unusual_change_becomes_a_valid_result(mode: str, odd: Any) -> None:
     house = house_of("fine")
     house.on("tool:post", modify(result=odd))
     async with visited(house, mode) as client:
@@ -278,7 +274,7 @@ async def test_a_tool_that_is_too_slow_is_an_error_for_hooks(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_a_call_that_is_given_up_is_cancelled_and_no_hook_hears_of_its_end(mode: str) -> None:
+async def test_a_cancelled_call_emits_no_event_at_its_end(mode: str) -> None:
     house = House()
     begun, ended = anyio.Event(), anyio.Event()
 
@@ -309,7 +305,7 @@ def _of_itself() -> dict[str, Any]:
     return made
 
 
-async def test_a_result_that_a_hook_makes_unreadable_is_an_error_that_says_why(mode: str) -> None:
+async def test_an_unreadable_result_of_a_hook_is_an_error_with_the_reason(mode: str) -> None:
     house = house_of({"sum": 3})
     house.on("tool:post", modify(tool_result=_of_itself()))
     house.on("tool:error", HookResult())

@@ -55,9 +55,7 @@ async def test_a_call_that_the_user_does_not_allow_never_runs(mode: str, choice:
     ("choice", "runs"),
     [("Allow once", True), ("allow always", True), ("Yes", True), ("Proceed", False), ("Never", False), ("", False)],
 )
-async def test_options_are_the_hooks_own_and_only_those_that_are_known_to_allow_do(
-    mode: str, choice: str, runs: bool
-) -> None:
+async def test_hooks_declare_options_and_only_known_ones_allow_the_call(mode: str, choice: str, runs: bool) -> None:
     options = ["Allow once", "allow always", "Yes", "Proceed", "Never", ""]
     house, person = house_asking(approval_options=options), Someone(choice)
     async with visited(house, mode, person) as client:
@@ -70,7 +68,7 @@ async def test_options_are_the_hooks_own_and_only_those_that_are_known_to_allow_
     ("options", "shown"),
     [([], ["Allow", "Deny"]), (["Allow"], ["Allow"]), (["Allow", "Allow", "Deny"], ["Allow", "Deny"])],
 )
-async def test_odd_options_are_a_question_all_the_same(mode: str, options: Any, shown: list[str]) -> None:
+async def test_unusual_options_are_still_asked(mode: str, options: Any, shown: list[str]) -> None:
     house, person = house_asking(approval_options=options), Someone("Allow")
     async with visited(house, mode, person) as client:
         assert not (await client.call_tool("add", {"n": 2})).is_error
@@ -79,7 +77,7 @@ async def test_odd_options_are_a_question_all_the_same(mode: str, options: Any, 
 
 
 @pytest.mark.parametrize("options", [[["Allow"]], "Allow", [None]])
-async def test_options_that_are_none_deny(mode: str, options: Any) -> None:
+async def test_invalid_options_deny(mode: str, options: Any) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", {"action": "ask_user", "approval_options": options})
     async with visited(house, mode, person) as client:
@@ -87,7 +85,7 @@ async def test_options_that_are_none_deny(mode: str, options: Any) -> None:
     assert (house.ran, person.asked) == ([], [])
 
 
-async def test_options_that_slipped_past_the_model_run_nothing(mode: str) -> None:
+async def test_options_that_the_model_did_not_validate_deny(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", HookResult.model_construct(action="ask_user", approval_options=[["Allow"]]))
     async with visited(house, mode, person) as client:
@@ -133,7 +131,7 @@ async def test_the_default_applies_after_a_timeout(mode: str, default: str, capl
     assert "because the user did not answer in time" in caplog.text
 
 
-async def test_an_approval_that_may_take_no_time_is_the_default(mode: str) -> None:
+async def test_an_approval_with_a_timeout_of_zero_is_the_default(mode: str) -> None:
     house, person = house_asking(approval_timeout=0, approval_default="allow"), Someone("Deny")
     async with visited(house, mode, person) as client:
         assert not (await client.call_tool("add", {"n": 2})).is_error
@@ -141,14 +139,14 @@ async def test_an_approval_that_may_take_no_time_is_the_default(mode: str) -> No
 
 @EVERY_ERA
 @pytest.mark.parametrize("nonsense", [{"value": "Whatever"}, {}])
-async def test_an_unusable_answer_allows_nothing(mode: str, nonsense: Any) -> None:
+async def test_an_invalid_response_denies(mode: str, nonsense: Any) -> None:
     house, person = house_asking(approval_default="allow"), Someone(nonsense)
     async with visited(house, mode, person) as client:
         assert code_of(await client.call_tool("add", {"n": 2})) == "approval_declined"
     assert (house.ran, len(person.asked)) == ([], 3)
 
 
-async def test_a_client_that_fails_to_ask_is_one_that_cannot_be_asked(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_default_applies_if_asking_the_client_fails(caplog: pytest.LogCaptureFixture) -> None:
     for default in ("allow", "deny"):
         house = house_asking(approval_default=default)
 
@@ -161,7 +159,7 @@ async def test_a_client_that_fails_to_ask_is_one_that_cannot_be_asked(caplog: py
     assert "the dialog is broken" in caplog.text
 
 
-async def test_several_hooks_that_ask_are_one_question_with_the_strictest_terms(mode: str) -> None:
+async def test_the_questions_of_several_hooks_become_one_with_the_strictest_terms(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask("First?", approval_options=["Deny", "Allow", "Later"], approval_default="allow"))
     house.on("tool:pre", ask("Second?", approval_options=["Allow", "Deny"]))
@@ -227,7 +225,7 @@ async def test_a_call_that_is_cancelled_while_the_user_is_asked_does_not_run(mod
 
 
 @EVERY_ERA
-async def test_a_change_and_a_text_are_kept_beside_an_approval_of_what_was_changed(mode: str) -> None:
+async def test_a_change_and_an_injected_text_remain_after_an_approval(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask(approval_default="deny"))
     house.on("tool:pre", modify(tool_input={"n": 40, "to": 2}))

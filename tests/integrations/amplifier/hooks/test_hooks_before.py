@@ -14,7 +14,7 @@ from tests.kits.hooks.hooks_kit import LOGS, House, Someone, ask, code_of, deny,
 
 
 @EVERY_ERA
-async def test_a_hook_hears_the_call_and_it_goes_on(mode: str) -> None:
+async def test_a_hook_receives_the_call_and_the_call_continues(mode: str) -> None:
     house = House()
     house.on("tool:pre", HookResult(action="continue"))
     async with visited(house, mode) as client:
@@ -26,7 +26,7 @@ async def test_a_hook_hears_the_call_and_it_goes_on(mode: str) -> None:
     assert "timestamp" in heard
 
 
-async def test_a_denied_call_does_not_run_and_its_client_reads_the_reason(mode: str) -> None:
+async def test_a_denied_call_does_not_run_and_its_client_gets_the_reason(mode: str) -> None:
     house = House()
     house.on("tool:pre", deny("not on Sundays"))
     house.on("tool:post")
@@ -51,7 +51,7 @@ async def test_a_denial_skips_the_remaining_handlers(mode: str) -> None:
     assert (len(house.of("tool:pre")), person.asked, house.ran) == (3, [], [])
 
 
-async def test_changed_arguments_are_what_the_tool_and_later_hooks_get(mode: str) -> None:
+async def test_the_tool_and_later_hooks_get_changed_arguments(mode: str) -> None:
     house = House()
     house.on("tool:pre", modify(tool_input={"n": 5}))
     house.on("tool:pre")
@@ -77,14 +77,14 @@ async def test_invalid_arguments_of_a_hook_reach_neither_the_tool_nor_the_user(m
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_arguments"]
 
 
-async def test_arguments_that_differ_by_type_alone_are_changed(mode: str) -> None:
+async def test_arguments_that_differ_only_by_type_are_changed(mode: str) -> None:
     house = House()
     house.on("tool:pre", modify(tool_input={"text": "2"}))
     async with visited(house, mode) as client:
         assert texts(await client.call_tool("say", {"text": "two"})) == ["said 2"]
 
 
-async def test_no_hook_hears_of_a_call_whose_arguments_do_not_fit(mode: str) -> None:
+async def test_hooks_receive_no_call_with_invalid_arguments(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask())
     async with visited(house, mode, person) as client:
@@ -117,7 +117,7 @@ async def test_injected_text_follows_a_failure_too_and_nothing_appears_twice(mod
 
 @EVERY_ERA
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-async def test_a_change_is_kept_beside_a_question_and_beside_a_text(mode: str, order: tuple[int, int]) -> None:
+async def test_a_change_remains_with_a_question_and_with_an_injected_text(mode: str, order: tuple[int, int]) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", modify(tool_input={"n": 5}), priority=order[0])
     house.on("tool:pre", ask(), priority=order[1])
@@ -128,7 +128,7 @@ async def test_a_change_is_kept_beside_a_question_and_beside_a_text(mode: str, o
     assert person.prompts == ["Sure?"]
 
 
-async def test_a_hook_that_crashes_denies_and_says_nothing_of_why(mode: str) -> None:
+async def test_a_hook_that_raises_denies_without_showing_its_error(mode: str) -> None:
     house = House()
     house.on("tool:pre", lambda data: data["no such"])
     async with visited(house, mode) as client:
@@ -151,7 +151,7 @@ async def test_a_hook_that_hangs_denies(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_what_hooks_want_the_user_to_read_is_in_the_clients_log(mode: str) -> None:
+async def test_messages_to_the_user_are_in_the_clients_log(mode: str) -> None:
     house, heard = House(), []
     house.on("tool:pre", HookResult(user_message="looking", user_message_level="warning", user_message_source="guard"))
     house.on("tool:post", HookResult(user_message="looked"))
@@ -174,7 +174,7 @@ async def test_what_hooks_want_the_user_to_read_is_in_the_clients_log(mode: str)
     ]
 
 
-async def test_no_hook_can_change_anything_in_place(mode: str) -> None:
+async def test_hooks_cannot_change_data_in_place(mode: str) -> None:
     house = House()
 
     def spoil(data: Any) -> None:

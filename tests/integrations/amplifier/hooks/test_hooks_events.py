@@ -52,7 +52,7 @@ async def test_there_are_no_approval_events_without_a_question(mode: str) -> Non
     assert told(house) == []
 
 
-async def test_a_default_is_an_answer_too(mode: str) -> None:
+async def test_a_default_emits_approval_events_too(mode: str) -> None:
     for default, outcome in (("allow", "approval:granted"), ("deny", "approval:denied")):
         house = House()
         house.on("tool:pre", ask(approval_default=default))
@@ -63,7 +63,7 @@ async def test_a_default_is_an_answer_too(mode: str) -> None:
         assert told(house) == ["approval:required", outcome]
 
 
-async def test_those_who_hear_of_an_approval_do_not_decide_it_but_may_add_words(mode: str) -> None:
+async def test_handlers_of_approval_events_cannot_decide_but_may_inject_texts(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask(approval_options=OPTIONS))
     house.on("approval:required", deny("not mine to say"))
@@ -102,7 +102,7 @@ async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision
     assert heard == ["Mind it.", "And this."]
 
 
-async def test_failures_have_the_result_under_all_its_names_whatever_has_failed(mode: str) -> None:
+async def test_tool_error_has_the_result_under_all_keys(mode: str) -> None:
     house = House(tools={"hang": ToolLimits(timeout=0.2)})
 
     @tool(registry=house.registry)

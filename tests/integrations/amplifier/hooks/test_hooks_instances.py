@@ -59,7 +59,7 @@ async def by_default(caplog: pytest.LogCaptureFixture) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_an_answer_to_one_instance_reaches_another_and_the_changed_call_runs_once() -> None:
+async def test_an_approval_at_one_instance_reaches_another_and_the_changed_call_runs_once() -> None:
     async with two() as (one, other, here, there):
         call = await asked_at(here)
         assert get_text(await call.continue_on(there).get_result(ALLOW)) == '{"sum":6}'
@@ -73,7 +73,7 @@ async def test_a_decline_holds_on_another_instance_too() -> None:
         assert one.ran == other.ran == []
 
 
-async def test_an_approval_is_good_for_one_time() -> None:
+async def test_an_approval_is_used_once() -> None:
     store = MemoryStore()
     async with two(store=store) as (one, other, here, there):
         call = await asked_at(here)
@@ -84,7 +84,7 @@ async def test_an_approval_is_good_for_one_time() -> None:
         assert (len(one.ran), other.ran) == (1, [])
 
 
-async def test_an_approval_is_of_these_arguments_alone() -> None:
+async def test_an_approval_is_valid_for_the_same_arguments_only() -> None:
     async with two() as (one, other, here, there):
         call = await asked_at(here)
         assert await there.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == INVALID_STATE
@@ -92,7 +92,7 @@ async def test_an_approval_is_of_these_arguments_alone() -> None:
         assert one.ran == other.ran == []
 
 
-async def test_what_is_asked_about_an_answer_is_not_taken_up_elsewhere() -> None:
+async def test_a_question_about_a_result_is_not_resumed_at_another_instance() -> None:
     async with two(event="tool:post") as (one, other, here, there):
         call = await asked_at(here)
         lost = await call.continue_on(there).get_result(ALLOW)
@@ -113,7 +113,7 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
         here.close_input()
 
 
-async def test_what_is_allowed_by_default_runs_when_its_client_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(caplog: pytest.LogCaptureFixture) -> None:
     async with two(approval_default="allow", approval_timeout=0.5) as (one, _, here, __):
         call = await asked_at(here)
         await by_default(caplog)

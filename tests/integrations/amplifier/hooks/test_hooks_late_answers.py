@@ -62,7 +62,7 @@ async def test_a_late_denial_of_a_result_turns_it_into_an_error(caplog: pytest.L
     assert "sum" not in str(result)
 
 
-async def test_a_known_denial_counts_on_another_instance_however_short_the_time_is() -> None:
+async def test_a_known_denial_applies_at_another_instance_with_any_timeout() -> None:
     houses = [House(), House()]
     for house, seconds in zip(houses, (60, 0), strict=True):
         house.on("tool:pre", ask(approval_default="allow", approval_timeout=seconds))
@@ -75,7 +75,7 @@ async def test_a_known_denial_counts_on_another_instance_however_short_the_time_
     assert [house.ran for house in houses] == [[], []]
 
 
-async def test_a_late_denial_of_a_call_that_another_call_makes_stops_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_late_denial_of_a_nested_call_stops_it(caplog: pytest.LogCaptureFixture) -> None:
     house = House(timeout=1.0)
     question = ask(approval_default="allow", approval_timeout=0.3)
     house.on("tool:pre", lambda data: question if data["tool_name"] == "add" else None)

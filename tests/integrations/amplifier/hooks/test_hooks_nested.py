@@ -48,7 +48,7 @@ def note_sum(data: dict[str, Any]) -> Any:
     return inject(f"The sum is {output['sum']}.") if data["tool_name"] == "add" and output else None
 
 
-async def test_each_step_of_a_chain_has_an_id_of_its_own_under_that_of_the_chain() -> None:
+async def test_the_id_of_each_step_begins_with_the_id_of_the_chain() -> None:
     house = build_house()
     house.on("tool:pre")
     async with visited(house, "2026-07-28") as client:

@@ -40,7 +40,7 @@ SAID = [("user", "Review x."), ("assistant", "I will."), ("user", "image")]
 
 
 @EVERY_ERA
-async def test_hooks_hear_the_text_the_messages_and_what_was_given(mode: str) -> None:
+async def test_hooks_receive_the_text_the_messages_and_the_arguments_of_a_prompt(mode: str) -> None:
     house = house_of()
     house.on("prompt:submit")
     async with visited(house, mode) as client:
@@ -72,14 +72,14 @@ async def test_a_hook_that_crashes_denies_a_prompt(mode: str) -> None:
             await got(client)
 
 
-async def test_a_text_that_is_changed_takes_the_place_of_all_messages(mode: str) -> None:
+async def test_a_changed_text_replaces_all_messages(mode: str) -> None:
     house = house_of()
     house.on("prompt:submit", modify(prompt="[gone]"))
     async with visited(house, mode) as client:
         assert await got(client) == [("user", "[gone]")]
 
 
-async def test_messages_that_are_changed_are_the_prompt(mode: str) -> None:
+async def test_changed_messages_replace_the_prompt(mode: str) -> None:
     def change(data: dict[str, Any]) -> Any:
         first, *others = data["messages"]
         return modify(messages=[{**first, "content": {"type": "text", "text": "***"}}, *others], prompt="***")(data)
@@ -91,7 +91,7 @@ async def test_messages_that_are_changed_are_the_prompt(mode: str) -> None:
 
 
 @pytest.mark.parametrize("odd", [[7, {"role": "system", "content": [1]}, {}], [], {"a": 1}, "text"])
-async def test_odd_changes_of_messages_become_readable_messages(mode: str, odd: Any) -> None:
+async def test_unusual_changes_of_messages_become_valid_messages(mode: str, odd: Any) -> None:
     house = house_of()
     house.on("prompt:submit", modify(messages=odd))
     async with visited(house, mode) as client:
@@ -103,7 +103,7 @@ async def test_odd_changes_of_messages_become_readable_messages(mode: str, odd: 
 
 
 @pytest.mark.parametrize(("role", "told"), [("system", "user"), ("user", "user"), ("assistant", "assistant")])
-async def test_what_hooks_inject_is_a_message_more(mode: str, role: str, told: str) -> None:
+async def test_an_injected_text_is_one_more_message(mode: str, role: str, told: str) -> None:
     house = house_of()
     house.on("prompt:submit", inject("Be kind.", context_injection_role=role))
     async with visited(house, mode) as client:
@@ -140,7 +140,7 @@ async def test_a_prompt_that_fails_is_not_submitted(mode: str) -> None:
     assert house.of("prompt:submit") == []
 
 
-async def test_events_of_tools_and_of_prompts_are_apart(mode: str) -> None:
+async def test_prompts_emit_no_events_of_tools(mode: str) -> None:
     house = house_of()
     for event in ("tool:pre", "tool:post", "prompt:submit"):
         house.on(event)

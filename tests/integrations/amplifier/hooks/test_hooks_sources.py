@@ -28,7 +28,7 @@ def bridge_in(folder: Path, **more: Any) -> Any:
 
 
 @ERAS_AND_HOSTS
-async def test_the_tools_of_every_source_are_under_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
+async def test_calls_of_the_tools_of_every_source_pass_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         for name in OF_ALL:
 
@@ -57,29 +57,27 @@ async def test_the_user_is_asked_about_the_tools_of_every_source(mode: str, host
         assert person.prompts == ["of_chain?", *steps, *(f"{name}?" for name in OF_ALL[1:])]
 
 
-async def test_arguments_that_a_hook_spoils_reach_no_tool_with_a_schema(mode: str, host: str, tmp_path: Path) -> None:
+async def test_invalid_arguments_of_a_hook_do_not_reach_a_tool(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file", "of_worker", "of_module"):
             assert code_of(await client.call_tool(name, {"word": "spoilt"})) == "invalid_arguments"
 
 
-async def test_calls_that_a_call_makes_are_governed_from_a_worker_too(mode: str, host: str, tmp_path: Path) -> None:
+async def test_nested_calls_of_a_worker_pass_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file_calls", "of_worker_calls"):
             assert texts(await client.call_tool(name, {"word": "alias"})) == ["{'word': 'real'}"]
             assert code_of(await client.call_tool(name, {"word": "forbidden"})) == "denied"
 
 
-async def test_resources_and_prompts_are_not_under_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
+async def test_resources_and_prompts_do_not_pass_the_hooks_of_tools(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         assert (await client.read_resource("note://one")).contents[0].text == "a secret note"
         assert "a secret greeting" in str(await client.get_prompt("greeting", {}))
 
 
 @ERAS_AND_HOSTS
-async def test_hooks_of_a_source_of_which_some_tools_are_in_workers_govern_all_the_same(
-    mode: str, host: str, tmp_path: Path
-) -> None:
+async def test_hooks_apply_to_a_source_with_some_tools_in_workers(mode: str, host: str, tmp_path: Path) -> None:
     apart = {"tools": ["of_module"], "workers": 1}
     async with connect(bridge_in(tmp_path, host=host, isolation=apart), mode=mode) as client:
         for name in ("of_file", "of_module"):
@@ -103,7 +101,7 @@ async def test_nothing_runs_while_a_hook_module_is_missing(mode: str, host: str,
         assert "not today" not in str(answer)
 
 
-async def test_a_plan_without_hooks_that_mounts_nothing_keeps_no_other_tool_from_running(tmp_path: Path) -> None:
+async def test_a_plan_without_hooks_that_mounts_nothing_denies_no_other_tool(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("from mcp_bridge import tool\n\n@tool\ndef own() -> str:\n    return 'ran'\n")
     (tmp_path / "settings.yaml").write_text(
         "sources:\n"

@@ -35,7 +35,7 @@ UNABLE = "No user could be asked: the client does not support elicitation."
 
 
 @EVERY_ERA
-async def test_a_client_that_cannot_ask_reads_what_to_do(mode: str) -> None:
+async def test_a_client_that_cannot_ask_gets_advice(mode: str) -> None:
     house = House()
     house.on("tool:pre", ask())
     async with visited(house, mode) as client:
@@ -73,7 +73,7 @@ async def test_the_advice_follows_the_settings(local: str, advice: str, tmp_path
 
 
 @EVERY_ERA
-async def test_a_client_whose_user_does_not_answer_reads_how_long_was_waited(mode: str) -> None:
+async def test_the_error_after_a_timeout_names_the_time(mode: str) -> None:
     house = House()
     house.on("tool:pre", ask(approval_timeout=0.05))
 

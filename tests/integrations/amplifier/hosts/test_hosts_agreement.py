@@ -80,7 +80,7 @@ async def test_order_precedence_denials_and_texts_are_the_same(number: int) -> N
         assert made_of(ours) == made_of(theirs)
 
 
-def test_the_rounds_show_every_action() -> None:
+def test_the_examples_have_every_action() -> None:
     def actions(given: list[tuple[int, str, Any]]) -> set[str]:
         return {"modify" if callable(answer) else answer.action for _, _, answer in given if answer is not None}
 
@@ -88,7 +88,7 @@ def test_the_rounds_show_every_action() -> None:
     assert set().union(*seen) == {"continue", "deny", "modify", "inject_context", "ask_user"}
 
 
-async def test_collected_answers_are_the_same() -> None:
+async def test_collected_results_are_the_same() -> None:
     def registered(registry: Any) -> Any:
         async def answers(event: str, data: dict[str, Any]) -> Any:
             return amplifier_core.HookResult(action="modify", data={"seen": data["n"]})

@@ -52,7 +52,7 @@ NEEDING = {
 
 
 @pytest.mark.parametrize(("text", "needs"), NEEDING.items())
-def test_a_module_needs_amplifier_core_where_it_cannot_run_without(text: str, needs: bool, tmp_path: Path) -> None:
+def test_a_module_needs_amplifier_core_if_it_cannot_run_without_it(text: str, needs: bool, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(text)
     assert needs_core(tmp_path / "mine.py", "mine") is needs
 
@@ -94,7 +94,7 @@ async def test_a_module_of_another_language_needs_amplifier_core(
         assert (await loader.load("mine", source_hint=".")).name == "native"
 
 
-def test_an_installed_module_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_module_is_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "needs_it.py").write_text("import amplifier_core\n")
     (tmp_path / "package_here").mkdir()
     (tmp_path / "package_here" / "__init__.py").write_text("")
@@ -119,7 +119,7 @@ def one_of_each(tmp_path: Path) -> dict[str, Any]:
 
 
 @BOTH_LOOPS
-async def test_the_settings_decide_else_what_the_modules_import(
+async def test_the_settings_choose_the_host_or_else_the_imports_of_modules(
     one_of_each: dict[str, Any], tmp_path: Path, anyio_backend: str
 ) -> None:
     assert await host_of(tmp_path, "native", **one_of_each) == "native"
@@ -138,7 +138,7 @@ async def test_the_settings_decide_else_what_the_modules_import(
 
 
 @pytest.mark.usefixtures("without_core")
-async def test_without_the_extra_its_name_is_said(
+async def test_the_log_names_the_missing_extra(
     one_of_each: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert not is_core_installed()
@@ -150,7 +150,7 @@ async def test_without_the_extra_its_name_is_said(
 
 
 @pytest.mark.parametrize(("host", "code"), [("auto", 1), ("core", 1)])
-def test_the_command_names_the_extra_where_it_is_missing(host: str, code: int, tmp_path: Path) -> None:
+def test_the_command_names_the_missing_extra(host: str, code: int, tmp_path: Path) -> None:
     package(tmp_path, "tool-greet", TOOL)
     (tmp_path / "native.py").write_text(NATIVE)
     (tmp_path / "s.yaml").write_text(
@@ -188,7 +188,7 @@ async def test_settings_serve_modules_that_import_amplifier_core(
     assert not caplog.records
 
 
-def test_a_host_that_there_is_none_of_is_said_with_its_line(tmp_path: Path) -> None:
+def test_an_unknown_host_is_an_error_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("sources:\n  - {type: amplifier, host: kernel, plan: {}}")
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].host: "):
         build_from_settings(load(tmp_path / "s.yaml", {}))

@@ -26,7 +26,7 @@ def coordinator(**config: Any) -> CoreCoordinator:
     return CoreCoordinator(config, CoreHooks(timeout=60.0))
 
 
-async def test_mounting_is_done_at_the_call_and_may_be_awaited() -> None:
+async def test_a_mount_takes_effect_immediately_and_may_be_awaited() -> None:
     made, tool = coordinator(), MockTool("one")
     made.mount("tools", tool)
     assert made.get("tools", "one") is tool
@@ -57,7 +57,7 @@ async def test_no_module_replaces_another_silently_not_even_through_mount_points
     assert len(changes) == 3
 
 
-async def test_hooks_are_the_bridges_wherever_a_module_looks_for_them() -> None:
+async def test_every_way_to_the_hooks_leads_to_those_of_the_bridge() -> None:
     made = coordinator()
     assert made.hooks is made.get("hooks") is made.mount_points["hooks"]
     with pytest.raises(AttributeError):
@@ -82,7 +82,7 @@ async def test_an_event_of_amplifier_core_reaches_every_hook_once() -> None:
     assert (data["was"], data["session_id"]) == ("graceful", made.session_id)
 
 
-async def test_a_cancellation_is_an_event_and_calls_who_waits_for_it() -> None:
+async def test_a_cancellation_is_an_event_and_runs_callbacks() -> None:
     made, recorder, called = coordinator(), EventRecorder(), anyio.Event()
 
     async def stop() -> None:
@@ -100,7 +100,7 @@ async def test_a_cancellation_is_an_event_and_calls_who_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), RuntimeError("y")])
-async def test_a_callback_that_fails_keeps_no_other_from_being_called(error: Exception) -> None:
+async def test_a_failing_callback_does_not_prevent_the_others(error: Exception) -> None:
     made, called = coordinator(), []
 
     async def fails() -> None:
@@ -163,7 +163,7 @@ class Approves:
         (SystemExit(3), "deny"),
     ],
 )
-async def test_a_question_keeps_message_and_changes_and_fails_closed(answer: Any, action: str) -> None:
+async def test_a_question_keeps_the_message_and_the_changes_and_fails_closed(answer: Any, action: str) -> None:
     made, person = coordinator(), Approves(answer)
     made.approval_system = made.display_system = person
     asked = amplifier_core.HookResult(

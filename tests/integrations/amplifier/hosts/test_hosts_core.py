@@ -53,7 +53,7 @@ async def test_modules_are_mounted_on_amplifier_cores_own_coordinator_by_its_own
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
-async def test_amplifier_cores_own_validators_pass_on_these_modules(modules: Path) -> None:
+async def test_the_validators_of_amplifier_core_accept_these_modules(modules: Path) -> None:
     for validator, module_id in (
         (ToolValidator, "tool-greet"),
         (HookValidator, "hooks-manners"),
@@ -64,7 +64,7 @@ async def test_amplifier_cores_own_validators_pass_on_these_modules(modules: Pat
         assert result.passed, result.summary()
 
 
-async def test_what_amplifier_core_would_refuse_is_mounted_and_the_log_says_so(
+async def test_modules_that_fail_the_validation_are_mounted_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = TOOL.replace('return "greet"', "return self.coordinator.session_state.setdefault('name', '')")
@@ -77,13 +77,13 @@ async def test_what_amplifier_core_would_refuse_is_mounted_and_the_log_says_so(
     assert "mounting module 'tool-nothing', which fails the validation of amplifier-core: " in caplog.text
 
 
-async def test_single_files_and_synchronous_mounts_are_taken_too(tmp_path: Path) -> None:
+async def test_single_files_and_synchronous_mounts_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "single.py").write_text(TOOL.replace("async def mount", "def mount").replace("await ", ""))
     async with Hosted(tmp_path, "core", {"tools": [{"module": "one", "source": "single.py"}]}) as session:
         assert (session.problems, list(session.get_tools())) == ([], ["greet"])
 
 
-async def test_a_module_of_another_language_is_for_amplifier_cores_loader(tmp_path: Path) -> None:
+async def test_amplifier_cores_loader_loads_modules_of_other_languages(tmp_path: Path) -> None:
     root = tmp_path / "amplifier-module-tool-rusty"
     root.mkdir()
     (root / "amplifier.toml").write_text('[module]\nname = "rusty"\ntransport = "grpc"\n')
@@ -129,7 +129,7 @@ async def test_an_installed_entry_point_is_found_by_both_loaders(
             await session.coordinator.loader.load("nowhere", {}, coordinator=session.coordinator)
 
 
-async def test_nothing_of_a_session_is_left_when_it_has_ended(modules: Path) -> None:
+async def test_no_object_of_a_session_remains_after_its_end(modules: Path) -> None:
     hosted = Hosted(modules, "core", MODULES)
     async with hosted as session:
         session.coordinator.register_capability("me", session.coordinator)

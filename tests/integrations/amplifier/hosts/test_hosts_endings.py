@@ -81,7 +81,7 @@ def test_no_command_crashes_at_its_end(args: list[str], plan: Path) -> None:
     assert "finalized" not in done.stderr
 
 
-def test_pytest_runs_beside_amplifier_core_without_its_plugin(tmp_path: Path) -> None:
+def test_pytest_runs_with_amplifier_core_without_its_plugin(tmp_path: Path) -> None:
     root = ROOT
     (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
     command = [sys.executable, "-m", "pytest", "-c", str(root / "pyproject.toml"), "--rootdir", str(tmp_path)]
