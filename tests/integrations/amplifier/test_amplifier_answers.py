@@ -132,9 +132,9 @@ ODD = {"b": "/w==", "at": "2026-01-02T00:00:00", "set": [1], "nan": None, "inf":
 
 @BOTH_HOSTS
 async def test_clients_get_the_results_of_tools_in_every_form(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"answers_all": TOOLS})
-    async with served.client() as client:
-        assert served.problems == []
+    server = Served(tmp_path, {"answers_all": TOOLS})
+    async with server.client() as client:
+        assert server.problems == []
         for name, (is_error, texts, structured) in SEEN.items():
             result = await client.call_tool(name, {})
             found = [getattr(block, "text", None) or getattr(block, "mime_type", None) for block in result.content]
@@ -146,10 +146,10 @@ async def test_values_without_a_form_in_json_are_converted(tmp_path: Path) -> No
     async with Served(tmp_path, {"answers_odd": TOOLS}).client() as client:
         for name in ("odd", "odd_plain"):
             assert (await client.call_tool(name, {})).structured_content == ODD
-        failed = await client.call_tool("odd_failed", {})
-        assert failed.is_error
-        assert failed.content[0].text == "broke"
-        assert '"at":"2026-01-02T00:00:00"' in failed.content[1].text
+        failure = await client.call_tool("odd_failed", {})
+        assert failure.is_error
+        assert failure.content[0].text == "broke"
+        assert '"at":"2026-01-02T00:00:00"' in failure.content[1].text
 
 
 @BOTH_LOOPS
@@ -160,11 +160,11 @@ async def test_a_synchronous_execute_runs_in_a_thread_and_blocks_no_other_call(t
 
 
 def test_an_execute_of_another_language_is_called_on_the_event_loop() -> None:
-    compiled = SimpleNamespace(name="get", description="Compiled.", execute={}.get)
+    tool = SimpleNamespace(name="get", description="Compiled.", execute={}.get)
     python = SimpleNamespace(name="len", description="Python.", execute=lambda input: len(input))
-    served: Any = None
-    assert ToolHandler("get", compiled, served).build_entry().handler.__name__ == "_run_async"
-    assert ToolHandler("len", python, served).build_entry().handler.__name__ == "_run_in_thread"
+    server: Any = None
+    assert ToolHandler("get", tool, server).build_entry().handler.__name__ == "_run_async"
+    assert ToolHandler("len", python, server).build_entry().handler.__name__ == "_run_in_thread"
 
 
 async def test_for_an_exception_of_a_tool_a_client_gets_only_a_reference(tmp_path: Path) -> None:
@@ -209,12 +209,12 @@ async def mount(coordinator, config):
 
 @BOTH_HOSTS
 async def test_only_tools_that_ask_for_the_id_of_the_call_or_return_it_get_it(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"answers_ids": IDS})
-    async with served.client() as client:
+    server = Served(tmp_path, {"answers_ids": IDS})
+    async with server.client() as client:
 
         async def has_id(name: str, **arguments: Any) -> bool:
-            seen = (await client.call_tool(name, arguments)).structured_content
-            return bool(seen.get("seen", seen).get("_tool_call_id"))
+            content = (await client.call_tool(name, arguments)).structured_content
+            return bool(content.get("seen", content).get("_tool_call_id"))
 
         for _ in range(2):
             assert not await has_id("plain", a=1)
@@ -224,7 +224,7 @@ async def test_only_tools_that_ask_for_the_id_of_the_call_or_return_it_get_it(tm
         for name in ("second", "ours"):
             assert not await has_id(name)
             assert await has_id(name, a=1)
-        served.coordinator.mount("tools", SimpleNamespace(name="new", description="", execute=lambda input: "new"))
+        server.coordinator.mount("tools", SimpleNamespace(name="new", description="", execute=lambda input: "new"))
         while "new" not in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]:
             pass
         assert await has_id("second")
@@ -278,8 +278,8 @@ def test_a_contradictory_result_is_a_failure() -> None:
 
 def test_hooks_see_the_first_form_with_the_error_and_every_block() -> None:
     assert to_hook_data(contracts.ToolResult(output=1)) == {"success": True, "output": 1, "error": None}
-    failed = contracts.ToolResult(success=False, error="no", output="kept")
-    assert to_hook_data(failed) == {"success": False, "output": "kept", "error": {"message": "no"}}
+    failure = contracts.ToolResult(success=False, error="no", output="kept")
+    assert to_hook_data(failure) == {"success": False, "output": "kept", "error": {"message": "no"}}
     mapping = contracts.ToolResult(success=False, error={"message": "no", "type": "X"})
     assert to_hook_data(mapping)["error"] == {"message": "no", "type": "X"}
     blocks = contracts.ToolResult(content=[Text("a"), Image(b"GIF", "image/gif"), Audio(b"x", "audio/wav")])
@@ -300,12 +300,12 @@ def changed_by_hook(changed: Any, before: contracts.ToolResult = BEFORE) -> cont
 
 
 def test_a_result_that_comes_back_whole_keeps_what_is_unchanged() -> None:
-    seen = to_hook_data(BEFORE)
-    assert changed_by_hook(seen) == BEFORE
-    masked = [{"type": "text", "text": "***"}, *seen["content"][1:]]
-    made = changed_by_hook({**seen, "output": "***", "content": masked})
-    assert (made.output, made.content) == ("***", [Text("***"), BEFORE.content[1]])  # type: ignore[index]
-    assert (made.success, made.tool_call_id, made.meta) == (True, "7", {"m": 1})
+    values = to_hook_data(BEFORE)
+    assert changed_by_hook(values) == BEFORE
+    blocks = [{"type": "text", "text": "***"}, *values["content"][1:]]
+    result = changed_by_hook({**values, "output": "***", "content": blocks})
+    assert (result.output, result.content) == ("***", [Text("***"), BEFORE.content[1]])  # type: ignore[index]
+    assert (result.success, result.tool_call_id, result.meta) == (True, "7", {"m": 1})
 
 
 def test_a_hook_may_return_a_single_block_in_either_form() -> None:
@@ -316,20 +316,20 @@ def test_a_hook_may_return_a_single_block_in_either_form() -> None:
 
 def test_content_is_dropped_when_the_output_changes_because_it_may_repeat_what_a_hook_has_redacted() -> None:
     for changed in ("***", {"success": True, "output": "***"}, {"success": True, "output": "***", "content": None}):
-        made = changed_by_hook(changed)
-        assert (made.output, made.content) == ("***", None)
+        result = changed_by_hook(changed)
+        assert (result.output, result.content) == ("***", None)
     assert changed_by_hook({"success": True, "output": "s3cret", "error": None}).content == BEFORE.content
     assert changed_by_hook({**to_hook_data(BEFORE), "output": "***"}).content is None
 
 
 def test_a_hook_may_change_whether_a_result_is_a_failure() -> None:
-    failed = contracts.ToolResult(success=False, output="out", error="no", code="own")
-    assert changed_by_hook({"n": 1}, failed) == contracts.ToolResult(
+    failure = contracts.ToolResult(success=False, output="out", error="no", code="own")
+    assert changed_by_hook({"n": 1}, failure) == contracts.ToolResult(
         success=False, output={"n": 1}, error="no", code="own"
     )
-    assert changed_by_hook("other", failed) == contracts.ToolResult(success=False, error="other", code="own")
-    fixed = changed_by_hook({"success": True, "output": "out", "error": {"message": "no"}}, failed)
-    assert (fixed.success, fixed.error, fixed.code) == (True, None, None)
+    assert changed_by_hook("other", failure) == contracts.ToolResult(success=False, error="other", code="own")
+    result = changed_by_hook({"success": True, "output": "out", "error": {"message": "no"}}, failure)
+    assert (result.success, result.error, result.code) == (True, None, None)
     broken = changed_by_hook(ToolResult(success=False, output="x", error={"message": "redacted"}))
     assert (broken.is_error, broken.error_text) == (True, "redacted")
 

@@ -101,11 +101,11 @@ async def test_a_cancellation_passes_through_a_module_that_hangs(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     written(tmp_path, {"hanging_module.py": HANGS})
-    passed = False
+    has_passed = False
     with caplog.at_level(logging.WARNING), anyio.move_on_after(0.1) as scope:
         await way(TestCoordinator(), tmp_path)
-        passed = True
-    assert (scope.cancelled_caught, passed, caplog.messages) == (True, False, [])
+        has_passed = True
+    assert (scope.cancelled_caught, has_passed, caplog.messages) == (True, False, [])
 
 
 async def test_a_module_may_be_mounted_without_a_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

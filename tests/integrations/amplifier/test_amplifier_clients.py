@@ -108,24 +108,24 @@ async def wait_until(so: Callable[[], bool]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def two(served: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]:
+async def two(server: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]:
     """Two clients of one bridge."""
     with anyio.fail_after(TIMEOUT):
         async with (
-            served.running(),
-            connect(served.bridge.registry, mode=mode) as one,
-            connect(served.bridge.registry, mode=mode) as other,
+            server.running(),
+            connect(server.bridge.registry, mode=mode) as first,
+            connect(server.bridge.registry, mode=mode) as second,
         ):
-            yield one, other
+            yield first, second
 
 
 @pytest.mark.parametrize("tool", ["note", "note_in_thread"])
 @BOTH_HOSTS
 async def test_two_connected_clients_do_not_see_each_others_state(noting: Noting, tool: str) -> None:
-    async with two(noting, "legacy") as (one, other):
-        assert await noted(one, "a", tool) == ["a"]
-        assert await noted(other, "b", tool) == ["b"]
-        assert await noted(one, "c", tool) == ["a", "c"]
+    async with two(noting, "legacy") as (first, second):
+        assert await noted(first, "a", tool) == ["a"]
+        assert await noted(second, "b", tool) == ["b"]
+        assert await noted(first, "c", tool) == ["a", "c"]
         assert noting.sessions("begun") == 2
 
 
@@ -139,28 +139,28 @@ async def test_hooks_have_their_state_for_each_client(noting: Noting) -> None:
 
 
 async def test_stateless_clients_share_a_session_unless_they_name_theirs(noting: Noting) -> None:
-    async with two(noting, "2026-07-28") as (one, other):
-        assert await noted(one, "a") == ["a"]
-        assert await noted(other, "b") == ["a", "b"]
+    async with two(noting, "2026-07-28") as (first, second):
+        assert await noted(first, "a") == ["a"]
+        assert await noted(second, "b") == ["a", "b"]
         mine, yours = ({"mcp-bridge/session": name} for name in ("mine", "yours"))
-        assert await noted(one, "c", meta=mine) == ["c"]
-        assert await noted(other, "d", meta=yours) == ["d"]
-        assert await noted(other, "e", meta=mine) == ["c", "e"]
+        assert await noted(first, "c", meta=mine) == ["c"]
+        assert await noted(second, "d", meta=yours) == ["d"]
+        assert await noted(second, "e", meta=mine) == ["c", "e"]
 
 
 @pytest.mark.parametrize("name", ["", 7, "x" * 257])
 async def test_invalid_names_of_sessions_are_ignored(noting: Noting, name: Any) -> None:
-    async with two(noting, "2026-07-28") as (one, other):
-        assert await noted(one, "a") == ["a"]
-        assert await noted(other, "b", meta={"mcp-bridge/session": name}) == ["a", "b"]
+    async with two(noting, "2026-07-28") as (first, second):
+        assert await noted(first, "a") == ["a"]
+        assert await noted(second, "b", meta={"mcp-bridge/session": name}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_all_clients_share_a_session_if_the_settings_require_it(tmp_path: Path, mode: str) -> None:
     noting = Noting(tmp_path, shared=True)
-    async with two(noting, mode) as (one, other):
-        assert await noted(one, "a", meta={"mcp-bridge/session": "mine"}) == ["a"]
-        assert await noted(other, "b") == ["a", "b"]
+    async with two(noting, mode) as (first, second):
+        assert await noted(first, "a", meta={"mcp-bridge/session": "mine"}) == ["a"]
+        assert await noted(second, "b") == ["a", "b"]
     assert (noting.sessions("begun"), noting.sessions("ended")) == (1, 1)
 
 
@@ -183,11 +183,11 @@ async def test_a_session_ends_when_its_client_has_left(noting: Noting) -> None:
 @BOTH_LOOPS
 async def test_an_idle_session_ends_and_its_client_gets_a_new_one(tmp_path: Path) -> None:
     noting = Noting(tmp_path, idle_timeout=0.1)
-    async with two(noting, "legacy") as (one, other):
-        await noted(one, "a")
-        await noted(other, "b")
+    async with two(noting, "legacy") as (first, second):
+        await noted(first, "a")
+        await noted(second, "b")
         await noting.until_ended(1)
-        assert await noted(other, "c") == ["c"]
+        assert await noted(second, "c") == ["c"]
 
 
 async def test_the_session_that_was_idle_the_longest_ends_for_a_new_one(tmp_path: Path) -> None:
@@ -221,14 +221,14 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_a_new_client_is_rejected_while_all_sessions_are_in_use(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
-    async with two(served, "2026-07-28") as (one, other), anyio.create_task_group() as tasks:
-        tasks.start_soon(one.call_tool, "wait", {})
-        while not served.coordinator.session_state.get("waits"):
+    server = Served(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
+    async with two(server, "2026-07-28") as (first, second), anyio.create_task_group() as tasks:
+        tasks.start_soon(first.call_tool, "wait", {})
+        while not server.coordinator.session_state.get("waits"):
             await anyio.lowlevel.checkpoint()
-        refused = await other.call_tool("quick", {}, meta={"mcp-bridge/session": "mine"})
-        assert refused.meta["mcp-bridge/code"] == "overloaded"
-        assert not (await other.call_tool("quick", {})).is_error
+        rejection = await second.call_tool("quick", {}, meta={"mcp-bridge/session": "mine"})
+        assert rejection.meta["mcp-bridge/code"] == "overloaded"
+        assert not (await second.call_tool("quick", {})).is_error
         tasks.cancel_scope.cancel()
 
 
@@ -245,7 +245,7 @@ async def mount(coordinator, config):
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "told"),
+    ("kind", "code", "problem"),
     [
         ("tools", "tool_unavailable", "The tool mounted as 'mine' is not mounted in this session."),
         ("hooks", "denied", "Tool 'mine' was denied: the hooks of 'breaks' are not in place"),
@@ -253,25 +253,25 @@ async def mount(coordinator, config):
 )
 @BOTH_HOSTS
 async def test_a_module_that_cannot_be_mounted_again_is_missing_in_this_session_only(
-    tmp_path: Path, kind: str, code: str, told: str
+    tmp_path: Path, kind: str, code: str, problem: str
 ) -> None:
-    served = Served(tmp_path, {"breaks": BREAKS}, **{kind: ["breaks"]})
-    async with two(served, "legacy") as (one, other):
-        assert not (await one.call_tool("mine", {})).is_error
-        failed = await other.call_tool("mine", {})
-        assert failed.meta["mcp-bridge/code"] == code
-        assert told in failed.content[0].text
-        assert not (await one.call_tool("mine", {})).is_error
+    server = Served(tmp_path, {"breaks": BREAKS}, **{kind: ["breaks"]})
+    async with two(server, "legacy") as (first, second):
+        assert not (await first.call_tool("mine", {})).is_error
+        failure = await second.call_tool("mine", {})
+        assert failure.meta["mcp-bridge/code"] == code
+        assert problem in failure.content[0].text
+        assert not (await first.call_tool("mine", {})).is_error
 
 
 @BOTH_LOOPS
 async def test_concurrent_first_calls_of_one_client_start_one_session(noting: Noting) -> None:
-    async with two(noting, "legacy") as (one, other):
-        await noted(one, "first")
+    async with two(noting, "legacy") as (first, second):
+        await noted(first, "first")
         async with anyio.create_task_group() as tasks:
             for n in range(10):
-                tasks.start_soon(noted, other, str(n))
-        assert len(await noted(other, "last")) == 11
+                tasks.start_soon(noted, second, str(n))
+        assert len(await noted(second, "last")) == 11
         assert noting.sessions("begun") == 2
 
 
@@ -301,27 +301,27 @@ async def mount(coordinator, config):
 async def test_after_the_end_of_a_source_with_hooks_calls_are_denied(
     tmp_path: Path, module: str, code: str | None
 ) -> None:
-    served = Served(tmp_path, {"one": module})
-    served.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
-    async with served.running():
-        assert (await served.bridge.registry.ainvoke("own", {})).ok
-    after = await served.bridge.registry.dispatch(ToolCall(id="1", name="own", arguments={}), RunningCall())
+    server = Served(tmp_path, {"one": module})
+    server.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
+    async with server.running():
+        assert (await server.bridge.registry.ainvoke("own", {})).ok
+    after = await server.bridge.registry.dispatch(ToolCall(id="1", name="own", arguments={}), RunningCall())
     assert after.code == code
 
 
 @BOTH_HOSTS
 async def test_an_ended_session_is_released_while_its_client_is_connected(tmp_path: Path) -> None:
-    noting, made = Noting(tmp_path, limit=1), []
+    noting, folder = Noting(tmp_path, limit=1), []
     make = noting.source.sessions._create
-    noting.source.sessions._create = lambda *given: made.append(make(*given)) or made[-1]  # type: ignore[func-returns-value]
-    async with two(noting, "legacy") as (one, other):
-        for client in (one, other, one):
+    noting.source.sessions._create = lambda *value: folder.append(make(*value)) or folder[-1]  # type: ignore[func-returns-value]
+    async with two(noting, "legacy") as (first, second):
+        for client in (first, second, first):
             await noted(client, "a")
         await noting.until_ended(1)
-        seen = [weakref.ref(session) for session in made]
-        made.clear()
-        await wait_until(lambda: seen[1]() is None)
-        assert seen[2]() is not None
+        values = [weakref.ref(session) for session in folder]
+        folder.clear()
+        await wait_until(lambda: values[1]() is None)
+        assert values[2]() is not None
 
 
 SLOW_AGAIN = """
@@ -338,17 +338,17 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_a_call_that_waits_for_its_session_ends_with_the_source(tmp_path: Path) -> None:
-    served, codes = Served(tmp_path, {"slow": SLOW_AGAIN}), []
+    server, codes = Served(tmp_path, {"slow": SLOW_AGAIN}), []
 
     async def call(session: str) -> None:
         call, ctx = ToolCall(id="1", name="mine", arguments={}), RunningCall(session=session)
-        codes.append((await served.bridge.registry.dispatch(call, ctx)).code)
+        codes.append((await server.bridge.registry.dispatch(call, ctx)).code)
 
     with anyio.fail_after(TIMEOUT):
-        async with anyio.create_task_group() as tasks, served.running():
+        async with anyio.create_task_group() as tasks, server.running():
             await call("first")
             tasks.start_soon(call, "second")
-            while served.source.sessions.in_use < 2:
+            while server.source.sessions.in_use < 2:
                 await anyio.lowlevel.checkpoint()
     assert codes == [None, "tool_unavailable"]
 
@@ -373,9 +373,9 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_calls_keep_their_session_alive_without_hooks(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
-    served.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=served.source)])  # as in a worker
-    async with served.running():
+    server = Served(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
+    server.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=server.source)])  # as in a worker
+    async with server.running():
         for session in ("first", "second"):
             call, ctx = ToolCall(id="1", name="long", arguments={}), RunningCall(session=session)
-            assert (await served.bridge.registry.dispatch(call, ctx)).output == "whole"
+            assert (await server.bridge.registry.dispatch(call, ctx)).output == "whole"

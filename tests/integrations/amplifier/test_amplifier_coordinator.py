@@ -16,9 +16,9 @@ from tests.kits.loops import BOTH_LOOPS
 
 def counting() -> tuple[ModuleCoordinator, list[list[str]]]:
     """A coordinator, and the tools that were there whenever something changed."""
-    seen: list[list[str]] = []
-    coordinator = ModuleCoordinator(on_change=lambda: seen.append(sorted(coordinator.get("tools"))))
-    return coordinator, seen
+    records: list[list[str]] = []
+    coordinator = ModuleCoordinator(on_change=lambda: records.append(sorted(coordinator.get("tools"))))
+    return coordinator, records
 
 
 async def test_a_mount_takes_effect_at_the_call_awaited_or_not() -> None:
@@ -69,7 +69,7 @@ async def test_two_tools_of_one_name_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("point", "name", "said"),
+    ("point", "name", "problem"),
     [
         ("nowhere", "x", "Unknown mount point: nowhere"),
         ("hooks", "x", r"coordinator\.hooks\.register"),
@@ -78,8 +78,8 @@ async def test_two_tools_of_one_name_are_an_error() -> None:
         ("tools", None, "has no name"),
     ],
 )
-async def test_an_impossible_mount_is_an_error(point: str, name: str | None, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+async def test_an_impossible_mount_is_an_error(point: str, name: str | None, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         ModuleCoordinator().mount(point, object(), name=name)
 
 
@@ -106,24 +106,24 @@ WRITES = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
 async def test_writing_to_a_mount_point_directly_is_noticed(write: Any) -> None:
-    coordinator, seen = counting()
+    coordinator, values = counting()
     tools = coordinator.mount_points["tools"]
     tools["a"] = 1
     write(tools)
-    assert seen[1:] == [sorted(tools)]
+    assert values[1:] == [sorted(tools)]
     assert coordinator.get("tools") is tools
 
 
 async def test_replacing_a_mount_point_is_noticed() -> None:
-    coordinator, seen = counting()
+    coordinator, values = counting()
     coordinator.mount_points["tools"]["old"] = 1
     coordinator.mount_points["tools"] = {"a": 1, "b": 2}
-    assert seen[-1] == ["a", "b"]
+    assert values[-1] == ["a", "b"]
     coordinator.mount_points["tools"] = coordinator.mount_points["tools"]
     coordinator.mount_points["tools"] |= {"c": 3}
-    assert (coordinator.get("tools"), seen[-1]) == ({"a": 1, "b": 2, "c": 3}, ["a", "b", "c"])
+    assert (coordinator.get("tools"), values[-1]) == ({"a": 1, "b": 2, "c": 3}, ["a", "b", "c"])
     coordinator.mount_points["tools"]["d"] = 4
-    assert seen[-1] == ["a", "b", "c", "d"]
+    assert values[-1] == ["a", "b", "c", "d"]
     coordinator.mount_points["context"] = "mine"
     assert coordinator.get("context") == "mine"
 
@@ -137,12 +137,12 @@ async def test_modules_find_each_other_by_capabilities() -> None:
 
 
 async def test_modules_may_set_attributes_of_the_coordinator() -> None:
-    one, other = ModuleCoordinator(), ModuleCoordinator()
-    one.todo_state = ["milk"]  # type: ignore[attr-defined]
-    one.session_state["a"] = 1
-    assert one.todo_state == ["milk"]  # type: ignore[attr-defined]
-    assert not hasattr(other, "todo_state")
-    assert other.session_state == {}
+    first, second = ModuleCoordinator(), ModuleCoordinator()
+    first.todo_state = ["milk"]  # type: ignore[attr-defined]
+    first.session_state["a"] = 1
+    assert first.todo_state == ["milk"]  # type: ignore[attr-defined]
+    assert not hasattr(second, "todo_state")
+    assert second.session_state == {}
 
 
 async def test_contributions_are_collected_in_order_without_those_that_fail() -> None:

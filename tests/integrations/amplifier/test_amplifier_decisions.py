@@ -62,13 +62,13 @@ def expected(actions: list[str]) -> list[str]:
 @given(st.lists(st.sampled_from(ORDER), max_size=8))
 def test_precedence_holds_for_any_handlers_and_no_decision_is_lost(actions: list[str]) -> None:
     result = anyio.run(lambda: decided(*(ALL[action] for action in actions)))
-    heard = expected(actions)
-    assert result.action == next((action for action in ORDER if action in heard), "continue")
-    assert result.data["tool_input"] == ("changed" if "modify" in heard else "original")
-    assert (result.user_message or "").splitlines() == [ALL[action].user_message for action in heard]
-    assert [one.content for one in result.context_injections] == ["lint"] * heard.count("inject_context")
+    event = expected(actions)
+    assert result.action == next((action for action in ORDER if action in event), "continue")
+    assert result.data["tool_input"] == ("changed" if "modify" in event else "original")
+    assert (result.user_message or "").splitlines() == [ALL[action].user_message for action in event]
+    assert [block.content for block in result.context_injections] == ["lint"] * event.count("inject_context")
     if result.action == "ask_user":
-        assert result.approval_prompt == "\n\n".join(["Really?"] * heard.count("ask_user"))
+        assert result.approval_prompt == "\n\n".join(["Really?"] * event.count("ask_user"))
 
 
 async def test_a_handler_receives_the_data_as_earlier_handlers_have_changed_it() -> None:
@@ -80,8 +80,8 @@ async def test_a_handler_receives_the_data_as_earlier_handlers_have_changed_it()
 
 
 async def test_a_modification_is_a_change_of_the_value() -> None:
-    same = HookResult(action="modify", data={"tool_input": "".join(["orig", "inal"])})
-    assert (await decided(same)).action == "continue"
+    decision = HookResult(action="modify", data={"tool_input": "".join(["orig", "inal"])})
+    assert (await decided(decision)).action == "continue"
     assert (await decided(HookResult(action="modify"))).action == "continue"
 
 
@@ -108,7 +108,7 @@ async def test_injected_texts_keep_their_order_and_their_roles() -> None:
         HookResult(action="inject_context"),
     )
     assert result.context_injection == "one\n\ntwo"
-    assert [(one.content, one.role, one.ephemeral) for one in result.context_injections] == [
+    assert [(block.content, block.role, block.ephemeral) for block in result.context_injections] == [
         ("one", "user", True),
         ("two", "system", False),
     ]
@@ -116,10 +116,10 @@ async def test_injected_texts_keep_their_order_and_their_roles() -> None:
 
 
 async def test_a_result_that_a_handler_returns_repeatedly_is_never_changed() -> None:
-    kept = HookResult(action="inject_context", context_injections=[ContextInjection(content="one")])
-    result = await decided(kept, kept)
+    decision = HookResult(action="inject_context", context_injections=[ContextInjection(content="one")])
+    result = await decided(decision, decision)
     result.context_injections[0].content = "spoilt"
-    assert (await decided(kept)).context_injection == "one"
+    assert (await decided(decision)).context_injection == "one"
 
 
 async def test_several_questions_become_one_with_the_strictest_terms() -> None:

@@ -37,7 +37,7 @@ USES = {
 
 def written_in(language: str) -> list[Example]:
     """The examples in one language."""
-    return [each for document in DOCUMENTS for each in examples(document) if each.language == language]
+    return [example for document in DOCUMENTS for example in examples(document) if example.language == language]
 
 
 def name(example: Example) -> str:
@@ -46,7 +46,7 @@ def name(example: Example) -> str:
 
 
 def test_all_examples_of_the_document_are_tested() -> None:
-    found = {document: Counter(each.language for each in examples(document)) for document in DOCUMENTS}
+    found = {document: Counter(example.language for example in examples(document)) for document in DOCUMENTS}
     assert found == {
         TOOL: {"python": 10, "toml": 1, "yaml": 1, "bash": 1},
         MODULES: {"python": 55, "toml": 5, "yaml": 5, "bash": 6},
@@ -65,7 +65,7 @@ def test_all_other_text_is_prose() -> None:
 
 
 def test_every_test_has_an_example() -> None:
-    assert set(USES) == {each.title for each in written_in("python")}
+    assert set(USES) == {example.title for example in written_in("python")}
 
 
 @pytest.mark.parametrize("example", written_in("python"), ids=name)

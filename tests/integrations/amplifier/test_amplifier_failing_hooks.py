@@ -64,8 +64,8 @@ async def test_a_handler_that_raises_denies_a_call_and_is_skipped_for_other_even
     for event in ("tool:pre", "tool:post"):
         hooks.register(event, raising(error, waits=waits), name="bad")
         hooks.register(event, recorder)
-    denied = await hooks.emit("tool:pre")
-    assert (denied.action, denied.reason) == ("deny", "The hook 'bad' failed, so the operation is denied.")
+    denial = await hooks.emit("tool:pre")
+    assert (denial.action, denial.reason) == ("deny", "The hook 'bad' failed, so the operation is denied.")
     assert (await hooks.emit("tool:post")).action == "continue"
     assert [event for event, _ in recorder.events] == ["tool:post"]
 
@@ -134,8 +134,8 @@ async def test_a_late_decision_of_a_handler_counts_and_affects_no_other() -> Non
 
     for handler in (stubborn, waits, stubborn):
         hooks.register("tool:pre", handler)
-    decided = await hooks.emit("tool:pre")
-    assert (decided.action, decided.data["stubborn"]) == ("modify", True)
+    decision = await hooks.emit("tool:pre")
+    assert (decision.action, decision.data["stubborn"]) == ("modify", True)
     await anyio.lowlevel.checkpoint()
 
 
@@ -250,7 +250,7 @@ async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -
 
 @BOTH_LOOPS
 async def test_a_shielded_part_of_a_handler_finishes_after_its_timeout() -> None:
-    hooks, finished = HookRegistry(timeout=0.05), list[str]()
+    hooks, steps = HookRegistry(timeout=0.05), list[str]()
 
     async def commits(event: str, data: dict[str, Any]) -> None:
         try:
@@ -258,20 +258,20 @@ async def test_a_shielded_part_of_a_handler_finishes_after_its_timeout() -> None
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.2)
-                finished.append("commit")
+                steps.append("commit")
 
     hooks.register("tool:pre", commits)
     assert (await hooks.emit("tool:pre")).action == "deny"
-    assert finished == ["commit"]
+    assert steps == ["commit"]
 
 
 @BOTH_LOOPS
 async def test_a_question_that_outlives_its_handler_leaves_no_deadline_behind() -> None:
-    hooks, released = HookRegistry(timeout=2), anyio.Event()
+    hooks, is_released = HookRegistry(timeout=2), anyio.Event()
 
     async def asks() -> None:
         with pause_handler_clock():
-            await released.wait()
+            await is_released.wait()
 
     async with anyio.create_task_group() as tasks:
 
@@ -282,5 +282,5 @@ async def test_a_question_that_outlives_its_handler_leaves_no_deadline_behind() 
         hooks.register("tool:pre", begins)
         assert (await hooks.emit("tool:pre")).action == "continue"
         await anyio.lowlevel.checkpoint()
-        released.set()
+        is_released.set()
         await anyio.sleep(2.2)

@@ -37,8 +37,8 @@ async def test_a_denial_ends_the_event_after_any_question() -> None:
     hooks.register("x", said(order, 1, HookResult(action="ask_user")))
     hooks.register("x", said(order, 2, DENY))
     hooks.register("x", said(order, 3))
-    decided = await hooks.emit("x")
-    assert (decided.action, decided.reason, order) == ("deny", "no", [1, 2])
+    decision = await hooks.emit("x")
+    assert (decision.action, decision.reason, order) == ("deny", "no", [1, 2])
 
 
 async def test_handlers_are_functions_methods_or_objects_sync_or_async() -> None:
@@ -87,19 +87,19 @@ async def test_every_event_has_the_default_fields_unless_it_sets_them() -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
     hooks.set_default_fields(session_id="s", parent_id="p")
     hooks.register("x", recorder)
-    decided = await hooks.emit("x", {"parent_id": "mine"})
+    decision = await hooks.emit("x", {"parent_id": "mine"})
     [(_, data)] = recorder.events
     assert (data["session_id"], data["parent_id"]) == ("s", "mine")
-    assert decided.data == data
-    assert decided.data["timestamp"]
+    assert decision.data == data
+    assert decision.data["timestamp"]
 
 
 async def test_handlers_cannot_change_the_data_of_others_in_place() -> None:
-    hooks, seen = HookRegistry(), []
+    hooks, records = HookRegistry(), []
     given = {"tool_input": {"path": "a", "lines": [1], "set": {1}, "tuple": ([1],)}}
 
     def spoils(event: str, data: dict[str, Any]) -> None:
-        seen.append(repr(data["tool_input"]))
+        records.append(repr(data["tool_input"]))
         data["tool_input"]["path"] = "spoilt"
         data["tool_input"]["lines"].append(2)
         data["tool_input"]["set"].add(2)
@@ -108,26 +108,26 @@ async def test_handlers_cannot_change_the_data_of_others_in_place() -> None:
 
     hooks.register("x", spoils)
     hooks.register("x", spoils)
-    decided = await hooks.emit("x", given)
+    decision = await hooks.emit("x", given)
     assert given == {"tool_input": {"path": "a", "lines": [1], "set": {1}, "tuple": ([1],)}}
-    assert seen == [repr(given["tool_input"])] * 2
-    assert (decided.action, decided.data["tool_input"]) == ("continue", given["tool_input"])
+    assert records == [repr(given["tool_input"])] * 2
+    assert (decision.action, decision.data["tool_input"]) == ("continue", given["tool_input"])
 
 
 async def test_a_handler_cannot_change_its_decision_later() -> None:
     hooks, mine = HookRegistry(), {"tool_input": {"path": "b"}}
     hooks.register("x", lambda event, data: HookResult(action="modify", data=mine))
-    decided = await hooks.emit("x", {"tool_input": {"path": "a"}})
+    decision = await hooks.emit("x", {"tool_input": {"path": "a"}})
     mine["tool_input"]["path"] = "spoilt"
-    assert decided.data["tool_input"] == {"path": "b"}
+    assert decision.data["tool_input"] == {"path": "b"}
 
 
 async def test_objects_that_cannot_be_copied_are_shared() -> None:
-    hooks, seen, lock = HookRegistry(), [], anyio.Lock()
-    opened = (line for line in "ab")
-    hooks.register("x", lambda event, data: seen.append(data["opened"]))
-    await hooks.emit("x", {"opened": opened, "lock": lock})
-    assert seen == [opened]
+    hooks, records, lock = HookRegistry(), [], anyio.Lock()
+    generator = (line for line in "ab")
+    hooks.register("x", lambda event, data: records.append(data["opened"]))
+    await hooks.emit("x", {"opened": generator, "lock": lock})
+    assert records == [generator]
 
 
 async def test_a_handler_that_is_registered_or_removed_during_an_event_changes_only_the_next_one() -> None:
@@ -185,27 +185,27 @@ async def test_handlers_are_listed_by_event_in_their_order() -> None:
 
 
 async def test_an_event_without_handlers_continues() -> None:
-    decided = await HookRegistry().emit("x", {"a": 1})
-    assert (decided.action, decided.data["a"]) == ("continue", 1)
+    decision = await HookRegistry().emit("x", {"a": 1})
+    assert (decision.action, decision.data["a"]) == ("continue", 1)
 
 
 async def test_concurrent_emits_are_independent() -> None:
-    hooks, found = HookRegistry(), {}
+    hooks, results = HookRegistry(), {}
 
     async def doubles(event: str, data: dict[str, Any]) -> HookResult:
         await anyio.lowlevel.checkpoint()
         return HookResult(action="modify", data={"n": data["n"] * 2})
 
     async def emits(number: int) -> None:
-        decided = await hooks.emit("x", {"n": number})
-        found[number] = decided.data["n"]
+        decision = await hooks.emit("x", {"n": number})
+        results[number] = decision.data["n"]
 
     hooks.register("x", doubles)
     hooks.register("x", doubles)
     async with anyio.create_task_group() as tasks:
         for number in range(20):
             tasks.start_soon(emits, number)
-    assert found == {number: number * 4 for number in range(20)}
+    assert results == {number: number * 4 for number in range(20)}
 
 
 async def test_a_handler_may_emit_events() -> None:

@@ -129,21 +129,21 @@ async def test_a_recorder_is_a_handler_and_replaces_a_registry() -> None:
 
 async def test_a_scripted_orchestrator_returns_its_responses_and_then_done() -> None:
     loop, context, recorder = ScriptedOrchestrator(["one"]), MockContextManager(), EventRecorder()
-    said = [await loop.execute("hi", context, {}, {}, recorder, coordinator=None) for _ in range(2)]
-    assert (said, loop.call_count, len(context.messages)) == (["one", "DONE"], 2, 4)
+    output = [await loop.execute("hi", context, {}, {}, recorder, coordinator=None) for _ in range(2)]
+    assert (output, loop.call_count, len(context.messages)) == (["one", "DONE"], 2, 4)
     assert [event for event, _ in recorder.events] == ["session:start", "session:end"] * 2
 
 
 async def test_waiting_for_a_condition_ends_when_it_is_true_or_after_the_timeout() -> None:
-    seen: list[int] = []
+    records: list[int] = []
 
     async def later() -> None:
         await anyio.sleep(0.02)
-        seen.append(1)
+        records.append(1)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(later)
-        assert await wait_for(lambda: bool(seen), timeout=30)
+        assert await wait_for(lambda: bool(records), timeout=30)
     assert not await wait_for(lambda: False, timeout=0.02)
     assert await wait_for(lambda: True, timeout=0)
 

@@ -78,9 +78,9 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize(("files", "found"), LAYOUTS.values(), ids=LAYOUTS.keys())
-async def test_a_module_is_found_in_its_folder(files: dict[str, str], found: str, tmp_path: Path) -> None:
-    assert await where(written(tmp_path, files)) == found
+@pytest.mark.parametrize(("files", "handles"), LAYOUTS.values(), ids=LAYOUTS.keys())
+async def test_a_module_is_found_in_its_folder(files: dict[str, str], handles: str, tmp_path: Path) -> None:
+    assert await where(written(tmp_path, files)) == handles
 
 
 async def test_a_path_may_be_a_file_or_a_package_also_in_another(tmp_path: Path) -> None:
@@ -159,12 +159,14 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN.keys())
+@pytest.mark.parametrize(("text", "problem"), BROKEN.values(), ids=BROKEN.keys())
 @pytest.mark.usefixtures("without_core")
-async def test_the_error_of_a_module_that_cannot_be_loaded_has_the_reason(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(ModuleLoadError, match=said):
+async def test_the_error_of_a_module_that_cannot_be_loaded_has_the_reason(
+    text: str, problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ModuleLoadError, match=problem):
         await where(written(tmp_path, {"here.py": text}))
-    assert "here" not in sys.modules or "cannot be imported" not in said
+    assert "here" not in sys.modules or "cannot be imported" not in problem
 
 
 async def test_the_prints_of_an_import_go_to_stderr(tmp_path: Path, capsys: Any) -> None:
@@ -192,8 +194,8 @@ async def test_an_installed_module_is_its_entry_point(tmp_path: Path, monkeypatc
     for name in ("gone", "none"):
         with pytest.raises(ModuleLoadError, match=f"module '{name}' cannot be imported"):
             await loader.load(name)
-    installed = r"not an entry point .*Installed are: .*outer, part, whole.*Install it"
-    with pytest.raises(ModuleNotFoundError, match=installed):
+    pattern = r"not an entry point .*Installed are: .*outer, part, whole.*Install it"
+    with pytest.raises(ModuleNotFoundError, match=pattern):
         await loader.load("nothing")
 
 

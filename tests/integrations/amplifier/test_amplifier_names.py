@@ -96,18 +96,18 @@ def test_any_other_name_is_an_error() -> None:
 
 
 def test_names_are_where_amplifier_has_them() -> None:
-    found = {module: importlib.import_module(f"mcp_bridge.amplifier.{module}") for module in SUBMODULES}
+    modules = {module: importlib.import_module(f"mcp_bridge.amplifier.{module}") for module in SUBMODULES}
     missing = [
-        (module, name) for module, names in SUBMODULES.items() for name in names if not hasattr(found[module], name)
+        (module, name) for module, names in SUBMODULES.items() for name in names if not hasattr(modules[module], name)
     ]
     assert missing == []
 
 
 def test_all_imports_of_the_documents_are_listed_here() -> None:
     text = "".join(path.read_text("utf-8") for path in sorted(FOLDER.glob("*.txt")))
-    imported = re.findall(r"^from amplifier_core\.(\w+) import (\([^)]*\)|[^\n]*)", text, re.MULTILINE)
-    assert len(imported) > 8
-    for module, names in imported:
+    imports = re.findall(r"^from amplifier_core\.(\w+) import (\([^)]*\)|[^\n]*)", text, re.MULTILINE)
+    assert len(imports) > 8
+    for module, names in imports:
         assert set(re.findall(r"\w+", names)) <= set(SUBMODULES[module])
 
 
@@ -115,9 +115,9 @@ def test_the_events_of_the_documents_have_names() -> None:
     from mcp_bridge._integrations.amplifier import events
 
     text = (FOLDER / "module_contracts.txt").read_text("utf-8")
-    named = set(re.findall(r"(?<![\w-])(?:session|prompt|tool|provider|context):[a-z_]+\b", text))
-    assert len(named) > 9
-    assert named <= set(events.ALL_EVENTS)
+    names = set(re.findall(r"(?<![\w-])(?:session|prompt|tool|provider|context):[a-z_]+\b", text))
+    assert len(names) > 9
+    assert names <= set(events.ALL_EVENTS)
     assert len(set(events.ALL_EVENTS)) == len(events.ALL_EVENTS)
 
 

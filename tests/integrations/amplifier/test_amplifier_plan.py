@@ -29,11 +29,13 @@ def test_an_orchestrator_by_name_has_keys_for_its_source_and_its_config() -> Non
             "context": {"module": "context-x", "config": {"b": 2}},
         }
     }
-    mixed = {**beside, "session": {**beside["session"], "orchestrator": {"module": "loop-x"}}}
+    mixed_plan = {**beside, "session": {**beside["session"], "orchestrator": {"module": "loop-x"}}}
     assert (
-        read_plan(beside)[0].list_modules() == read_plan(whole)[0].list_modules() == read_plan(mixed)[0].list_modules()
+        read_plan(beside)[0].list_modules()
+        == read_plan(whole)[0].list_modules()
+        == read_plan(mixed_plan)[0].list_modules()
     )
-    for plan in (beside, whole, mixed):
+    for plan in (beside, whole, mixed_plan):
         assert read_plan(plan)[1] == []
 
 
@@ -57,8 +59,8 @@ def test_dependencies_are_mounted_first() -> None:
 
 
 def test_agents_and_the_keys_of_modules_are_kept_unchanged() -> None:
-    given = {"agents": {"a": {"x": 1}}, "session": {"injection_size_limit": 5}, "tools": [{"module": "t", "id": 7}]}
-    plan, problems = read_plan(given)
+    decision = {"agents": {"a": {"x": 1}}, "session": {"injection_size_limit": 5}, "tools": [{"module": "t", "id": 7}]}
+    plan, problems = read_plan(decision)
     assert (plan.agents, plan.session, problems) == ({"a": {"x": 1}}, {"injection_size_limit": 5}, [])
 
 
@@ -131,16 +133,16 @@ WRONG: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "path", "problem"), WRONG.values(), ids=WRONG.keys())
-def test_a_problem_has_its_path_in_the_plan(given: Any, path: str, problem: str) -> None:
-    _, problems = read_plan(given)
-    assert [one.path for one in problems] == [path]
+@pytest.mark.parametrize(("value", "path", "problem"), WRONG.values(), ids=WRONG.keys())
+def test_a_problem_has_its_path_in_the_plan(value: Any, path: str, problem: str) -> None:
+    _, problems = read_plan(value)
+    assert [line.path for line in problems] == [path]
     assert problems[0].problem.startswith(problem)
 
 
 def test_every_problem_is_reported_and_the_rest_is_a_plan() -> None:
     plan, problems = read_plan({"tools": [{"module": 1}, "good", {"config": {}}], "hooks": 5})
-    assert [one.path for one in problems] == ["tools[0].module", "tools[2]", "hooks"]
+    assert [line.path for line in problems] == ["tools[0].module", "tools[2]", "hooks"]
     assert [spec.module for spec in plan.list_modules()] == ["good"]
 
 
@@ -165,18 +167,20 @@ def refused(path: Path) -> str:
 
 def test_errors_of_settings_have_the_file_the_line_and_the_place_in_a_plan(tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": SETTINGS.lstrip()})
-    said = refused(tmp_path / "s.yaml").splitlines()
-    assert len(said) == 2
-    assert said[0].startswith(f"{tmp_path}/s.yaml:6: sources[0].plan.tools[0].confg: unknown key 'confg', did you mean")
+    output = refused(tmp_path / "s.yaml").splitlines()
+    assert len(output) == 2
+    assert output[0].startswith(
+        f"{tmp_path}/s.yaml:6: sources[0].plan.tools[0].confg: unknown key 'confg', did you mean"
+    )
     expected = "expected a list of modules, such as hooks: [{module: a}], found a mapping"
-    assert said[1] == f"{tmp_path}/s.yaml:8: sources[0].plan.hooks: {expected}"
+    assert output[1] == f"{tmp_path}/s.yaml:8: sources[0].plan.hooks: {expected}"
 
 
 def test_errors_of_a_plan_show_no_secret(tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": "sources: [{type: amplifier, plan: {tools: [{module: x, config: '${SECRET}'}]}}]"})
-    said = refused(tmp_path / "s.yaml")
-    assert "plan.tools[0].config: expected a mapping" in said
-    assert "hunter2" not in said
+    output = refused(tmp_path / "s.yaml")
+    assert "plan.tools[0].config: expected a mapping" in output
+    assert "hunter2" not in output
 
 
 PLAN = """
@@ -208,9 +212,9 @@ def test_a_plan_is_a_settings_file_as_it_is_and_variables_are_expanded(tmp_path:
 
 def test_problems_of_a_plan_that_is_the_whole_file_have_lines(tmp_path: Path) -> None:
     written(tmp_path, {"plan.yaml": "tools:\n  - module: here\nhooks:\n  - {module: x, config: 5}\nagents: []\n"})
-    said = refused(tmp_path / "plan.yaml").splitlines()
-    assert said[0].startswith(f"{tmp_path}/plan.yaml:4: hooks[0].config: expected a mapping, found")
-    assert said[1].startswith(f"{tmp_path}/plan.yaml:5: agents: expected a mapping of names to agents, such as")
+    output = refused(tmp_path / "plan.yaml").splitlines()
+    assert output[0].startswith(f"{tmp_path}/plan.yaml:4: hooks[0].config: expected a mapping, found")
+    assert output[1].startswith(f"{tmp_path}/plan.yaml:5: agents: expected a mapping of names to agents, such as")
 
 
 @pytest.mark.parametrize("text", ["tools: [{name: x}]", "tools: {x: 1}", "hooks: []", "session: x", "session: {}"])
@@ -239,16 +243,16 @@ def test_a_bundle_is_a_plan_except_for_what_it_includes(tmp_path: Path) -> None:
 def validated(path: Path) -> Any:
     """What `mcp-bridge validate` says about a file."""
     command = [sys.executable, "-m", "mcp_bridge", "validate", str(path), "--json"]
-    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=100, check=False)
-    return done.returncode, json.loads(done.stdout)
+    process = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=100, check=False)
+    return process.returncode, json.loads(process.stdout)
 
 
 def test_validate_lists_published_tools_and_modules_that_are_not_mounted(tmp_path: Path) -> None:
     written(tmp_path, {"here.py": MODULE, "plan.yaml": "tools: [{module: here, source: here.py}, {module: gone}]"})
-    code, said = validated(tmp_path / "plan.yaml")
-    assert (code != 0, said["ok"], said["tools"]) == (True, False, ["here"])
-    assert said["problems"]["amplifier"][0].startswith("gone: module 'gone' is not an entry point")
+    code, output = validated(tmp_path / "plan.yaml")
+    assert (code != 0, output["ok"], output["tools"]) == (True, False, ["here"])
+    assert output["problems"]["amplifier"][0].startswith("gone: module 'gone' is not an entry point")
     written(tmp_path, {"good.yaml": "tools: [{module: here, source: here.py}]", "bad.yaml": "tools: [{module: 5}]"})
     assert validated(tmp_path / "good.yaml")[0] == 0
-    code, said = validated(tmp_path / "bad.yaml")
-    assert (code != 0, said["errors"][0].split(": ", 1)[1][:20]) == (True, "tools[0].module: exp")
+    code, output = validated(tmp_path / "bad.yaml")
+    assert (code != 0, output["errors"][0].split(": ", 1)[1][:20]) == (True, "tools[0].module: exp")

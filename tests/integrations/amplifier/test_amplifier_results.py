@@ -30,7 +30,7 @@ from tests.kits.fuzzing import examples
 
 
 @pytest.mark.parametrize(
-    ("given", "success"),
+    ("value", "success"),
     [
         ({}, True),
         ({"success": True}, True),
@@ -42,8 +42,8 @@ from tests.kits.fuzzing import examples
         ({"success": True, "is_error": None}, True),
     ],
 )
-def test_a_result_has_one_of_two_forms(given: dict[str, Any], success: bool) -> None:
-    result = ToolResult(**given)
+def test_a_result_has_one_of_two_forms(value: dict[str, Any], success: bool) -> None:
+    result = ToolResult(**value)
     assert (result.success, result.is_error) == (success, not success)
     assert ToolResult.model_validate(result.model_dump()) == result
     assert ToolResult.model_validate_json(result.model_dump_json()) == result

@@ -125,12 +125,12 @@ SYNC_AND_ASYNC = {
 
 @BOTH_HOSTS
 async def test_cleanups_run_in_reverse_order_and_a_failing_one_stops_no_other(tmp_path: Path) -> None:
-    ended: list[str] = []
-    begun = Begun(tmp_path, SYNC_AND_ASYNC)
-    begun.coordinator.config["ended"] = ended
-    async with begun as session:
-        assert (session.problems, ended) == ([], [])
-    assert ended == ["three", "two", "one"]
+    cleanups: list[str] = []
+    scene = Begun(tmp_path, SYNC_AND_ASYNC)
+    scene.coordinator.config["ended"] = cleanups
+    async with scene as session:
+        assert (session.problems, cleanups) == ([], [])
+    assert cleanups == ["three", "two", "one"]
 
 
 BROKEN = {
@@ -149,17 +149,17 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN.keys())
-async def test_a_failing_module_is_a_problem_and_the_others_serve(text: str, said: str, tmp_path: Path) -> None:
-    begun = Begun(tmp_path, {"broken": text, "good": "def mount(c, d): return MockTool('good')"})
-    async with begun as session:
+@pytest.mark.parametrize(("text", "problem"), BROKEN.values(), ids=BROKEN.keys())
+async def test_a_failing_module_is_a_problem_and_the_others_serve(text: str, problem: str, tmp_path: Path) -> None:
+    scene = Begun(tmp_path, {"broken": text, "good": "def mount(c, d): return MockTool('good')"})
+    async with scene as session:
         assert list(session.get_tools()) == ["good"]
         assert len(session.problems) == 1
         assert session.problems[0].startswith("broken: ")
-        assert said in session.problems[0]
-    [(_, data)] = begun.recorder.get_events("module:load_failed")
+        assert problem in session.problems[0]
+    [(_, data)] = scene.recorder.get_events("module:load_failed")
     assert (data["module_type"], data["module_id"]) == ("tools", "broken")
-    assert said in data["error"]
+    assert problem in data["error"]
 
 
 COLLIDING = {
@@ -211,26 +211,26 @@ async def test_modules_are_ready_after_all_mounts_and_failures_are_reported(tmp_
         "bad": "def mount(c, d): return MockTool('bad')\ndef on_session_ready(c): raise ValueError('why')",
         "late": "def mount(c, d): return MockTool('late')",
     }
-    begun = Begun(tmp_path, modules)
-    async with begun as session:
+    scene = Begun(tmp_path, modules)
+    async with scene as session:
         assert session.coordinator.session_state == {"seen": ["bad", "late"]}
         assert session.problems == ["bad: on_session_ready failed: ValueError: why"]
         assert list(session.get_tools()) == ["bad", "late"]
-    assert len(begun.recorder.get_events("module:on_session_ready_failed")) == 1
+    assert len(scene.recorder.get_events("module:on_session_ready_failed")) == 1
 
 
 @BOTH_HOSTS
 async def test_a_session_emits_its_start_and_its_end(tmp_path: Path) -> None:
     ended = "def mount(c, d): return lambda: c.config['ended'].append(1)"
-    begun = Begun(tmp_path, {"mine": ended})
-    begun.coordinator.config["ended"] = []
-    async with begun:
-        assert [event for event, _ in begun.recorder.events] == ["session:start"]
-        _, data = begun.recorder.events[0]
-        assert data["session_id"] == begun.coordinator.session_id
+    scene = Begun(tmp_path, {"mine": ended})
+    scene.coordinator.config["ended"] = []
+    async with scene:
+        assert [event for event, _ in scene.recorder.events] == ["session:start"]
+        _, data = scene.recorder.events[0]
+        assert data["session_id"] == scene.coordinator.session_id
         assert data["config"]["tools"]
-    assert [event for event, _ in begun.recorder.events] == ["session:start", "session:end"]
-    assert begun.coordinator.config["ended"] == [1]
+    assert [event for event, _ in scene.recorder.events] == ["session:start", "session:end"]
+    assert scene.coordinator.config["ended"] == [1]
 
 
 @BOTH_LOOPS
@@ -239,12 +239,12 @@ async def test_a_hook_that_hangs_at_session_end_does_not_prevent_cleanup(
 ) -> None:
     monkeypatch.setattr("mcp_bridge._integrations.amplifier.session.CLEANUP_TIMEOUT", 0.05)
     text = "import anyio\ndef mount(c, d):\n    c.hooks.register('session:end', lambda e, d: anyio.sleep_forever())\n"
-    begun = Begun(tmp_path, {"mine": f"{text}    return lambda: c.config['ended'].append(1)"})
-    begun.coordinator.config["ended"] = []
+    scene = Begun(tmp_path, {"mine": f"{text}    return lambda: c.config['ended'].append(1)"})
+    scene.coordinator.config["ended"] = []
     with anyio.fail_after(60):
-        async with begun:
+        async with scene:
             pass
-    assert begun.coordinator.config["ended"] == [1]
+    assert scene.coordinator.config["ended"] == [1]
 
 
 @BOTH_HOSTS
@@ -252,22 +252,22 @@ async def test_a_hook_that_hangs_at_session_end_does_not_prevent_cleanup(
 async def test_session_end_is_emitted_when_the_bridge_is_cancelled(tmp_path: Path) -> None:
     text = "import anyio\ndef mount(c, d):\n    async def end():\n        await anyio.sleep(0)\n        c.ended = 1\n"
     text += "    return end"
-    served = Served(tmp_path, {"mine": text, "tool": "def mount(c, d): return MockTool('t')"})
+    server = Served(tmp_path, {"mine": text, "tool": "def mount(c, d): return MockTool('t')"})
     async with anyio.create_task_group() as tasks:
 
         async def serve() -> None:
-            async with served.running():
+            async with server.running():
                 tasks.cancel_scope.cancel()
                 await anyio.sleep_forever()
 
         tasks.start_soon(serve)
-    assert served.coordinator.ended
+    assert server.coordinator.ended
 
 
 async def test_a_plan_that_mounts_nothing_at_all_ends_the_source(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"idle": "def mount(c, d): pass", "bad": "1 / 0"})
+    server = Served(tmp_path, {"idle": "def mount(c, d): pass", "bad": "1 / 0"})
     with pytest.raises(SourceError) as caught:
-        async with served.running():
+        async with server.running():
             pass
     lines = str(caught.value).splitlines()
     assert (len(lines), lines[0][:5], lines[1][:4]) == (2, "idle:", "bad:")
@@ -276,10 +276,10 @@ async def test_a_plan_that_mounts_nothing_at_all_ends_the_source(tmp_path: Path)
 @BOTH_HOSTS
 async def test_a_plan_of_hooks_alone_is_served_with_its_problems(tmp_path: Path) -> None:
     hook = "def mount(c, d): c.hooks.register('tool:pre', lambda e, d: None)"
-    served = Served(tmp_path, {"hook": hook, "bad": "1 / 0"})
-    async with served.running():
-        assert len(served.problems) == 1
-        assert served.coordinator.hooks.has_handlers("tool:pre")
+    server = Served(tmp_path, {"hook": hook, "bad": "1 / 0"})
+    async with server.running():
+        assert len(server.problems) == 1
+        assert server.coordinator.hooks.has_handlers("tool:pre")
 
 
 def test_tools_and_providers_are_recognized_by_their_shape() -> None:

@@ -59,10 +59,10 @@ async def listed(client: Client) -> dict[str, Any]:
 @BOTH_HOSTS
 async def test_clients_see_the_names_and_schemas_of_tools(tmp_path: Path) -> None:
     async with Served(tmp_path, {"names": NAMES}).client() as client:
-        found = await listed(client)
-        assert sorted(found) == ["direct", "method", "nameless", "none", "odd", "open", "property"]
+        tools = await listed(client)
+        assert sorted(tools) == ["direct", "method", "nameless", "none", "odd", "open", "property"]
         for name in ("property", "method"):
-            assert found[name]["required"] == ["n"]
+            assert tools[name]["required"] == ["n"]
             assert (await client.call_tool(name, {"n": "x"})).is_error
             assert (await client.call_tool(name, {"n": 1})).structured_content == {"n": 1}
         for name in ("none", "odd", "open", "direct", "nameless"):
@@ -73,11 +73,11 @@ async def test_two_keys_with_tools_of_one_name_are_a_problem_and_the_first_is_pu
     modules = {
         name: f"def mount(c, d): c.mount('tools', MockTool('same', '{name}'), name='{name}')" for name in ("one", "two")
     }
-    served = Served(tmp_path, modules)
-    async with served.client() as client:
+    server = Served(tmp_path, modules)
+    async with server.client() as client:
         assert list(await listed(client)) == ["same"]
         assert (await client.call_tool("same", {})).content[0].text == "one"
-    assert served.problems == [
+    assert server.problems == [
         "the tools mounted as 'one' and 'two' are both named 'same'. "
         "Rename one, or leave one out; the first is published"
     ]
@@ -97,10 +97,10 @@ def mount(c, d):
         c.mount("tools", Odd(error), name=f"odd{at}")
     c.mount("tools", MockTool("good"))
 """
-    served = Served(tmp_path, {"odd": odd})
-    async with served.client() as client:
+    server = Served(tmp_path, {"odd": odd})
+    async with server.client() as client:
         assert list(await listed(client)) == ["good"]
-    assert served.problems == [
+    assert server.problems == [
         "tool 'odd0' cannot be read: ValueError: why",
         "tool 'odd1' cannot be read: SystemExit: 3",
     ]
@@ -128,7 +128,7 @@ async def mount(coordinator, config):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @BOTH_HOSTS
 async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: str, tmp_path: Path) -> None:
-    send, heard = anyio.create_memory_object_stream[str](100)
+    send, notifications = anyio.create_memory_object_stream[str](100)
 
     async def hear(message: Any) -> None:
         if "list_changed" in str(getattr(message, "method", "")):
@@ -136,11 +136,15 @@ async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: s
 
     async def changed(client: Client, tool: str) -> list[str]:
         await client.call_tool(tool, {})
-        await heard.receive()
+        await notifications.receive()
         return sorted(await listed(client))
 
     with anyio.fail_after(TIMEOUT):
-        async with Served(tmp_path, {"comes": COMES}).client(mode=mode, message_handler=hear) as client, send, heard:
+        async with (
+            Served(tmp_path, {"comes": COMES}).client(mode=mode, message_handler=hear) as client,
+            send,
+            notifications,
+        ):
             if mode == "legacy":
                 assert await changed(client, "grow") == ["grow", "grown", "shrink"]
                 assert await changed(client, "shrink") == ["grow", "shrink"]
@@ -153,10 +157,10 @@ async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: s
 
 @BOTH_HOSTS
 async def test_a_change_after_the_end_has_no_effect(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"mine": "def mount(c, d): return MockTool('t')"})
-    async with served.running():
-        assert served.problems == []
-    served.coordinator.mount("tools", MockTool("late"))
+    server = Served(tmp_path, {"mine": "def mount(c, d): return MockTool('t')"})
+    async with server.running():
+        assert server.problems == []
+    server.coordinator.mount("tools", MockTool("late"))
 
 
 async def test_hooks_apply_to_the_calls_of_every_source(tmp_path: Path) -> None:
@@ -185,9 +189,9 @@ async def test_hooks_apply_to_the_calls_of_every_source(tmp_path: Path) -> None:
     )
     async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
         assert (await client.call_tool("add", {"a": 2, "b": 2})).content[0].text == "42"
-        denied = await client.call_tool("add", {"a": 13, "b": 2})
-        assert denied.is_error
-        assert "not that one" in denied.content[0].text
+        denial = await client.call_tool("add", {"a": 13, "b": 2})
+        assert denial.is_error
+        assert "not that one" in denial.content[0].text
 
 
 async def test_modules_are_found_by_path_by_file_url_and_next_to_the_settings(tmp_path: Path) -> None:
@@ -210,7 +214,7 @@ async def test_modules_are_found_by_path_by_file_url_and_next_to_the_settings(tm
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "problem"),
     [
         ("git+https://host/x@main", r"is not allowed\. .* write beside 'plan'"),
         ("gone.py", "no such file or folder"),
@@ -221,18 +225,18 @@ async def test_modules_are_found_by_path_by_file_url_and_next_to_the_settings(tm
     ],
 )
 async def test_a_source_without_a_module_is_an_error_with_the_reason(
-    source: str | int, said: str, tmp_path: Path
+    source: str | int, problem: str, tmp_path: Path
 ) -> None:
     written(tmp_path, {"plan.yaml": f"tools: [{{module: x, source: {source!r}}}]"})
     bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceError, match=problem):
         async with bridge.run_sources():
             await bridge.wait_until_started()
 
 
 def test_a_source_may_be_an_object_that_resolves_itself(tmp_path: Path) -> None:
-    resolver, own = Resolver(tmp_path), SimpleNamespace(resolve=lambda: tmp_path)
-    assert resolver.resolve("x", own) is resolver.resolve("x", None, own) is own
+    resolver, source = Resolver(tmp_path), SimpleNamespace(resolve=lambda: tmp_path)
+    assert resolver.resolve("x", source) is resolver.resolve("x", None, source) is source
     assert resolver.resolve("x", "a.py") == FileSource(tmp_path / "a.py")
     with pytest.raises(ModuleNotFoundError, match="no source for 'x'"):
         resolver.resolve("x")
@@ -244,8 +248,8 @@ async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -
     written(tmp_path, {"names.py": names, "s.yaml": plan})
     async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
         for name, has_id in (("open", True), ("odd", True), ("direct", True), ("none", False)):
-            seen = (await client.call_tool(name, {"a": 1})).structured_content
-            assert (name, "_tool_call_id" in seen) == (name, has_id)
+            content = (await client.call_tool(name, {"a": 1})).structured_content
+            assert (name, "_tool_call_id" in content) == (name, has_id)
 
 
 def test_the_settings_limit_the_time_of_a_hook(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_an_address_has_a_repository_a_ref_and_a_subdirectory(uri: str, url: str
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"),
+    ("uri", "problem"),
     [
         ("git+http://host/a", "'http'"),
         ("git+ext::sh -c touch% /tmp/x", "spaces"),
@@ -76,8 +76,8 @@ def test_an_address_has_a_repository_a_ref_and_a_subdirectory(uri: str, url: str
         ("git+https://host/a#x", "has '#x'"),
     ],
 )
-def test_an_ambiguous_address_is_rejected(uri: str, said: str) -> None:
-    with pytest.raises(ModuleNotFoundError, match=said):
+def test_an_ambiguous_address_is_rejected(uri: str, problem: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=problem):
         parse_address(uri)
 
 

@@ -35,10 +35,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_hash_depends_only_on_names_and_contents(folder: Path, tmp_path: Path) -> None:
-    again = written(tmp_path / "again", dict(reversed(FILES.items())))
-    (again / "link").symlink_to("b/c.py")
-    os.utime(again / "a.py", (1, 1))
-    assert hash_files(again) == hash_files(folder)
+    second = written(tmp_path / "again", dict(reversed(FILES.items())))
+    (second / "link").symlink_to("b/c.py")
+    os.utime(second / "a.py", (1, 1))
+    assert hash_files(second) == hash_files(folder)
     # How it is made is a promise: it stands in lock files.
     fixed = written(tmp_path / "fixed", {"a.py": "a = 1\n"})
     expected = hashlib.sha256(b"0 4 6\na.py\na = 1\n").hexdigest()
@@ -159,8 +159,8 @@ def test_a_failed_fetch_leaves_no_files_and_an_interrupted_one_is_removed_later(
         written(room, {"files/a.py": str(1 / 0)})
     assert list((tmp_path / "kept").iterdir()) == []
     old, new = (tmp_path / "kept" / f".partial-{name}" for name in ("old", "new"))
-    for left in (old, new):
-        written(left, {"files/a.py": ""})
+    for folder in (old, new):
+        written(folder, {"files/a.py": ""})
     os.utime(old, (time.time() - 2 * 24 * 3600,) * 2)
     with checkouts.create_temporary_folder():
         assert not old.exists()

@@ -24,10 +24,10 @@ from tests.kits.amplifier.git_repositories import GIT, Repository, says
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """One commit on main with a module, a second one on the branch `next`."""
-    made = Repository(tmp_path)
-    made.commit({"one.py": says("one", "first")})
-    made.commit({"one.py": says("one", "second")}, branch="next")
-    return made
+    folder = Repository(tmp_path)
+    folder.commit({"one.py": says("one", "first")})
+    folder.commit({"one.py": says("one", "second")}, branch="next")
+    return folder
 
 
 def stand_in(folder: Path, script: str) -> dict[str, str]:
@@ -140,7 +140,7 @@ def test_a_branch_a_tag_a_commit_and_the_default_branch_are_found(repository: Re
 
 
 @pytest.mark.parametrize(
-    ("ref", "said"),
+    ("ref", "problem"),
     [
         ("gone", "no branch or tag 'gone'. Check its name"),
         ("ain", "no branch or tag 'ain'"),
@@ -148,8 +148,8 @@ def test_a_branch_a_tag_a_commit_and_the_default_branch_are_found(repository: Re
         ("abcdef1", "Write the whole commit, of 40 digits"),
     ],
 )
-def test_a_missing_ref_is_reported(ref: str, said: str, repository: Repository) -> None:
-    with pytest.raises(ModuleLoadError, match=said):
+def test_a_missing_ref_is_reported(ref: str, problem: str, repository: Repository) -> None:
+    with pytest.raises(ModuleLoadError, match=problem):
         Git().find_commit(parse_address(f"{repository.uri}@{ref}"))
 
 
@@ -169,10 +169,10 @@ def test_an_empty_and_a_missing_repository_are_reported(tmp_path: Path) -> None:
 
 def test_a_missing_commit_and_another_object_are_reported(repository: Repository, tmp_path: Path) -> None:
     tree = repository.git("rev-parse", "HEAD^{tree}")
-    for number, (commit, said) in enumerate(
+    for number, (commit, output) in enumerate(
         (("0" * 40, "the repository has no commit 0{40}"), (tree, f"{tree} is not a commit"))
     ):
-        with pytest.raises(ModuleLoadError, match=said):
+        with pytest.raises(ModuleLoadError, match=output):
             fetched(Git(), f"{repository.uri}@{commit}", tmp_path / f"out{number}")
 
 
@@ -227,11 +227,11 @@ def test_git_uses_only_the_scheme_of_the_address_and_does_not_prompt(repository:
     environ = stand_in(tmp_path, f'env > {tmp_path}/env\nexec "$GIT" "$@"')
     git = Git({**environ, "SECRET_TOKEN": "x", "GIT_PROXY_COMMAND": "x", "https_proxy": "http://proxy"})
     git.find_commit(parse_address(repository.uri))
-    seen = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
-    assert seen["GIT_ALLOW_PROTOCOL"] == "file"
-    assert (seen["GIT_TERMINAL_PROMPT"], seen["GIT_SSH_COMMAND"]) == ("0", "ssh -oBatchMode=yes")
-    assert seen["https_proxy"] == "http://proxy"
-    assert not {"SECRET_TOKEN", "GIT_PROXY_COMMAND", "GIT_DIR"} & set(seen)
+    values = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
+    assert values["GIT_ALLOW_PROTOCOL"] == "file"
+    assert (values["GIT_TERMINAL_PROMPT"], values["GIT_SSH_COMMAND"]) == ("0", "ssh -oBatchMode=yes")
+    assert values["https_proxy"] == "http://proxy"
+    assert not {"SECRET_TOKEN", "GIT_PROXY_COMMAND", "GIT_DIR"} & set(values)
 
 
 def test_submodules_are_not_fetched(repository: Repository, tmp_path: Path) -> None:
@@ -259,12 +259,12 @@ def test_git_may_be_on_the_path_by_a_relative_name(
 
 def test_a_git_that_cannot_ignore_settings_is_rejected(tmp_path: Path) -> None:
     environ = stand_in(tmp_path, "")
-    for said, is_fine in (("git version 2.31.9", False), ("git version 2.32.0.windows.1", True), ("hello", False)):
-        (tmp_path / "bin" / "git").write_text(f"#!/bin/sh\necho {said}\n")
+    for output, is_fine in (("git version 2.31.9", False), ("git version 2.32.0.windows.1", True), ("hello", False)):
+        (tmp_path / "bin" / "git").write_text(f"#!/bin/sh\necho {output}\n")
         if is_fine:
             Git(environ)
         else:
-            with pytest.raises(ModuleLoadError, match=rf"is '{said}', and modules from git need 2\.32 or later"):
+            with pytest.raises(ModuleLoadError, match=rf"is '{output}', and modules from git need 2\.32 or later"):
                 Git(environ)
 
 

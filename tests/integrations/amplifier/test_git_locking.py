@@ -56,9 +56,9 @@ def changed(folder: Path, command: str) -> None:
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """A repository with one module."""
-    made = Repository(tmp_path)
-    made.commit(ONE)
-    return made
+    folder = Repository(tmp_path)
+    folder.commit(ONE)
+    return folder
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def test_an_unlocked_module_is_an_error_with_the_command(place: Place, uri
 async def test_a_locked_module_is_served_and_the_lock_names_commit_and_hash(
     place: Place, uri: str, repository: Repository
 ) -> None:
-    assert [one.uri for one in place.locked().locked] == [uri]
+    assert [module.uri for module in place.locked().locked] == [uri]
     data = json.loads(place.lock.path.read_text())
     assert data["version"] == 1
     assert data["modules"][uri]["commit"] == repository.git("rev-parse", "HEAD")
@@ -98,8 +98,8 @@ async def test_a_moved_branch_is_followed_only_by_an_update(place: Place, uri: s
         path.rename(place.folder / "away")
     again = place.locked().locked[0]
     assert (again.entry, again.previous_commit) == (first, first.commit)
-    updated = place.locked(update=True).locked[0]
-    assert (updated.entry.commit, updated.previous_commit) == (second, first.commit)
+    module = place.locked(update=True).locked[0]
+    assert (module.entry.commit, module.previous_commit) == (second, first.commit)
     assert "second" in (place.files(uri) / "one.py").read_text()
 
 
@@ -110,8 +110,8 @@ async def test_a_running_bridge_keeps_its_commit(place: Place, uri: str, reposit
         assert (await client.call_tool("one", {})).content[0].text == "first"
         repository.commit({"one.py": says("one", "second")})
         place.locked(update=True)
-        async with connect(bridge.registry, mode="legacy") as other:
-            assert (await other.call_tool("one", {})).content[0].text == "first"
+        async with connect(bridge.registry, mode="legacy") as second_client:
+            assert (await second_client.call_tool("one", {})).content[0].text == "first"
 
 
 async def test_a_moved_tag_stays_at_its_locked_commit(tmp_path: Path, repository: Repository) -> None:
@@ -129,9 +129,9 @@ async def test_a_moved_tag_stays_at_its_locked_commit(tmp_path: Path, repository
 async def test_several_modules_of_one_repository_are_fetched_once(
     tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched: list[str] = []
+    commits: list[str] = []
     real = Git.fetch
-    monkeypatch.setattr(Git, "fetch", lambda self, *args: (fetched.append(args[1]), real(self, *args)))
+    monkeypatch.setattr(Git, "fetch", lambda self, *args: (commits.append(args[1]), real(self, *args)))
     repository.commit(
         {"parts/two/two.py": says("two", "second"), "parts/three/src/three/__init__.py": says("three", "")}
     )
@@ -141,15 +141,15 @@ async def test_several_modules_of_one_repository_are_fetched_once(
         "three": f"{repository.uri}#subdirectory=parts/three",
     }
     place = Place(tmp_path / "place", places)
-    assert sorted(one.uri for one in place.locked().locked) == sorted(places.values())
-    assert len(fetched) == 1
+    assert sorted(module.uri for module in place.locked().locked) == sorted(places.values())
+    assert len(commits) == 1
     assert await said(place, "one", "two") == ["first", "second"]
 
 
 def test_a_missing_subdirectory_is_reported(tmp_path: Path, repository: Repository) -> None:
     place = Place(tmp_path / "place", {"one": f"{repository.uri}#subdirectory=gone", "two": repository.uri})
-    (failed,) = place.locked().errors
-    assert "has no folder 'gone'" in failed
+    (error,) = place.locked().errors
+    assert "has no folder 'gone'" in error
     assert not place.lock.path.exists()
 
 
@@ -161,13 +161,13 @@ def test_a_missing_subdirectory_is_reported(tmp_path: Path, repository: Reposito
     ],
 )
 async def test_a_changed_file_is_not_run_and_locking_fetches_it_again(change: str, place: Place, uri: str) -> None:
-    locked = place.locked().locked[0].entry
+    entry = place.locked().locked[0].entry
     changed(place.files(uri), change)
-    told = await refused(place)
-    assert told.startswith(f"one: {uri}: the files in {place.kept}")
-    assert "have changed since they were locked, and are not run" in told
-    assert f"mcp-bridge module lock {place.file}" in told
-    assert place.locked().locked[0].entry == locked
+    error = await refused(place)
+    assert error.startswith(f"one: {uri}: the files in {place.kept}")
+    assert "have changed since they were locked, and are not run" in error
+    assert f"mcp-bridge module lock {place.file}" in error
+    assert place.locked().locked[0].entry == entry
     assert await said(place) == ["first"]
 
 
@@ -198,9 +198,9 @@ async def test_a_locked_module_that_is_not_fetched_is_an_error_with_the_command(
 ) -> None:
     commit = place.locked().locked[0].entry.commit
     place.kept.rename(tmp_path / "away")
-    told = await refused(place)
-    assert f"{uri} is locked, but commit {commit[:12]} is not on this machine" in told
-    assert f"mcp-bridge module lock {place.file}" in told
+    error = await refused(place)
+    assert f"{uri} is locked, but commit {commit[:12]} is not on this machine" in error
+    assert f"mcp-bridge module lock {place.file}" in error
     place.locked()
     assert await said(place) == ["first"]
 
@@ -226,8 +226,8 @@ async def test_a_hostile_address_is_reported_and_the_other_modules_are_served(tm
 def test_a_commit_with_a_link_out_of_it_is_rejected(place: Place, repository: Repository) -> None:
     (repository.work / "words").symlink_to("../../secret")
     repository.commit({})
-    (failed,) = place.locked().errors
-    assert "'words' is a link to ../../secret, outside of the repository" in failed
+    (error,) = place.locked().errors
+    assert "'words' is a link to ../../secret, outside of the repository" in error
     assert not place.lock.path.exists()
     assert not list(place.kept.iterdir())
 
@@ -244,12 +244,12 @@ async def test_compiled_files_in_a_commit_are_not_kept(place: Place, uri: str, r
 def test_files_that_differ_from_the_locked_ones_are_an_error(place: Place, uri: str, tmp_path: Path) -> None:
     entry = place.locked().locked[0].entry
     place.lock.write({uri: LockEntry(commit=entry.commit, hash=f"sha256:{'0' * 64}")})
-    (failed,) = place.locked().errors
-    assert "differ from those that were locked" in failed
+    (error,) = place.locked().errors
+    assert "differ from those that were locked" in error
     assert place.lock.modules[uri].hash == f"sha256:{'0' * 64}"
     place.kept.rename(tmp_path / "away")
-    (failed,) = place.locked(update=True).errors
-    assert "differ from those that were locked" in failed
+    (error,) = place.locked(update=True).errors
+    assert "differ from those that were locked" in error
     assert not list(place.kept.iterdir())
 
 
@@ -259,8 +259,8 @@ def test_two_entries_of_one_commit_cannot_have_different_files(tmp_path: Path, r
     place.locked()
     wrong = replace(place.lock.modules[uris["two"]], hash=f"sha256:{'0' * 64}")
     place.lock.write({uris["two"]: wrong})
-    (failed,) = place.locked().errors
-    assert failed.startswith(f"{uris['two']}: the files of commit")
+    (error,) = place.locked().errors
+    assert error.startswith(f"{uris['two']}: the files of commit")
 
 
 def test_a_checkout_that_another_bridge_has_made_meanwhile_is_used(
@@ -296,8 +296,8 @@ def test_an_interrupted_fetch_is_not_seen(place: Place, uri: str, monkeypatch: p
         written(folder, {"one.py": "half of it"})
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Git, "fetch", interrupted)
+    with monkeypatch.context() as patch:
+        patch.setattr(Git, "fetch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             place.locked()
     assert list(place.kept.iterdir()) == []
@@ -345,8 +345,8 @@ async def test_every_call_is_denied_while_hooks_from_git_are_missing(tmp_path: P
     place = Place(tmp_path / "place", {"hook": repository.uri})
     text = place.file.read_text().replace("tools:", "tools: [one]\n      hooks:")
     written(place.folder, {"mine.yaml": text, "one.py": says("one", "first")})
-    (denied,) = await said(place)
-    assert "the hooks of 'hook' are not in place, so every call is denied" in denied
+    (denial,) = await said(place)
+    assert "the hooks of 'hook' are not in place, so every call is denied" in denial
     place.locked()
     assert await said(place) == ["first"]
 
@@ -354,18 +354,18 @@ async def test_every_call_is_denied_while_hooks_from_git_are_missing(tmp_path: P
 async def test_the_files_are_checked_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, repository: Repository, tmp_path: Path
 ) -> None:
-    seen: list[Path] = []
+    records: list[Path] = []
     real = resolver.hash_files
-    monkeypatch.setattr(resolver, "hash_files", lambda folder: (seen.append(folder), real(folder))[1])
+    monkeypatch.setattr(resolver, "hash_files", lambda folder: (records.append(folder), real(folder))[1])
     both = Place(tmp_path / "place", {"one": f"{repository.uri}@main", "again": f"{repository.uri}"})
     both.locked()
     bridge = both.bridge()
     async with connect(bridge), connect(bridge.registry):
-        assert len(seen) == 1
+        assert len(records) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("", "is not a lock file"),
         ("{}", "is not a lock file"),
@@ -377,9 +377,9 @@ async def test_the_files_are_checked_once(
         (f'{{"version": 1, "modules": {{"x": {{"commit": "{"a" * 40}", "hash": "../.."}}}}}}', "is not a lock file"),
     ],
 )
-def test_a_broken_lock_file_is_reported(text: str, told: str, tmp_path: Path) -> None:
+def test_a_broken_lock_file_is_reported(text: str, problem: str, tmp_path: Path) -> None:
     LockFile.read(tmp_path).path.write_text(text)
-    with pytest.raises(ModuleLoadError, match=told):
+    with pytest.raises(ModuleLoadError, match=problem):
         LockFile.read(tmp_path)
 
 
@@ -409,4 +409,4 @@ def test_a_lock_file_that_cannot_be_written_is_reported_and_leaves_no_file(
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(ModuleLoadError, match=r"amplifier\.lock\.json cannot be written: No space left on device"):
         place.locked()
-    assert sorted(each.name for each in place.folder.iterdir()) == ["kept", "mine.yaml"]
+    assert sorted(path.name for path in place.folder.iterdir()) == ["kept", "mine.yaml"]

@@ -54,23 +54,23 @@ def plain_tool(folder: Path) -> PythonSource:
 @pytest.mark.parametrize("what", SLOW)
 @BOTH_LOOPS
 async def test_a_module_that_is_never_mounted_does_not_delay_the_others(what: str, tmp_path: Path) -> None:
-    served = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, start_timeout=1)
+    server = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, start_timeout=1)
     with anyio.fail_after(TIMEOUT):
-        async with served.client() as client:
+        async with server.client() as client:
             assert not (await client.call_tool("good", {})).is_error
             [state, _] = (await read(client, STATUS))["session"]["modules"]
     assert WHAT[what] in state["problem"]
-    assert len(served.problems) == 1
-    assert served.problems[0].startswith("slow: ")
+    assert len(server.problems) == 1
+    assert server.problems[0].startswith("slow: ")
 
 
 @pytest.mark.parametrize("what", SLOW)
 async def test_every_call_is_denied_if_a_hook_module_is_never_mounted(mode: str, what: str, tmp_path: Path) -> None:
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
-    served = Observed(tmp_path, modules, plan=plan, start_timeout=1, others=[plain_tool(tmp_path)])
+    server = Observed(tmp_path, modules, plan=plan, start_timeout=1, others=[plain_tool(tmp_path)])
     with anyio.fail_after(TIMEOUT):
-        async with served.client(mode=mode) as client:
+        async with server.client(mode=mode) as client:
             for name in ("own", "good"):
                 result = await client.call_tool(name, {})
                 assert result.is_error
@@ -81,8 +81,8 @@ async def test_every_call_is_denied_if_a_hook_module_is_never_mounted(mode: str,
 
 async def test_every_call_is_denied_if_a_hook_module_is_not_ready(tmp_path: Path) -> None:
     unready = "def mount(c, d): c.register_capability('mine', 1)\nasync def on_session_ready(c): 1 / 0"
-    served = Observed(tmp_path, {"unready": unready, "good": GOOD}, plan={"tools": ["good"], "hooks": ["unready"]})
-    async with served.client() as client:
+    server = Observed(tmp_path, {"unready": unready, "good": GOOD}, plan={"tools": ["good"], "hooks": ["unready"]})
+    async with server.client() as client:
         assert "the hooks of 'unready' are not in place" in (await client.call_tool("good", {})).content[0].text
 
 
@@ -92,18 +92,18 @@ async def test_a_resolver_that_never_returns_is_a_problem(tmp_path: Path) -> Non
         async def resolve(self, module_id: str, source_hint: Any = None) -> Any:
             await anyio.sleep_forever()
 
-    served = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), start_timeout=1)
+    server = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), start_timeout=1)
     with anyio.fail_after(TIMEOUT):
         with pytest.raises(Exception, match="its resolver timed out after"):
-            async with served.running():
+            async with server.running():
                 pass
 
 
 async def test_blocking_time_is_not_limited_and_no_timeout_allows_any_time(tmp_path: Path) -> None:
     slow = "import time\ntime.sleep(1.2)\nasync def mount(c, d):\n    return MockTool('good')"
     for options in ({"start_timeout": 1}, {"start_timeout": None}):
-        served = Observed(tmp_path, {f"slow_{len(options)}": slow}, **options)
-        async with served.client() as client:
+        server = Observed(tmp_path, {f"slow_{len(options)}": slow}, **options)
+        async with server.client() as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
 
 
@@ -128,10 +128,10 @@ def mount(coordinator, config):
 
 @BOTH_HOSTS
 async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
+    log = tmp_path / "heard"
     unready = "def mount(c, d): return MockTool('t')\nasync def on_session_ready(c): raise ValueError('why')"
     plan = {
-        "providers": [{"module": "keeps", "config": {"path": str(heard), "client_secret": "written-out"}}],
+        "providers": [{"module": "keeps", "config": {"path": str(log), "client_secret": "written-out"}}],
         "tools": ["good", "bad", "unready"],
     }
     modules = {"keeps": KEEPS, "good": GOOD, "bad": "1 / 0", "unready": unready}
@@ -139,13 +139,13 @@ async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: 
         session = (await read(client, STATUS))["session"]["id"]
         for _ in range(3):
             await client.call_tool("good", {})
-    failed, late, start, end = lines(heard)
-    assert {line["session_id"] for line in lines(heard)} == {session}
-    assert (failed["data"]["module_id"], failed["data"]["module_type"]) == ("bad", "tools")
-    assert "ZeroDivisionError" in failed["data"]["error"]
+    failure, late, start, end = lines(log)
+    assert {line["session_id"] for line in lines(log)} == {session}
+    assert (failure["data"]["module_id"], failure["data"]["module_type"]) == ("bad", "tools")
+    assert "ZeroDivisionError" in failure["data"]["error"]
     assert (late["data"]["module_id"], late["event"]) == ("unready", "module:on_session_ready_failed")
     assert start["event"] == "session:start"
-    assert start["data"]["config"]["providers"][0]["config"] == {"path": str(heard), "client_secret": "[secret]"}
+    assert start["data"]["config"]["providers"][0]["config"] == {"path": str(log), "client_secret": "[secret]"}
     assert end["event"] == "session:end"
     stats = end["data"]["stats"]
     assert (stats["calls"], stats["errors"]) == (3, 0)
@@ -153,36 +153,36 @@ async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: 
 
 
 async def test_each_session_counts_only_its_calls(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    plan = {"providers": [{"module": "keeps", "config": {"path": str(heard)}}], "tools": ["good"]}
-    async with Observed(tmp_path, {"keeps": KEEPS, "good": GOOD}, plan=plan).clients(LEGACY) as (one, other):
-        await one.call_tool("good", {})
+    log = tmp_path / "heard"
+    plan = {"providers": [{"module": "keeps", "config": {"path": str(log)}}], "tools": ["good"]}
+    async with Observed(tmp_path, {"keeps": KEEPS, "good": GOOD}, plan=plan).clients(LEGACY) as (first, second):
+        await first.call_tool("good", {})
         for _ in range(2):
-            await other.call_tool("good", {})
-    ends = [line["data"]["stats"]["calls"] for line in lines(heard) if line["event"] == "session:end"]
+            await second.call_tool("good", {})
+    ends = [line["data"]["stats"]["calls"] for line in lines(log) if line["event"] == "session:end"]
     assert sorted(ends) == [1, 2]
 
 
 async def test_in_a_worker_session_start_has_an_empty_plan(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    served = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(heard)}}])
-    source = served.source
+    log = tmp_path / "heard"
+    server = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(log)}}])
+    source = server.source
     source.attach(SourceServices())  # those of a worker, which cannot report updates
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
-            published = anyio.Event()
-            tasks.start_soon(source.run, lambda offer: published.set())
-            await published.wait()
+            is_published = anyio.Event()
+            tasks.start_soon(source.run, lambda offer: is_published.set())
+            await is_published.wait()
             tasks.cancel_scope.cancel()
-    assert json.loads(heard.read_text().splitlines()[0])["data"]["config"] == {}
+    assert json.loads(log.read_text().splitlines()[0])["data"]["config"] == {}
 
 
 def test_data_that_contains_itself_is_copied() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
-    made = copy_value({"loop": loop})["loop"]
-    assert made is not loop
-    assert made[1] is made
+    copy = copy_value({"loop": loop})["loop"]
+    assert copy is not loop
+    assert copy[1] is copy
 
 
 async def test_problems_are_logged_once_for_all_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,5 +190,5 @@ async def test_problems_are_logged_once_for_all_clients(tmp_path: Path, caplog: 
         for client in clients:
             await client.call_tool("good", {})
         assert (await read(clients[0], STATUS))["sessions"]["in_use"] == 4
-    told = [record for record in caplog.records if record.name == "mcp_bridge.bridge"]
-    assert len(told) == 1
+    records = [record for record in caplog.records if record.name == "mcp_bridge.bridge"]
+    assert len(records) == 1

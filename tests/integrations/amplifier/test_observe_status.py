@@ -61,11 +61,11 @@ async def test_the_status_has_mounted_and_failed_modules_and_the_handlers_of_eve
     mode: str, host: str, tmp_path: Path
 ) -> None:
     async with Observed(tmp_path, MODULES, plan=PLAN).client(mode=mode) as client:
-        found = await read(client, STATUS)
-    assert found["source"] == "mine"
-    assert found["sessions"] == {"in_use": 1, "most": 100, "shared": False}
-    session = found["session"]
-    states = {one["module"]: one for one in session["modules"]}
+        content = await read(client, STATUS)
+    assert content["source"] == "mine"
+    assert content["sessions"] == {"in_use": 1, "most": 100, "shared": False}
+    session = content["session"]
+    states = {module["module"]: module for module in session["modules"]}
     assert list(states) == ["context", "provider", "tool", "bad", "idle", "unready", "hook"]
     assert states["tool"] == {
         "module": "tool",
@@ -74,7 +74,7 @@ async def test_the_status_has_mounted_and_failed_modules_and_the_handlers_of_eve
         "mounted": True,
         "problem": None,
     }
-    assert [name for name, one in states.items() if not one["mounted"]] == ["bad", "idle", "unready"]
+    assert [name for name, module in states.items() if not module["mounted"]] == ["bad", "idle", "unready"]
     assert "ZeroDivisionError" in states["bad"]["problem"]
     assert "mounted nothing" in states["idle"]["problem"]
     assert "on_session_ready failed: ValueError: why" in states["unready"]["problem"]
@@ -91,9 +91,9 @@ async def test_both_resources_are_listed_as_json_and_counts_grow(mode: str, tmp_
     failing = "def mount(c, d):\n    async def no(i): raise ValueError\n    t = MockTool('no')\n    t.execute = no\n"
     modules = {"tool": TOOL, "no": failing + "    return t"}
     async with Observed(tmp_path, modules).client(mode=mode) as client:
-        listed = {str(one.uri): one for one in (await client.list_resources()).resources}
+        listed = {str(resource.uri): resource for resource in (await client.list_resources()).resources}
         assert sorted(listed) == [CONTRIBUTIONS, STATUS]
-        assert {one.mime_type for one in listed.values()} == {"application/json"}
+        assert {resource.mime_type for resource in listed.values()} == {"application/json"}
         for name in ("greet", "greet", "no"):
             await client.call_tool(name, {})
         assert (await read(client, STATUS))["session"]["stats"] == {"calls": 3, "errors": 1}
@@ -123,13 +123,13 @@ async def mount(coordinator, config):
 async def test_contributions_are_collected_on_each_read_and_failures_are_named(
     mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    served = Observed(tmp_path, {"gives": GIVES})
-    async with served.client(mode=mode) as client:
+    server = Observed(tmp_path, {"gives": GIVES})
+    async with server.client(mode=mode) as client:
         await client.call_tool("note", {"word": "a"})
-        found = await read(client, CONTRIBUTIONS)
-        assert found["session"] == (await read(client, STATUS))["session"]["id"]
-        assert found["channels"]["other"] == [{"name": "only", "value": ["x"]}]
-        assert found["channels"]["notes"] == [
+        content = await read(client, CONTRIBUTIONS)
+        assert content["session"] == (await read(client, STATUS))["session"]["id"]
+        assert content["channels"]["other"] == [{"name": "only", "value": ["x"]}]
+        assert content["channels"]["notes"] == [
             {"name": "words", "value": ["a"]},
             {"name": "odd", "value": {"when": "2026-01-02", "nan": None}},
             {"name": "broken", "error": "ZeroDivisionError"},
@@ -155,23 +155,23 @@ async def mount(c, d):
 """
     with anyio.fail_after(TIMEOUT):
         async with Observed(tmp_path, {"hangs": text}).client() as client:
-            found = await read(client, CONTRIBUTIONS)
-    assert found["channels"]["x"] == [{"name": "hangs", "error": "TimeoutError"}, {"name": "after", "value": 1}]
+            content = await read(client, CONTRIBUTIONS)
+    assert content["channels"]["x"] == [{"name": "hangs", "error": "TimeoutError"}, {"name": "after", "value": 1}]
 
 
 @EVERY_ERA
 async def test_two_clients_never_see_each_others_contributions_or_status(mode: str, tmp_path: Path) -> None:
     async with Observed(tmp_path, {"gives": GIVES}).clients(mode) as clients:
-        seen = []
+        records = []
         for name, client in zip(("one", "two"), clients, strict=True):
             await client.call_tool("note", {"word": f"of {name}"}, **named(mode, name))
-            seen.append([await read(client, uri, **named(mode, name)) for uri in (STATUS, CONTRIBUTIONS)])
-        (first, given), (second, others) = seen
+            records.append([await read(client, uri, **named(mode, name)) for uri in (STATUS, CONTRIBUTIONS)])
+        (first, given), (second, others) = records
         assert first["session"]["id"] != second["session"]["id"]
         assert (first["sessions"]["in_use"], second["sessions"]["in_use"]) == (1, 2)
         assert given["channels"]["notes"][0]["value"] == ["of one"]
         assert others["channels"]["notes"][0]["value"] == ["of two"]
-        for mine, yours in ((seen[0], second), (seen[1], first)):
+        for mine, yours in ((records[0], second), (records[1], first)):
             assert yours["session"]["id"] not in json.dumps(mine)
 
 
@@ -193,12 +193,12 @@ class Waits:
     async def execute(self, input): await anyio.sleep_forever()
 def mount(c, d): return Waits()
 """
-    served = Observed(tmp_path, {"waits": text}, limits=SessionLimits(limit=1))
-    async with served.clients(LEGACY) as (one, other), anyio.create_task_group() as tasks:
-        tasks.start_soon(one.call_tool, "wait", {})
-        while not (found := await read(other, STATUS))["sessions"]["in_use"] or found["session"] is not None:
+    server = Observed(tmp_path, {"waits": text}, limits=SessionLimits(limit=1))
+    async with server.clients(LEGACY) as (first, second), anyio.create_task_group() as tasks:
+        tasks.start_soon(first.call_tool, "wait", {})
+        while not (content := await read(second, STATUS))["sessions"]["in_use"] or content["session"] is not None:
             await anyio.lowlevel.checkpoint()
-        assert found == {"source": "mine", "sessions": {"in_use": 1, "most": 1, "shared": False}, "session": None}
+        assert content == {"source": "mine", "sessions": {"in_use": 1, "most": 1, "shared": False}, "session": None}
         tasks.cancel_scope.cancel()
 
 
@@ -246,15 +246,15 @@ def mount(c, d):
 
 @EVERY_ERA
 async def test_subscribed_clients_are_notified_of_a_changed_status(mode: str, tmp_path: Path) -> None:
-    send, heard = anyio.create_memory_object_stream[str](100)
+    send, notifications = anyio.create_memory_object_stream[str](100)
 
     async def hear(message: Any) -> None:
         if "resources/updated" in str(getattr(message, "method", "")):
             await send.send(str(message.params.uri))
 
     with anyio.fail_after(TIMEOUT):
-        served = Observed(tmp_path, {"comes": COMES})
-        async with served.client(mode=mode, message_handler=hear) as client, send, heard:
+        server = Observed(tmp_path, {"comes": COMES})
+        async with server.client(mode=mode, message_handler=hear) as client, send, notifications:
             if mode == STATELESS:
                 async with client.listen(resource_subscriptions=[STATUS]) as changes:
                     await client.call_tool("grow", {})
@@ -263,5 +263,5 @@ async def test_subscribed_clients_are_notified_of_a_changed_status(mode: str, tm
                 with pytest.warns(MCPDeprecationWarning):
                     await client.subscribe_resource(STATUS)
                 await client.call_tool("grow", {})
-                assert await heard.receive() == STATUS
+                assert await notifications.receive() == STATUS
             assert "grown" in (await read(client, STATUS))["session"]["tools"]

@@ -74,8 +74,8 @@ async def test_the_keys_of_every_source_and_of_the_server_apply(tmp_path: Path) 
     ],
 )
 def test_other_keys_are_rejected_with_their_line(tmp_path: Path, more: str, line: int, problem: str) -> None:
-    said = get_problem(tmp_path, more)
-    assert said.startswith(f"{tmp_path}/plan.yaml:{line}: {problem}")
+    output = get_problem(tmp_path, more)
+    assert output.startswith(f"{tmp_path}/plan.yaml:{line}: {problem}")
 
 
 def test_a_secret_in_the_configuration_of_a_module_is_hidden_from_clients(tmp_path: Path) -> None:

@@ -35,12 +35,12 @@ async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str)
     async with (
         noting.running(),
         hosted(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as one,
-        STATELESS.to(base) as other,
+        STATELESS.to(base) as first,
+        STATELESS.to(base) as second,
     ):
-        assert await noted(one, "a", tool) == ["a"]
-        assert await noted(other, "b", tool) == ["b"]
-        assert await noted(one, "c", tool) == ["c"]
+        assert await noted(first, "a", tool) == ["a"]
+        assert await noted(second, "b", tool) == ["b"]
+        assert await noted(first, "c", tool) == ["c"]
         await noting.until_ended(3)
     assert noting.sessions("begun") == 4  # with the one that was begun to publish the tools
 
@@ -50,13 +50,13 @@ async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_pat
     async with (
         noting.running(),
         hosted(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as one,
-        LEGACY.to(base) as other,
+        STATELESS.to(base) as first,
+        LEGACY.to(base) as second,
     ):
-        assert await noted(one, "a", meta=meta) == ["a"]
-        assert await noted(one, "b", meta=meta) == ["a", "b"]
-        assert await noted(other, "c") == ["c"]
-        assert await noted(other, "d") == ["c", "d"]
+        assert await noted(first, "a", meta=meta) == ["a"]
+        assert await noted(first, "b", meta=meta) == ["a", "b"]
+        assert await noted(second, "c") == ["c"]
+        assert await noted(second, "d") == ["c", "d"]
 
 
 async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_path: Path) -> None:
@@ -64,11 +64,11 @@ async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_pa
     async with (
         noting.running(),
         hosted(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as one,
-        STATELESS.to(base) as other,
+        STATELESS.to(base) as first,
+        STATELESS.to(base) as second,
     ):
-        assert await noted(one, "a") == ["a"]
-        assert await noted(other, "b") == ["a", "b"]
+        assert await noted(first, "a") == ["a"]
+        assert await noted(second, "b") == ["a", "b"]
 
 
 async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Pa
 
 async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_path: Path) -> None:
     events = tmp_path / "events.txt"
-    served = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"told": str(events)}}])
-    served.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
-    async with served.running(), hosted(served.bridge.registry) as (base, _), STATELESS.to(base) as client:
+    server = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"told": str(events)}}])
+    server.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
+    async with server.running(), hosted(server.bridge.registry) as (base, _), STATELESS.to(base) as client:
         assert not (await client.call_tool("own", {})).is_error
         assert events.read_text() == "begun\n"
         for tool in ("note", "note_in_thread"):
@@ -125,15 +125,15 @@ async def test_more_calls_at_once_than_sessions_are_rejected(tmp_path: Path) -> 
     async with (
         noting.running(),
         hosted(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as one,
-        STATELESS.to(base) as other,
+        STATELESS.to(base) as first,
+        STATELESS.to(base) as second,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(one.call_tool, "wait", {})
+        tasks.start_soon(first.call_tool, "wait", {})
         while noting.source.sessions.in_use < 1:  # noqa: ASYNC110 - the call is another process's
             await anyio.sleep(0.01)
-        rejected = await other.call_tool("wait", {})
-        assert rejected.meta["mcp-bridge/code"] == "overloaded"
+        rejection = await second.call_tool("wait", {})
+        assert rejection.meta["mcp-bridge/code"] == "overloaded"
         tasks.cancel_scope.cancel()
 
 

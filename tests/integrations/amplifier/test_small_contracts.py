@@ -50,8 +50,8 @@ async def test_hooks_receive_such_a_value_as_clients_send_it(tmp_path: Path, cha
     modules = {"scalar": SCALAR, "looks": LOOKS.replace("CHANGED", changed)}
     async with Served(tmp_path, modules, tools=["scalar"], hooks=["looks"]).client() as client:
         assert text in (await client.call_tool("shout", {"input": "pears"})).content[0].text
-        denied = await client.call_tool("shout", {"input": "secret"})
-        assert "it is secret" in denied.content[0].text
+        denial = await client.call_tool("shout", {"input": "secret"})
+        assert "it is secret" in denial.content[0].text
 
 
 SECOND_FORM = """
@@ -70,10 +70,10 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_a_tool_that_reads_the_id_of_its_call_gets_it_with_the_first_call(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"second": SECOND_FORM})
-    async with served.running():
+    server = Served(tmp_path, {"second": SECOND_FORM})
+    async with server.running():
         call = ToolCall(id="7", name="mine", arguments={})
-        assert (await served.bridge.registry.dispatch(call, RunningCall(request_id="7"))).output == ["7"]
+        assert (await server.bridge.registry.dispatch(call, RunningCall(request_id="7"))).output == ["7"]
 
 
 PRINTS = """
@@ -112,9 +112,9 @@ async def test_a_module_that_is_mounted_is_not_logged_as_failed(
     package = tmp_path / "odd" / "amplifier_module_odd"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("from amplifier_core import MockTool\n" + INVALID_FOR_CORE)
-    served = Served(tmp_path, {}, tools=[{"module": "odd", "source": "odd"}])
-    async with served.running():
-        assert (await served.bridge.registry.ainvoke("mine", {})).ok
-        assert served.problems == []
+    server = Served(tmp_path, {}, tools=[{"module": "odd", "source": "odd"}])
+    async with server.running():
+        assert (await server.bridge.registry.ainvoke("mine", {})).ok
+        assert server.problems == []
     assert "which fails the validation of amplifier-core" in caplog.text
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

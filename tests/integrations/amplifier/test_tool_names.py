@@ -36,10 +36,10 @@ async def mount(coordinator, config):
     ],
 )
 async def test_a_tool_whose_name_is_not_text_is_left_out(module: str, mount: str, host: str, tmp_path: Path) -> None:
-    served = Served(tmp_path, {f"{module}_by_number_{host}": TOOLS.replace("MOUNT", mount)})
-    async with served.client() as client:
+    server = Served(tmp_path, {f"{module}_by_number_{host}": TOOLS.replace("MOUNT", mount)})
+    async with server.client() as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
-    [problem] = served.problems
+    [problem] = server.problems
     assert "its name is not text, but int" in problem
 
 

@@ -83,7 +83,7 @@ WHEN = {
 
 @pytest.mark.parametrize("when", WHEN)
 async def test_an_import_that_fails_later_has_the_command_too(when: str, tmp_path: Path) -> None:
-    served = Served(written(tmp_path, {"pyproject.toml": PROJECT}), {f"lost_when_{when}": WHEN[when]})
+    server = Served(written(tmp_path, {"pyproject.toml": PROJECT}), {f"lost_when_{when}": WHEN[when]})
     with pytest.raises(Exception, match="lost-soup4"):
-        async with served.running():
-            raise RuntimeError("; ".join(served.problems))
+        async with server.running():
+            raise RuntimeError("; ".join(server.problems))

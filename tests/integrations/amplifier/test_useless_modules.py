@@ -101,8 +101,8 @@ def get_reminder(*events: str) -> str:
 @BOTH_HOSTS
 async def test_hooks_of_events_that_are_never_emitted_are_reported_and_the_others_work(tmp_path: Path) -> None:
     modules = {"reminds": get_reminder("provider:request", "llm:response"), "delegates": DELEGATES}
-    observed = Observed(tmp_path, modules, plan={"tools": ["delegates"], "hooks": ["reminds"]})
-    async with observed.client(mode=LEGACY) as client:
+    server = Observed(tmp_path, modules, plan={"tools": ["delegates"], "hooks": ["reminds"]})
+    async with server.client(mode=LEGACY) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["other"]
         assert not (await client.call_tool("other", {})).is_error
         session = (await read(client, STATUS))["session"]
@@ -113,8 +113,11 @@ async def test_hooks_of_events_that_are_never_emitted_are_reported_and_the_other
         "none that runs: its session has no orchestrator, and no module registers the capability. Add them, or remove "
         "the tool from the plan",
     ]
-    assert observed.problems == [f"reminds: {reasons[0]}", f"delegates: {reasons[1]}"]
-    assert [(one["mounted"], one["problem"]) for one in session["modules"]] == [(True, reasons[1]), (True, reasons[0])]
+    assert server.problems == [f"reminds: {reasons[0]}", f"delegates: {reasons[1]}"]
+    assert [(line["mounted"], line["problem"]) for line in session["modules"]] == [
+        (True, reasons[1]),
+        (True, reasons[0]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -127,16 +130,16 @@ async def test_hooks_of_events_that_are_never_emitted_are_reported_and_the_other
     ],
 )
 async def test_a_module_that_may_have_an_effect_is_not_reported(tmp_path: Path, module: str) -> None:
-    observed = Observed(tmp_path, {"reminds": module}, plan={"hooks": ["reminds"]})
-    async with observed.client(mode=LEGACY):
-        assert observed.problems == []
+    server = Observed(tmp_path, {"reminds": module}, plan={"hooks": ["reminds"]})
+    async with server.client(mode=LEGACY):
+        assert server.problems == []
 
 
 async def test_a_tool_whose_results_all_come_from_agents_is_not_published_without_one(tmp_path: Path) -> None:
-    observed = Observed(tmp_path, {"helped": HELPED}, plan={"tools": ["helped"]})
-    async with observed.client(mode=LEGACY) as client:
+    server = Observed(tmp_path, {"helped": HELPED}, plan={"tools": ["helped"]})
+    async with server.client(mode=LEGACY) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["other"]
-    [problem] = observed.problems
+    [problem] = server.problems
     assert problem.startswith("helped: its tool 'delegate' is not published: it can only start agents")
 
 
@@ -152,9 +155,9 @@ async def test_a_tool_whose_results_all_come_from_agents_is_not_published_withou
 async def test_a_tool_with_another_result_is_published(old: str, new: str, tmp_path: Path) -> None:
     module = HELPED.replace('"', "'").replace(old, new)
     assert new in module
-    observed = Observed(tmp_path, {"helped": module}, plan={"tools": ["helped"]})
-    async with observed.client(mode=LEGACY):
-        assert observed.problems == []
+    server = Observed(tmp_path, {"helped": module}, plan={"tools": ["helped"]})
+    async with server.client(mode=LEGACY):
+        assert server.problems == []
 
 
 @BOTH_HOSTS
@@ -162,17 +165,17 @@ async def test_a_tool_with_another_result_is_published(old: str, new: str, tmp_p
 async def test_a_tool_that_starts_agents_is_published_if_a_module_provides_them(
     module: str, tool: str, tmp_path: Path
 ) -> None:
-    observed = Observed(tmp_path, {"delegates": module, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
-    async with observed.client(mode=LEGACY) as client:
+    server = Observed(tmp_path, {"delegates": module, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
+    async with server.client(mode=LEGACY) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"other", tool}
-        assert observed.problems == []
+        assert server.problems == []
 
 
 async def test_a_tool_that_needs_agents_for_some_calls_only_is_published(tmp_path: Path) -> None:
-    observed = Observed(tmp_path, {"forks": FORKS}, plan={"tools": ["forks"]})
-    async with observed.client(mode=LEGACY) as client:
+    server = Observed(tmp_path, {"forks": FORKS}, plan={"tools": ["forks"]})
+    async with server.client(mode=LEGACY) as client:
         assert not (await client.call_tool("skills", {})).is_error
-        assert observed.problems == []
+        assert server.problems == []
 
 
 @BOTH_HOSTS
@@ -195,7 +198,7 @@ async def mount(coordinator, config):
 """
     other = "async def mount(coordinator, config):\n    await coordinator.mount('tools', MockTool('other'))\n"
     plan = {"tools": ["other"], "hooks": ["never"]}
-    observed = Observed(tmp_path, {"never": module, "other": other}, plan=plan)
-    async with observed.client(mode=LEGACY) as client:
+    server = Observed(tmp_path, {"never": module, "other": other}, plan=plan)
+    async with server.client(mode=LEGACY) as client:
         assert (await client.call_tool("other", {})).is_error
-        assert problem in observed.problems[0]
+        assert problem in server.problems[0]

@@ -63,9 +63,9 @@ Roots = Callable[[Any], Coroutine[Any, Any, types.ListRootsResult]]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of the settings, in one of its own."""
-    made = tmp_path / "settings"
-    made.mkdir()
-    return made
+    folder = tmp_path / "settings"
+    folder.mkdir()
+    return folder
 
 
 def settings(folder: Path, working_dir: str | None = None, **source: Any) -> Path:
@@ -104,7 +104,7 @@ def listing(*folders: Path, asked: list[int] | None = None) -> Roots:
     async def list_roots(_: Any) -> types.ListRootsResult:
         if asked is not None:
             asked.append(1)
-        return types.ListRootsResult.model_validate({"roots": [{"uri": one.as_uri()} for one in folders]})
+        return types.ListRootsResult.model_validate({"roots": [{"uri": folder.as_uri()} for folder in folders]})
 
     return list_roots
 
@@ -112,10 +112,10 @@ def listing(*folders: Path, asked: list[int] | None = None) -> Roots:
 @BOTH_HOSTS
 def test_a_command_started_in_the_root_folder_writes_only_below_the_settings(folder: Path, host: str) -> None:
     path, outside = settings(folder, host=host), folder.parent / "outside.txt"
-    written = call(path, Path("/"), "write_file", "file_path=inside.txt", "content=hi")
-    assert (written.returncode, written.stdout.strip()) == (0, str(folder / "inside.txt")), written.stderr
-    denied = call(path, Path("/"), "write_file", f"file_path={outside}", "content=hi")
-    assert (denied.returncode, "Access denied" in denied.stderr + denied.stdout) == (1, True)
+    process = call(path, Path("/"), "write_file", "file_path=inside.txt", "content=hi")
+    assert (process.returncode, process.stdout.strip()) == (0, str(folder / "inside.txt")), process.stderr
+    denial = call(path, Path("/"), "write_file", f"file_path={outside}", "content=hi")
+    assert (denial.returncode, "Access denied" in denial.stderr + denial.stdout) == (1, True)
     assert not outside.exists()
 
 
@@ -148,9 +148,9 @@ async def test_an_absolute_path_is_used_unchanged(folder: Path) -> None:
 def test_a_missing_folder_is_an_error_with_its_line(folder: Path) -> None:
     path = settings(folder, "missing")
     line = 1 + path.read_text().splitlines().index('  "working_dir": "missing"')
-    with pytest.raises(ConfigError) as raised:
+    with pytest.raises(ConfigError) as error_info:
         load(path, {})
-    assert str(raised.value).startswith(f"{path}:{line}: working_dir: expected an existing folder")
+    assert str(error_info.value).startswith(f"{path}:{line}: working_dir: expected an existing folder")
 
 
 def test_a_file_is_no_working_dir(folder: Path) -> None:
@@ -160,26 +160,26 @@ def test_a_file_is_no_working_dir(folder: Path) -> None:
 
 @BOTH_HOSTS
 async def test_each_client_works_in_its_first_root_and_is_asked_once(tmp_path: Path, folder: Path, host: str) -> None:
-    mine, yours, asked = tmp_path / "my work", tmp_path / "yours", []
+    mine, yours, requests = tmp_path / "my work", tmp_path / "yours", []
     mine.mkdir()
     yours.mkdir()
     bridge = bridge_of(folder, "roots", host=host)
     with anyio.fail_after(TIMEOUT):
         async with (
-            connect(bridge, mode="legacy", list_roots_callback=listing(mine, yours, asked=asked)) as one,
-            connect(bridge.registry, mode="legacy", list_roots_callback=listing(yours)) as other,
+            connect(bridge, mode="legacy", list_roots_callback=listing(mine, yours, asked=requests)) as first,
+            connect(bridge.registry, mode="legacy", list_roots_callback=listing(yours)) as second,
         ):
-            found: list[str] = []
+            results: list[str] = []
 
             async def look() -> None:
-                found.append(await where(one))
+                results.append(await where(first))
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(3):
                     tasks.start_soon(look)
-            assert found == [str(mine)] * 3
-            assert await where(other) == str(yours)
-            assert asked == [1]
+            assert results == [str(mine)] * 3
+            assert await where(second) == str(yours)
+            assert requests == [1]
 
 
 async def test_a_client_that_reads_the_status_first_works_in_its_root_too(tmp_path: Path, folder: Path) -> None:
@@ -215,30 +215,30 @@ async def test_without_a_root_a_client_works_in_the_settings_folder_and_the_log_
 
 
 async def test_stateless_clients_are_asked_only_if_they_name_a_session(tmp_path: Path, folder: Path) -> None:
-    asked: list[int] = []
+    requests: list[int] = []
     async with connect(
-        bridge_of(folder, "roots"), mode=STATELESS, list_roots_callback=listing(tmp_path, asked=asked)
+        bridge_of(folder, "roots"), mode=STATELESS, list_roots_callback=listing(tmp_path, asked=requests)
     ) as client:
         assert await where(client) == str(folder)
-        assert asked == []
+        assert requests == []
         for _ in range(2):
             assert await where(client, meta={"mcp-bridge/session": "mine"}) == str(tmp_path)
-        assert asked == [1]
+        assert requests == [1]
 
 
 async def test_clients_that_share_a_session_are_not_asked(tmp_path: Path, folder: Path) -> None:
-    asked: list[int] = []
+    requests: list[int] = []
     async with connect(
         bridge_of(folder, "roots", sessions="shared"),
         mode="legacy",
-        list_roots_callback=listing(tmp_path, asked=asked),
+        list_roots_callback=listing(tmp_path, asked=requests),
     ) as client:
-        assert (await where(client), asked) == (str(folder), [])
+        assert (await where(client), requests) == (str(folder), [])
 
 
 def test_a_command_has_no_roots_and_works_in_the_settings_folder(folder: Path) -> None:
-    done = call(settings(folder, "roots"), Path("/"), "where")
-    assert (done.returncode, done.stdout.strip()) == (0, str(folder)), done.stderr
+    process = call(settings(folder, "roots"), Path("/"), "where")
+    assert (process.returncode, process.stdout.strip()) == (0, str(folder)), process.stderr
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,8 @@ class AgentModel(ModelServer):
     def respond(self, given: Mapping[str, Any]) -> Reply:
         messages = given["messages"]
         for before, after in zip(messages, [*messages[1:], {"content": []}], strict=True):
-            calls = {each["id"] for each in before["content"] if each["type"] == "tool_use"}
-            results = {each["tool_use_id"] for each in after["content"] if each["type"] == "tool_result"}
+            calls = {block["id"] for block in before["content"] if block["type"] == "tool_use"}
+            results = {block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"}
             assert calls == results, f"calls without results: {messages}"
         if messages[-1]["content"][-1]["type"] == "tool_result":
             return stream("Done.")
@@ -138,19 +138,19 @@ def serve(folder: Path, url: str, **plan: Any) -> Served:
     return Served(folder, {name: TOOLS, model: MODULE}, **whole)
 
 
-async def call_agent(served: Served, **arguments: Any) -> Any:
+async def call_agent(server: Served, **arguments: Any) -> Any:
     ctx = AskedContext(request_id="1", protocol_version="2025-11-25")
-    return await served.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
+    return await server.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
 
 
 def count_tasks() -> int:
     return len(anyio.get_running_tasks())
 
 
-async def check_nothing_is_left(served: Served, model: ModelServer, tasks: int) -> None:
+async def check_nothing_is_left(server: Served, model: ModelServer, tasks: int) -> None:
     """Fail if a task, a request, a thread, a tool, a lease or a question is left of a call that was cancelled."""
-    sessions = served.source.sessions
-    running = served.coordinator.get("tools")["first"].execute.__globals__["RUNNING"]
+    sessions = server.source.sessions
+    running = server.coordinator.get("tools")["first"].execute.__globals__["RUNNING"]
 
     def list_rest() -> dict[str, Any]:
         leases = sum(each.calls for each in [*sessions._sessions.values(), sessions.first])
@@ -158,7 +158,7 @@ async def check_nothing_is_left(served: Served, model: ModelServer, tasks: int) 
         found = {
             "tasks": anyio.get_running_tasks() if count_tasks() > tasks else [],
             "requests": model.open,
-            "threads": threads + len(served.bridge.registry.pipeline.threads.stuck),
+            "threads": threads + len(server.bridge.registry.pipeline.threads.stuck),
             "tools": list(running),
             "leases": leases,
             "questions": AskedContext.open_questions,
@@ -174,9 +174,11 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def find_context(served: Served, handle: str) -> Any:
+def find_context(server: Served, handle: str) -> Any:
     key = AgentCall(RunningCall(), handle).state_key
-    [found] = [one for name, one in served.source.sessions._sessions.items() if name.endswith(key.rpartition("/")[2])]
+    [found] = [
+        entry for name, entry in server.source.sessions._sessions.items() if name.endswith(key.rpartition("/")[2])
+    ]
     return found.session.coordinator.get("context")
 
 
@@ -188,21 +190,21 @@ BOTH_WAYS = pytest.mark.parametrize("how", ["server", "scope"])
 async def test_a_call_that_is_cancelled_at_any_step_leaves_nothing_behind(how: str, tmp_path: Path) -> None:
     results: list[Any] = []
     with serve_model(model=AgentModel([])) as model:
-        served = serve(tmp_path, model.url)
-        async with served.running():
+        server = serve(tmp_path, model.url)
+        async with server.running():
 
             async def run() -> None:
-                results.append(await call_agent(served, task="Go on.", session=handle))
+                results.append(await call_agent(server, task="Go on.", session=handle))
 
-            results.append(await call_agent(served, task="Begin."))
+            results.append(await call_agent(server, task="Begin."))
             handle, tasks, number = results[0].output["session"], count_tasks(), 0
             while not await cancel_at_step(number, run, how):
-                await check_nothing_is_left(served, model, tasks)
+                await check_nothing_is_left(server, model, tasks)
                 number += 1
             await run()
-            history = await find_context(served, handle).get_messages()
+            history = await find_context(server, handle).get_messages()
     assert number > 20
-    assert [each.output["text"] for each in results] == ["Done."] * 3
+    assert [result.output["text"] for result in results] == ["Done."] * 3
     assert history == read_history(tmp_path)
     calls = [call["id"] for message in history for call in message.get("tool_calls") or ()]
     assert sorted(calls) == sorted(message["tool_call_id"] for message in history if message["role"] == "tool")
@@ -213,19 +215,19 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_nothing_behind(how: s
 async def test_a_new_conversation_ends_if_its_first_call_is_cancelled(how: str, tmp_path: Path) -> None:
     results: list[Any] = []
     with serve_model(model=AgentModel([])) as model:
-        served = serve(tmp_path, model.url)
-        async with served.running():
+        server = serve(tmp_path, model.url)
+        async with server.running():
 
             async def run() -> None:
-                results.append(await call_agent(served, task="Begin."))
+                results.append(await call_agent(server, task="Begin."))
 
-            await call_agent(served, task="Begin.")  # so that the sessions of the client and of this one exist
-            tasks, sessions, number = count_tasks(), served.source.sessions.in_use, 0
+            await call_agent(server, task="Begin.")  # so that the sessions of the client and of this one exist
+            tasks, sessions, number = count_tasks(), server.source.sessions.in_use, 0
             while not await cancel_at_step(number, run, how):
-                await check_nothing_is_left(served, model, tasks)
-                assert served.source.sessions.in_use == sessions
+                await check_nothing_is_left(server, model, tasks)
+                assert server.source.sessions.in_use == sessions
                 number += 1
-    assert [each.output["text"] for each in results] == ["Done."]
+    assert [result.output["text"] for result in results] == ["Done."]
 
 
 @BOTH_LOOPS
@@ -233,18 +235,18 @@ async def test_a_client_that_cancels_at_any_moment_leaves_nothing_at_the_server(
     """Every fourth step of the client and the server together."""
     results: list[Any] = []
     with serve_model(model=AgentModel([])) as model:
-        served = serve(tmp_path, model.url)
-        async with served.client(mode="legacy", elicitation_callback=Someone("Allow")) as client:
+        server = serve(tmp_path, model.url)
+        async with server.client(mode="legacy", elicitation_callback=Someone("Allow")) as client:
 
             async def run() -> None:
-                results.append(await client.call_tool("run_agent", {"task": "Go on.", **continued}))
+                results.append(await client.call_tool("run_agent", {"task": "Go on.", **result}))
 
-            continued: dict[str, str] = {}
+            result: dict[str, str] = {}
             await run()
-            continued["session"] = results[0].structured_content["session"]
+            result["session"] = results[0].structured_content["session"]
             tasks, number = count_tasks(), 0
             while not await cancel_at_step(number, run, "scope"):
-                await check_nothing_is_left(served, model, tasks)
+                await check_nothing_is_left(server, model, tasks)
                 number += 4
             await run()
     assert number > 20
@@ -254,49 +256,49 @@ async def test_a_client_that_cancels_at_any_moment_leaves_nothing_at_the_server(
 @BOTH_WAYS
 @BOTH_LOOPS
 async def test_cancelling_closes_the_request_to_a_model_that_is_silent(how: str, tmp_path: Path) -> None:
-    silent = stream("I thi", "first")
-    silent.body, silent.is_endless = silent.body[:3], True
-    with serve_model(silent, stream("Here I am.")) as model:
-        served = serve(tmp_path, model.url)
-        async with served.running(), anyio.create_task_group() as tasks:
+    reply = stream("I thi", "first")
+    reply.body, reply.is_endless = reply.body[:3], True
+    with serve_model(reply, stream("Here I am.")) as model:
+        server = serve(tmp_path, model.url)
+        async with server.running(), anyio.create_task_group() as tasks:
             block: Any = CancellableBlock() if how == "server" else anyio.CancelScope()
 
             async def run() -> None:
                 with block:
-                    await call_agent(served, task="Begin.")
+                    await call_agent(server, task="Begin.")
 
             tasks.start_soon(run)
             assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 10)
             block.cancel()
             assert await wait_for(lambda: model.open == 0, 10)
-            assert (await call_agent(served, task="Begin.")).output["text"] == "Here I am."
+            assert (await call_agent(server, task="Begin.")).output["text"] == "Here I am."
 
 
 @BOTH_LOOPS
 async def test_a_thread_that_outlasts_its_call_does_not_begin_the_conversation_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, released = threading.Event(), threading.Event()
+    has_entered, is_released = threading.Event(), threading.Event()
     with serve_model(model=AgentModel([])) as model:
-        served = serve(tmp_path, model.url)
-        async with served.running(), anyio.create_task_group() as tasks:
-            await call_agent(served, task="Begin.")
+        server = serve(tmp_path, model.url)
+        async with server.running(), anyio.create_task_group() as tasks:
+            await call_agent(server, task="Begin.")
             before = count_tasks()
-            find = served.source.sessions.find
+            find = server.source.sessions.find
 
             def find_late(ctx: CallContext) -> Any:
                 if threading.current_thread() is not threading.main_thread():
-                    entered.set()
-                    released.wait(10)
+                    has_entered.set()
+                    is_released.wait(10)
                 return find(ctx)
 
-            monkeypatch.setattr(served.source.sessions, "find", find_late)
-            tasks.start_soon(partial(call_agent, served, task="Begin."))
-            assert await wait_for(entered.is_set, 10)
+            monkeypatch.setattr(server.source.sessions, "find", find_late)
+            tasks.start_soon(partial(call_agent, server, task="Begin."))
+            assert await wait_for(has_entered.is_set, 10)
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 try:
                     assert await wait_for(lambda: count_tasks() == before, 10)
                 finally:
-                    released.set()
-                await check_nothing_is_left(served, model, before)
+                    is_released.set()
+                await check_nothing_is_left(server, model, before)

@@ -21,16 +21,16 @@ from tests.kits.http.http_process import command, running
 
 def build_silent_reply() -> Reply:
     """A stream that stops in the middle and stays open."""
-    silent = stream("I thi", "first")
-    silent.body, silent.is_endless = silent.body[:3], True
-    return silent
+    reply = stream("I thi", "first")
+    reply.body, reply.is_endless = reply.body[:3], True
+    return reply
 
 
 @pytest.mark.parametrize("stateless", [False, True])
 async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool, tmp_path: Path) -> None:
     with serve_model(build_silent_reply(), stream("Here I am.")) as model:
-        served = serve(tmp_path, model.url)
-        async with serve_over_pipes(served.bridge, stateless=stateless, initialize=False) as client:
+        server = serve(tmp_path, model.url)
+        async with serve_over_pipes(server.bridge, stateless=stateless, initialize=False) as client:
             if not stateless:
                 await client.initialize()
             await client.request("tools/list")
@@ -38,7 +38,7 @@ async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool,
             number = await client.send_call("run_agent", {"task": "Begin."})
             assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 10)
             await client.notify("notifications/cancelled", {"requestId": number})
-            await check_nothing_is_left(served, model, tasks + 1)  # the session of the client
+            await check_nothing_is_left(server, model, tasks + 1)  # the session of the client
             answer = await client.receive_response(await client.send_call("run_agent", {"task": "Begin."}))
     assert answer["result"]["structuredContent"]["text"] == "Here I am."
 

@@ -21,40 +21,40 @@ from tests.kits.amplifier.amplifier_plans import Served
 LIMIT = 20
 
 
-async def run(served: Served, **arguments: Any) -> Any:
+async def run(server: Served, **arguments: Any) -> Any:
     ctx = RunningCall(session="one")
     call = ToolCall(id="1", name="run_agent", arguments={"task": "Look.", **arguments})
-    return await served.bridge.registry.dispatch(call, ctx)
+    return await server.bridge.registry.dispatch(call, ctx)
 
 
-async def abandon_conversations(served: Served, count: int) -> None:
+async def abandon_conversations(server: Served, count: int) -> None:
     """Begin conversations: every third is continued once, and every third cancelled."""
     for number in range(count // 4 * 3):
         if number % 3 == 0:
-            result = await run(served)
-            assert (await run(served, session=result.output["session"])).output["text"] == "It says hello."
+            result = await run(server)
+            assert (await run(server, session=result.output["session"])).output["text"] == "It says hello."
         elif number % 3 == 1:
-            assert (await run(served)).success
+            assert (await run(server)).success
         else:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(partial(run, served))
+                tasks.start_soon(partial(run, server))
                 await anyio.lowlevel.checkpoint()
                 tasks.cancel_scope.cancel()
 
 
 @pytest.mark.timeout(300)
 async def test_memory_levels_off_under_abandoned_conversations(tmp_path: Path) -> None:
-    served = serve(tmp_path, LOOK, "It says hello.", limits=SessionLimits(conversations=LIMIT))
-    async with served.bridge.run_sources():
-        await served.bridge.wait_until_started()
-        await abandon_conversations(served, 400)  # fills the caches
+    server = serve(tmp_path, LOOK, "It says hello.", limits=SessionLimits(conversations=LIMIT))
+    async with server.bridge.run_sources():
+        await server.bridge.wait_until_started()
+        await abandon_conversations(server, 400)  # fills the caches
         gc.collect()
         full = psutil.Process().memory_info().rss
-        await abandon_conversations(served, 1600)
+        await abandon_conversations(server, 1600)
         gc.collect()
-        rest = psutil.Process().memory_info().rss
-        sessions = [each for each in gc.get_objects() if isinstance(each, ModuleSession)]
-        print(f"{full >> 10} KiB, then {rest >> 10} KiB, {len(sessions)} sessions")
+        memory = psutil.Process().memory_info().rss
+        sessions = [value for value in gc.get_objects() if isinstance(value, ModuleSession)]
+        print(f"{full >> 10} KiB, then {memory >> 10} KiB, {len(sessions)} sessions")
         assert len(sessions) <= LIMIT + 1  # and the first, which determines what is published
         assert len(anyio.get_running_tasks()) < LIMIT + 10
-        assert rest < 1.1 * full
+        assert memory < 1.1 * full

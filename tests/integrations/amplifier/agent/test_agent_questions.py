@@ -62,8 +62,8 @@ def serve(folder: Path, *responses: Any, hook: str = DECIDES, **config: Any) -> 
 async def test_the_user_decides_about_an_event_of_a_run(
     event: str, choice: str, host: str, mode: str, tmp_path: Path
 ) -> None:
-    served, person = serve(tmp_path, "It says hello.", event=event, result=ASKS), Someone(choice)
-    async with served.client(mode=mode, elicitation_callback=person) as client:
+    server, person = serve(tmp_path, "It says hello.", event=event, result=ASKS), Someone(choice)
+    async with server.client(mode=mode, elicitation_callback=person) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert person.prompts == ["May it?"]
     assert result.is_error == (choice == "Deny")
@@ -90,36 +90,36 @@ async def test_the_default_of_the_hook_applies_for_a_client_that_cannot_ask(
 @BOTH_HOSTS
 @EVENTS
 async def test_an_injected_text_reaches_the_context(event: str, host: str, tmp_path: Path) -> None:
-    served = serve(tmp_path, "It says hello.", event=event, result=INJECTS)
-    async with served.client() as client:
+    server = serve(tmp_path, "It says hello.", event=event, result=INJECTS)
+    async with server.client() as client:
         await client.call_tool("run_agent", {"task": "Read."})
-        messages = get_history(served)
+        messages = get_history(server)
     assert [message["content"] for message in messages if message["role"] == "system"] == ["Be brief."]
 
 
 @EVERY_ERA
 @BOTH_HOSTS
 async def test_a_user_message_of_a_hook_reaches_the_log_of_the_client(host: str, mode: str, tmp_path: Path) -> None:
-    logged: list[Any] = []
+    messages: list[Any] = []
 
     async def log(params: Any) -> None:
-        logged.append((params.level, params.data, params.logger))
+        messages.append((params.level, params.data, params.logger))
 
     decision = {"user_message": "It costs much.", "user_message_level": "warning", "user_message_source": "budget"}
-    served = serve(tmp_path, "It says hello.", event="provider:request", result=decision)
-    async with served.client(mode=mode, logging_callback=log) as client:
+    server = serve(tmp_path, "It says hello.", event="provider:request", result=decision)
+    async with server.client(mode=mode, logging_callback=log) as client:
         await client.call_tool("run_agent", {"task": "Read."}, meta=LOGS)
-    assert logged == [("warning", "It costs much.", "budget")]
+    assert messages == [("warning", "It costs much.", "budget")]
 
 
 async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conversation(tmp_path: Path) -> None:
     asks = {**ASKS, "approval_options": ["Allow for session", "Deny"]}
     look = {"calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]}
-    served = serve(tmp_path, look, "One.", "Two.", "Three.", event="provider:request", result=asks)
+    server = serve(tmp_path, look, "One.", "Two.", "Three.", event="provider:request", result=asks)
     audit = tmp_path / "audit"
-    served.source.asking.policy = ApprovalPolicy(grants=GrantStore(MemoryStore()), audit=AuditLog(audit))
+    server.source.asking.policy = ApprovalPolicy(grants=GrantStore(MemoryStore()), audit=AuditLog(audit))
     person = Someone("Allow for session")
-    async with served.client(elicitation_callback=person) as client:
+    async with server.client(elicitation_callback=person) as client:
         first = await client.call_tool("run_agent", {"task": "Count."})  # with two requests to the model
         assert len(person.asked) == 1
         handle = first.structured_content["session"]
@@ -134,8 +134,8 @@ async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conver
 
 @EVENTS
 async def test_a_hook_that_denies_an_event_stops_the_run(event: str, tmp_path: Path) -> None:
-    served = serve(tmp_path, "It says hello.", event=event, result={"action": "deny", "reason": "not today"})
-    async with served.client() as client:
+    server = serve(tmp_path, "It says hello.", event=event, result={"action": "deny", "reason": "not today"})
+    async with server.client() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error
     assert "not today" in texts(result)[0]
@@ -146,9 +146,9 @@ async def test_a_hook_that_denies_an_event_stops_the_run(event: str, tmp_path: P
 @EVENTS
 @pytest.mark.parametrize("hangs", [False, True], ids=["raises", "hangs"])
 async def test_a_hook_that_fails_stops_the_run(event: str, hangs: bool, host: str, tmp_path: Path) -> None:
-    served = serve(tmp_path, "It says hello.", hook=FAILS, event=event, hangs=hangs)
-    served.source._hook_timeout = 0.2 if hangs else 30
-    async with served.client() as client:
+    server = serve(tmp_path, "It says hello.", hook=FAILS, event=event, hangs=hangs)
+    server.source._hook_timeout = 0.2 if hangs else 30
+    async with server.client() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert code_of(result) == "agent_stopped"
     assert "'guard' failed" in texts(result)[0]
@@ -190,8 +190,8 @@ async def mount(coordinator, config):
 async def test_the_user_decides_for_hooks_that_await_an_approval(
     event: str, choice: str, host: str, mode: str, tmp_path: Path
 ) -> None:
-    served, person = serve(tmp_path, "It says hello.", hook=WAITS_INSIDE, event=event), Someone(choice)
-    async with served.client(mode=mode, elicitation_callback=person) as client:
+    server, person = serve(tmp_path, "It says hello.", hook=WAITS_INSIDE, event=event), Someone(choice)
+    async with server.client(mode=mode, elicitation_callback=person) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert len(person.asked) == 1
     assert person.prompts[0].startswith("Let it go on? (risk: high)")
@@ -221,13 +221,13 @@ async def test_a_text_that_comes_with_a_question_reaches_this_request(
     modules = {names["hooks"]: BOTH_DECIDE, names["echo"]: write_shape("echo", PACKAGES[host])}
     if not loop.startswith("loop-"):
         modules[names[loop]] = write_shape(loop, PACKAGES[host])
-    served = Served(
+    server = Served(
         tmp_path,
         modules,
         session={"orchestrator": loop if loop.startswith("loop-") else names[loop], "context": "context-simple"},
         providers=[{"module": names["echo"]}],
         hooks=[{"module": names["hooks"], "config": {"event": event}}],
     )
-    async with served.client(elicitation_callback=Someone("Allow")) as client:
+    async with server.client(elicitation_callback=Someone("Allow")) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
     assert texts(result)[0].count("it rains") == 1

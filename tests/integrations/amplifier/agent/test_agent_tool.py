@@ -66,9 +66,9 @@ def name_module(folder: Path, name: str) -> str:
     return f"{name}_{re.sub(r'[^a-z0-9]+', '_', str(folder).lower())}"
 
 
-def get_history(served: Served) -> list[dict[str, Any]]:
+def get_history(server: Served) -> list[dict[str, Any]]:
     """The messages of the one conversation there is."""
-    [session] = [one.session for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
+    [session] = [entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     messages: list[dict[str, Any]] = session.coordinator.get("context")._messages
     return messages
 
@@ -76,11 +76,11 @@ def get_history(served: Served) -> list[dict[str, Any]]:
 @EVERY_ERA
 @BOTH_HOSTS
 async def test_an_agent_uses_its_tools_and_returns_its_response(mode: str, host: str, tmp_path: Path) -> None:
-    served = serve(tmp_path, LOOK, "It says hello.")
-    async with served.client(mode=mode) as client:
+    server = serve(tmp_path, LOOK, "It says hello.")
+    async with server.client(mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         result = await client.call_tool("run_agent", {"task": "What is in a.txt?"})
-        messages = get_history(served)
+        messages = get_history(server)
     assert tools["run_agent"].description.endswith("Its tools: read_file.")
     assert texts(result)[0] == "It says hello."
     assert result.structured_content["usage"]["total_tokens"] > 0
@@ -91,32 +91,32 @@ async def test_an_agent_uses_its_tools_and_returns_its_response(mode: str, host:
 
 @EVERY_ERA
 async def test_a_conversation_is_continued_by_its_session(mode: str, tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", "Two.", "Three.")
-    async with served.client(mode=mode) as client:
+    server = serve(tmp_path, "One.", "Two.", "Three.")
+    async with server.client(mode=mode) as client:
         first = (await client.call_tool("run_agent", {"task": "Count."})).structured_content
         second = (
             await client.call_tool("run_agent", {"task": "Go on.", "session": first["session"]})
         ).structured_content
-        other = (await client.call_tool("run_agent", {"task": "Count."})).structured_content
-    assert (first["text"], second["text"], other["text"]) == ("One.", "Two.", "One.")
-    assert first["session"] == second["session"] != other["session"]
+        second_result = (await client.call_tool("run_agent", {"task": "Count."})).structured_content
+    assert (first["text"], second["text"], second_result["text"]) == ("One.", "Two.", "One.")
+    assert first["session"] == second["session"] != second_result["session"]
 
 
 async def test_conversations_are_separate_if_clients_share_a_session(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", "Two.", limits=SessionLimits(shared=True))
-    async with served.client() as client:
+    server = serve(tmp_path, "One.", "Two.", limits=SessionLimits(shared=True))
+    async with server.client() as client:
         results = [await client.call_tool("run_agent", {"task": "Count."}) for _ in range(2)]
     assert [result.structured_content["text"] for result in results] == ["One.", "One."]
 
 
 async def test_a_conversation_belongs_to_its_first_principal(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", "Two.")
+    server = serve(tmp_path, "One.", "Two.")
 
     async def call(principal: str, **arguments: Any) -> Any:
         ctx = RunningCall(principal=principal, session=f"principal/{principal}")
-        return await served.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
+        return await server.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
 
-    async with served.running():
+    async with server.running():
         handle = (await call("anna", task="Count.")).output["session"]
         stolen = await call("ben", task="Go on.", session=handle)
         assert (stolen.code, stolen.success) == ("session_not_found", False)
@@ -131,13 +131,13 @@ async def test_a_conversation_that_does_not_exist_is_an_error(tmp_path: Path) ->
 
 
 async def test_tasks_of_one_conversation_run_one_after_another(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", LOOK, "Two.", "Three.")
-    async with served.client() as client:
+    server = serve(tmp_path, "One.", LOOK, "Two.", "Three.")
+    async with server.client() as client:
         handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
         async with anyio.create_task_group() as tasks:
             for task in ("a", "b"):
                 tasks.start_soon(client.call_tool, "run_agent", {"task": task, "session": handle})
-        roles = [message["role"] for message in get_history(served)]
+        roles = [message["role"] for message in get_history(server)]
     assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "user", "assistant"]
 
 
@@ -146,11 +146,11 @@ async def test_tasks_of_one_conversation_run_one_after_another(tmp_path: Path) -
 async def test_the_user_of_the_client_approves_calls_of_the_agent(
     mode: str, choice: str, read: bool, tmp_path: Path
 ) -> None:
-    served, person = serve(tmp_path, LOOK, "Done.", files={"action": "ask_user"}), Someone(choice)
-    async with served.client(mode=mode, elicitation_callback=person) as client:
+    server, person = serve(tmp_path, LOOK, "Done.", files={"action": "ask_user"}), Someone(choice)
+    async with server.client(mode=mode, elicitation_callback=person) as client:
         # The hook asks about the agent as well: it governs every call.
         result = await client.call_tool("run_agent", {"task": "Read."})
-        messages = get_history(served) if choice == "Allow" else []
+        messages = get_history(server) if choice == "Allow" else []
     assert person.prompts == ["May it read?"] * (2 if read else 1)
     assert code_of(result) == (None if read else "approval_declined")
     assert [message["content"] for message in messages if message["role"] == "tool"] == ["the text of a.txt"] * read
@@ -168,16 +168,18 @@ async def mount(coordinator, config):
 
 async def test_hooks_deny_calls_of_the_agent_and_each_event_comes_once(tmp_path: Path) -> None:
     gate = name_module(tmp_path, "gate")
-    served = serve(tmp_path, LOOK, "I could not read it.", hooks=[{"module": gate}])
+    server = serve(tmp_path, LOOK, "I could not read it.", hooks=[{"module": gate}])
     (tmp_path / f"{gate}.py").write_text("from mcp_bridge.amplifier import HookResult\n" + GATE)
-    async with served.client() as client:
+    async with server.client() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
-        [session] = [one.session for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
-        [reading] = [message["content"] for message in get_history(served) if message["role"] == "tool"]
+        [session] = [
+            entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")
+        ]
+        [reading] = [message["content"] for message in get_history(server) if message["role"] == "tool"]
         module = session.coordinator.hooks.list_registrations()["tool:pre"]
     assert texts(result)[0] == "I could not read it."
     assert reading == "Error: Tool 'read_file' was denied: not this file"
-    events = next(one.handler for one in module if one.name == "record").__globals__["EVENTS"]
+    events = next(entry.handler for entry in module if entry.name == "record").__globals__["EVENTS"]
     assert [event for event in events if event[1] == "read_file"] == [
         ("tool:pre", "read_file"),
         ("tool:error", "read_file"),
@@ -186,24 +188,24 @@ async def test_hooks_deny_calls_of_the_agent_and_each_event_comes_once(tmp_path:
 
 async def test_the_model_reads_the_reason_for_invalid_arguments(tmp_path: Path) -> None:
     wrong = {"calls": [{"name": "read_file", "arguments": {"path": 7}}]}
-    served = serve(tmp_path, wrong, "Done.")
-    async with served.client() as client:
+    server = serve(tmp_path, wrong, "Done.")
+    async with server.client() as client:
         await client.call_tool("run_agent", {"task": "Read."})
-        [reading] = [message["content"] for message in get_history(served) if message["role"] == "tool"]
+        [reading] = [message["content"] for message in get_history(server) if message["role"] == "tool"]
     assert "Input validation failed for tool 'read_file'" in reading
     assert "$.path" in reading
 
 
 @EVERY_ERA
 async def test_progress_shows_the_tool_and_the_growing_response(mode: str, tmp_path: Path) -> None:
-    reported: list[str | None] = []
+    messages: list[str | None] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        reported.append(message)
+        messages.append(message)
 
     async with serve(tmp_path, LOOK, "It says hello.").client(mode=mode) as client:
         await client.call_tool("run_agent", {"task": "Read."}, progress_callback=report)
-    assert reported == ["I look.", "The agent runs the tool 'read_file'.", "It says hello."]
+    assert messages == ["I look.", "The agent runs the tool 'read_file'.", "It says hello."]
 
 
 @EVERY_ERA
@@ -213,20 +215,20 @@ async def test_cancelling_the_call_cancels_the_agent_and_its_tools(mode: str, tm
         "providers": [{"module": "provider-scripted", "config": {"responses": [{"calls": [{"name": "slow"}]}]}}],
         "tools": [{"module": name_module(tmp_path, "slow")}],
     }
-    served = Served(tmp_path, {name_module(tmp_path, "slow"): SLOW}, **plan)
-    async with served.client(mode=mode) as client:
-        await cancel_slow_run(client, served.coordinator)
+    server = Served(tmp_path, {name_module(tmp_path, "slow"): SLOW}, **plan)
+    async with server.client(mode=mode) as client:
+        await cancel_slow_run(client, server.coordinator)
 
 
 async def test_the_agent_has_another_name_if_a_tool_has_its_name(tmp_path: Path) -> None:
-    served = Served(
+    server = Served(
         tmp_path,
         {name_module(tmp_path, "files"): FILES.replace("read_file", "run_agent")},
         session={"orchestrator": "loop-basic", "context": "context-simple"},
         providers=[{"module": "provider-scripted"}],
         tools=[{"module": name_module(tmp_path, "files")}],
     )
-    async with served.client() as client:
+    async with server.client() as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"run_agent", "run_agent_agent"}
 
 
@@ -241,10 +243,10 @@ async def test_the_agent_has_another_name_if_a_tool_has_its_name(tmp_path: Path)
 async def test_an_agent_that_could_not_run_is_not_published(
     changes: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
-    served = serve(tmp_path, "One.", **changes)
-    async with served.client() as client:
+    server = serve(tmp_path, "One.", **changes)
+    async with server.client() as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file"]
-    assert any(f"the agent of the plan is not published: {problem}" in one for one in served.problems)
+    assert any(f"the agent of the plan is not published: {problem}" in line for line in server.problems)
 
 
 async def test_a_plan_with_nothing_but_an_agent_is_served(tmp_path: Path) -> None:
@@ -254,11 +256,11 @@ async def test_a_plan_with_nothing_but_an_agent_is_served(tmp_path: Path) -> Non
 
 @EVERY_ERA
 async def test_the_model_of_the_client_runs_the_agent(mode: str, tmp_path: Path) -> None:
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     async def sample(context: Any, params: types.CreateMessageRequestParams) -> Any:
-        asked.append(params)
-        if len(asked) == 1:
+        requests.append(params)
+        if len(requests) == 1:
             call = types.ToolUseContent(type="tool_use", id="call_1", name="read_file", input={"path": "b.txt"})
             return types.CreateMessageResultWithTools(
                 role="assistant", content=[call], model="client-model", stop_reason="toolUse"
@@ -267,12 +269,12 @@ async def test_the_model_of_the_client_runs_the_agent(mode: str, tmp_path: Path)
         return types.CreateMessageResultWithTools(role="assistant", content=[text], model="client-model")
 
     capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
-    served = serve(tmp_path, providers=[{"module": "provider-sampling"}])
-    async with served.client(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
+    server = serve(tmp_path, providers=[{"module": "provider-sampling"}])
+    async with server.client(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
         result = await client.call_tool("run_agent", {"task": "Read b.txt."})
     assert texts(result)[0] == "It says hello."
-    assert [tool.name for tool in asked[0].tools] == ["read_file"]
-    assert [message.role for message in asked[1].messages] == ["user", "assistant", "user"]
+    assert [tool.name for tool in requests[0].tools] == ["read_file"]
+    assert [message.role for message in requests[1].messages] == ["user", "assistant", "user"]
 
 
 @EVERY_ERA
@@ -318,8 +320,8 @@ async def mount(coordinator, config):
 async def test_an_orchestrator_that_raises_is_an_error_and_the_agent_stays(tmp_path: Path) -> None:
     name = name_module(tmp_path, "broken")
     (tmp_path / f"{name}.py").write_text(BROKEN)
-    served = serve(tmp_path, "One.", session={"orchestrator": name, "context": "context-simple"})
-    async with served.client() as client:
+    server = serve(tmp_path, "One.", session={"orchestrator": name, "context": "context-simple"})
+    async with server.client() as client:
         for _ in range(2):
             result = await client.call_tool("run_agent", {"task": "Go."})
             assert (code_of(result), texts(result)) == ("agent_failed", ["The agent failed: RuntimeError: no idea"])
@@ -377,10 +379,10 @@ async def test_half_of_an_emoji_and_a_large_number_do_not_end_a_conversation(tmp
     look = {"calls": [{"name": "read_file", "arguments": {"path": "\ud83d.txt", "number": 10**30}}]}
     config = {"path": str(tmp_path / "{session_id}.jsonl")} if context == "context-persistent" else {}
     session = {"orchestrator": "loop-basic", "context": {"module": context, "config": config}}
-    served = serve(tmp_path, look, "Done.", "Again.", session=session)
-    async with served.client() as client:
+    server = serve(tmp_path, look, "Done.", "Again.", session=session)
+    async with server.client() as client:
         first = await client.call_tool("run_agent", {"task": "Look at \ud83d"})
         assert texts(first)[0] == "Done."
         handle = first.structured_content["session"]
         assert texts(await client.call_tool("run_agent", {"task": "Again", "session": handle}))[0] == "Again."
-        assert get_history(served)[0]["content"] == "Look at \ufffd"
+        assert get_history(server)[0]["content"] == "Look at \ufffd"

@@ -82,23 +82,23 @@ async def connect_stdio(settings: Path, **options: Any) -> AsyncIterator[Client]
 
 async def run_with_progress(client: Client) -> tuple[Any, list[str | None]]:
     """The result of a run and its progress messages."""
-    reported: list[str | None] = []
+    messages: list[str | None] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        reported.append(message)
+        messages.append(message)
 
     task = {"task": f"Plan {SECRET}."}
-    return await client.call_tool("run_agent", task, progress_callback=report), reported
+    return await client.call_tool("run_agent", task, progress_callback=report), messages
 
 
 @EVERY_ERA
 async def test_progress_names_the_tool_over_stdio_and_the_log_does_not_show_the_task(mode: str, settings: Path) -> None:
     person = Someone("Allow once")
     async with connect_stdio(settings, mode=mode, elicitation_callback=person) as client:
-        result, reported = await run_with_progress(client)
+        result, messages = await run_with_progress(client)
     assert texts(result)[0] == "Done."
     assert person.prompts == ["May it?"]
-    assert reported == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
+    assert messages == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
     log = (settings.parent / "server.log").read_text()
     assert "the user chose" in log
     assert SECRET not in log
@@ -112,9 +112,9 @@ async def test_progress_names_the_tool_over_http(road: Road, settings: Path) -> 
         hosted(bridge.registry) as (base, _),
         road.to(base, elicitation_callback=person) as client,
     ):
-        result, reported = await run_with_progress(client)
+        result, messages = await run_with_progress(client)
     assert texts(result)[0] == "Done."
-    assert reported == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
+    assert messages == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
 
 
 async def test_a_conversation_continues_in_the_next_stateless_request_by_its_handle(settings: Path) -> None:
@@ -126,10 +126,10 @@ async def test_a_conversation_continues_in_the_next_stateless_request_by_its_han
         async with road.to(base, elicitation_callback=person) as client:
             task = {"task": "Two.", "session": first["session"]}
             second = (await client.call_tool("run_agent", task)).structured_content
-            guessed = await client.call_tool("run_agent", {**task, "session": "guessed"})
+            result = await client.call_tool("run_agent", {**task, "session": "guessed"})
     assert second["session"] == first["session"]
     assert second["usage"]["input_tokens"] > first["usage"]["input_tokens"]
-    assert code_of(guessed) == "session_not_found"
+    assert code_of(result) == "session_not_found"
 
 
 async def test_a_conversation_of_a_handshake_session_ends_with_it_over_http(settings: Path) -> None:

@@ -30,103 +30,103 @@ def serve(folder: Path, *responses: Any, **limits: Any) -> Served:
     return Served(folder, {slow: SLOW}, limits=SessionLimits(**limits), **plan)
 
 
-async def call(served: Served, principal: str, name: str = "run_agent", **arguments: Any) -> Any:
+async def call(server: Served, principal: str, name: str = "run_agent", **arguments: Any) -> Any:
     """The result of a call of a principal."""
     ctx = RunningCall(principal=principal, session=f"principal/{principal}")
-    return await served.bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), ctx)
+    return await server.bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), ctx)
 
 
-async def begin(served: Served, principal: str = "ann") -> str:
+async def begin(server: Served, principal: str = "ann") -> str:
     """The handle of a new conversation of a principal."""
-    result = await call(served, principal, task="Count.")
+    result = await call(server, principal, task="Count.")
     assert result.success, result
     return str(result.output["session"])
 
 
-async def is_open(served: Served, handle: str, principal: str = "ann") -> bool:
+async def is_open(server: Served, handle: str, principal: str = "ann") -> bool:
     """Whether a conversation can be continued; this counts as a use."""
-    result = await call(served, principal, task="Go on.", session=handle)
+    result = await call(server, principal, task="Go on.", session=handle)
     assert result.success or result.code == "session_not_found"
     return bool(result.success)
 
 
 async def test_conversations_end_no_session_of_a_client(tmp_path: Path) -> None:
-    served = serve(tmp_path, limit=2)
-    async with served.running():
-        await begin(served)
-        [session] = [one for key, one in served.source.sessions._sessions.items() if key == "principal/ann"]
+    server = serve(tmp_path, limit=2)
+    async with server.running():
+        await begin(server)
+        [session] = [entry for key, entry in server.source.sessions._sessions.items() if key == "principal/ann"]
         for _ in range(4):
-            await begin(served)
-        assert served.source.sessions._sessions["principal/ann"] is session
-        assert served.source.sessions.in_use == 1
+            await begin(server)
+        assert server.source.sessions._sessions["principal/ann"] is session
+        assert server.source.sessions.in_use == 1
 
 
 async def test_sessions_of_clients_end_no_conversation(tmp_path: Path) -> None:
-    served = serve(tmp_path, limit=2)
-    async with served.running():
-        handle = await begin(served)
+    server = serve(tmp_path, limit=2)
+    async with server.running():
+        handle = await begin(server)
         for number in range(4):
-            assert not await is_open(served, "unknown", f"client {number}")
-        assert served.source.sessions.in_use == 2
-        assert await is_open(served, handle)
+            assert not await is_open(server, "unknown", f"client {number}")
+        assert server.source.sessions.in_use == 2
+        assert await is_open(server, handle)
 
 
 async def test_the_conversation_that_was_idle_the_longest_ends_for_a_new_one(tmp_path: Path) -> None:
-    served = serve(tmp_path, conversations=8)
-    async with served.running():
-        handles = [await begin(served) for _ in range(6)]  # the share of one client
-        assert await is_open(served, handles[0])
-        handles.append(await begin(served))
-        assert [await is_open(served, handle) for handle in handles] == [True, False, *[True] * 5]
-        ended = await call(served, "ann", task="Go on.", session=handles[1])
-    assert "has ended because it was idle or there were too many" in ended.error_text
+    server = serve(tmp_path, conversations=8)
+    async with server.running():
+        handles = [await begin(server) for _ in range(6)]  # the share of one client
+        assert await is_open(server, handles[0])
+        handles.append(await begin(server))
+        assert [await is_open(server, handle) for handle in handles] == [True, False, *[True] * 5]
+        result = await call(server, "ann", task="Go on.", session=handles[1])
+    assert "has ended because it was idle or there were too many" in result.error_text
 
 
 async def test_a_principal_ends_only_its_own_conversations_beyond_its_share(tmp_path: Path) -> None:
-    served = serve(tmp_path, conversations=4)
-    async with served.running():
-        theirs = await begin(served, "bob")
-        mine = [await begin(served, "ann") for _ in range(9)]
-        assert await is_open(served, theirs, "bob")
-        assert [await is_open(served, handle) for handle in mine] == [*[False] * 6, True, True, True]
+    server = serve(tmp_path, conversations=4)
+    async with server.running():
+        theirs = await begin(server, "bob")
+        mine = [await begin(server, "ann") for _ in range(9)]
+        assert await is_open(server, theirs, "bob")
+        assert [await is_open(server, handle) for handle in mine] == [*[False] * 6, True, True, True]
 
 
 async def test_the_principal_with_the_most_conversations_makes_room_for_another(tmp_path: Path) -> None:
-    served = serve(tmp_path, conversations=4)
-    async with served.running():
-        theirs = await begin(served, "bob")
-        mine = [await begin(served, "ann") for _ in range(3)]
-        third = await begin(served, "cyd")
-        assert await is_open(served, theirs, "bob")
-        assert await is_open(served, third, "cyd")
-        assert [await is_open(served, handle) for handle in mine] == [False, True, True]
+    server = serve(tmp_path, conversations=4)
+    async with server.running():
+        theirs = await begin(server, "bob")
+        mine = [await begin(server, "ann") for _ in range(3)]
+        third = await begin(server, "cyd")
+        assert await is_open(server, theirs, "bob")
+        assert await is_open(server, third, "cyd")
+        assert [await is_open(server, handle) for handle in mine] == [False, True, True]
 
 
 async def test_a_conversation_in_use_does_not_end(tmp_path: Path) -> None:
-    served = serve(tmp_path, {"calls": [{"name": "slow"}]}, conversations=1)
-    async with served.running(), anyio.create_task_group() as tasks:
-        state = served.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
-        tasks.start_soon(lambda: call(served, "ann", task="Wait."))
+    server = serve(tmp_path, {"calls": [{"name": "slow"}]}, conversations=1)
+    async with server.running(), anyio.create_task_group() as tasks:
+        state = server.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
+        tasks.start_soon(lambda: call(server, "ann", task="Wait."))
         assert await wait_for(lambda: "began" in state, 30)
-        rejected = await call(served, "bob", task="Count.")
-        assert rejected.code == "overloaded"
-        assert "too many conversations" in rejected.error_text
+        rejection = await call(server, "bob", task="Count.")
+        assert rejection.code == "overloaded"
+        assert "too many conversations" in rejection.error_text
         tasks.cancel_scope.cancel()
 
 
 async def test_an_idle_conversation_ends(tmp_path: Path) -> None:
-    served = serve(tmp_path, idle_timeout=0.2)
-    async with served.running():
-        handle = await begin(served)
-        assert await wait_for(lambda: not served.source.sessions.conversations_in_use, 30)
-        assert not await is_open(served, handle)
+    server = serve(tmp_path, idle_timeout=0.2)
+    async with server.running():
+        handle = await begin(server)
+        assert await wait_for(lambda: not server.source.sessions.conversations_in_use, 30)
+        assert not await is_open(server, handle)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 async def test_conversations_of_a_connection_end_with_it(shared: bool, tmp_path: Path) -> None:
-    served = serve(tmp_path, shared=shared)
-    async with served.running():
-        async with served.client(mode="legacy") as client:
+    server = serve(tmp_path, shared=shared)
+    async with server.running():
+        async with server.client(mode="legacy") as client:
             assert not (await client.call_tool("run_agent", {"task": "Count."})).is_error
-            assert served.source.sessions.conversations_in_use == 1
-        assert await wait_for(lambda: served.source.sessions.conversations_in_use == 0, 30)
+            assert server.source.sessions.conversations_in_use == 1
+        assert await wait_for(lambda: server.source.sessions.conversations_in_use == 0, 30)

@@ -131,7 +131,7 @@ class Plan(Served):
     @property
     def children(self) -> list[Any]:
         """The sessions of agents that others have started."""
-        sessions = [one.session for key, one in self.source.sessions._sessions.items() if key.startswith("agent/")]
+        sessions = [entry.session for key, entry in self.source.sessions._sessions.items() if key.startswith("agent/")]
         return [session for session in sessions if session.coordinator.parent_id]
 
     def get_messages(self, place: int = 0) -> list[dict[str, Any]]:
@@ -142,9 +142,9 @@ class Plan(Served):
     def get_results(self) -> list[str]:
         """What the first agent has read as the results of its tools."""
         [first] = [
-            one.session
-            for key, one in self.source.sessions._sessions.items()
-            if key.startswith("agent/") and not one.session.coordinator.parent_id
+            entry.session
+            for key, entry in self.source.sessions._sessions.items()
+            if key.startswith("agent/") and not entry.session.coordinator.parent_id
         ]
         messages = first.coordinator.get("context")._messages
         return [message["content"] for message in messages if message["role"] == "tool"]
@@ -152,8 +152,8 @@ class Plan(Served):
     def get_events(self) -> list[tuple[str, Any, Any]]:
         """What the hooks of `gate` have received."""
         [registration] = self.coordinator.hooks.list_registrations()["tool:pre"]
-        found: list[tuple[str, Any, Any]] = registration.handler.__globals__["EVENTS"]
-        return found
+        results: list[tuple[str, Any, Any]] = registration.handler.__globals__["EVENTS"]
+        return results
 
 
 @EVERY_ERA
@@ -241,7 +241,7 @@ async def test_agents_start_others_only_to_a_limited_depth(tmp_path: Path) -> No
     async with plan.client() as client:
         assert not (await client.call_tool("run_agent", {"task": "Go."})).is_error
         assert len(plan.children) == 3
-        [last] = [one for one in map(plan.get_messages, range(3)) if "Delegation failed" in str(one)]
+        [last] = [message for message in map(plan.get_messages, range(3)) if "Delegation failed" in str(message)]
     assert "Agents start others at most 3 levels deep (agent.max_depth). Do this task without another agent." in str(
         last
     )
@@ -255,8 +255,8 @@ async def test_a_run_starts_a_limited_number_of_agents(tmp_path: Path) -> None:
     async with plan.client() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         results = plan.get_results()
-    failed = [text for text in results if "This run has started 20 agents" in text]
-    assert (len(results), len(failed)) == (21, 1)
+    failures = [text for text in results if "This run has started 20 agents" in text]
+    assert (len(results), len(failures)) == (21, 1)
 
 
 async def test_the_tokens_of_a_subagent_count_against_its_parent(tmp_path: Path) -> None:
@@ -361,15 +361,15 @@ async def test_the_user_of_the_client_approves_calls_of_subagents(
 
 @EVERY_ERA
 async def test_progress_names_the_agent(mode: str, tmp_path: Path) -> None:
-    reported: list[str | None] = []
+    messages: list[str | None] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        reported.append(message)
+        messages.append(message)
 
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER})
     async with plan.client(mode=mode) as client:
         await client.call_tool("run_agent", {"task": "Go."}, progress_callback=report)
-    assert reported == [
+    assert messages == [
         "The agent runs the tool 'delegate'.",
         "reader: The agent runs the tool 'read_file'.",
         "reader: It says hello.",

@@ -271,7 +271,7 @@ async def test_unknown_names_in_the_configuration_of_an_agent_are_reported(
 ) -> None:
     plan = Plan(tmp_path, "Done.", agents={"a": agent})
     async with plan.client():
-        assert [one for one in plan.problems if problem in one] == plan.problems != []
+        assert [line for line in plan.problems if problem in line] == plan.problems != []
 
 
 async def test_agents_of_a_plan_without_an_orchestrator_are_reported(tmp_path: Path) -> None:
@@ -318,8 +318,8 @@ def test_the_modules_of_agents_are_locked(tmp_path: Path) -> None:
     plan = "{agents: {a: {tools: [{module: m, source: 'git+https://example.org/m@main'}]}}}"
     (tmp_path / "mine.yaml").write_text(f"sources:\n  - type: amplifier\n    plan: {plan}\n")
     command = [sys.executable, "-m", "mcp_bridge", "module", "lock", str(tmp_path / "mine.yaml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "mine.yaml:3: sources[0].plan.agents.a.tools[0].source" in done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "mine.yaml:3: sources[0].plan.agents.a.tools[0].source" in process.stderr
 
 
 async def test_the_settings_limit_how_deep_agents_start_others(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ async def test_the_included_tool_lists_agents_resumes_them_and_fails_if_they_sto
         "counter": {"description": "Counts.", "providers": script("One.", "Two.")},
         "endless": {"providers": script(call("nothing")), "orchestrator": {"config": {"max_iterations": 2}}},
     }
-    served = Served(
+    server = Served(
         tmp_path,
         {},
         session={"orchestrator": "loop-basic", "context": "context-simple"},
@@ -343,24 +343,24 @@ async def test_the_included_tool_lists_agents_resumes_them_and_fails_if_they_sto
         tools=["tool-task"],
         agents=agents,
     )
-    async with served.client() as client:
+    async with server.client() as client:
         task = next(tool for tool in (await client.list_tools()).tools if tool.name == "task")
         assert task.description.endswith("The agents:\n- counter: Counts.\n- endless: no description")
         first = await client.call_tool("task", {"agent": "counter", "instruction": "Count."})
         session_id = first.structured_content["session_id"]
         second = await client.call_tool("task", {"session_id": session_id, "instruction": "Go on."})
         assert second.structured_content == {"response": "Two.", "session_id": session_id}
-        stopped = await client.call_tool("task", {"agent": "endless", "instruction": "Go."})
-        assert code_of(stopped) == "agent_stopped"
-        assert "2 requests to the model" in texts(stopped)[0]
-        lost = await client.call_tool("task", {"session_id": "guessed", "instruction": "Go."})
-        assert code_of(lost) == "session_not_found"
+        result = await client.call_tool("task", {"agent": "endless", "instruction": "Go."})
+        assert code_of(result) == "agent_stopped"
+        assert "2 requests to the model" in texts(result)[0]
+        failure = await client.call_tool("task", {"session_id": "guessed", "instruction": "Go."})
+        assert code_of(failure) == "session_not_found"
         neither = await client.call_tool("task", {"instruction": "Go."})
         assert "Give `agent` to start an agent" in texts(neither)[0]
 
 
 async def test_the_included_tool_needs_agents(tmp_path: Path) -> None:
-    served = Served(tmp_path, {}, session={"orchestrator": "loop-basic", "context": "context-simple"},
+    server = Served(tmp_path, {}, session={"orchestrator": "loop-basic", "context": "context-simple"},
                     providers=script("Done."), tools=["tool-task"])  # fmt: skip
-    async with served.client():
-        assert any("the plan has no agents. Add them under `agents`" in one for one in served.problems)
+    async with server.client():
+        assert any("the plan has no agents. Add them under `agents`" in line for line in server.problems)

@@ -128,10 +128,10 @@ def list_children() -> set[int]:
 
 @EVERY_ERA
 async def test_an_agent_in_a_worker_uses_its_tools_there_in_its_own_session(mode: str, tmp_path: Path) -> None:
-    reported: list[str | None] = []
+    messages: list[str | None] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        reported.append(message)
+        messages.append(message)
 
     bridge = serve(tmp_path, {"calls": [{"name": "where"}, {"name": "where", "arguments": {"n": 1}}]}, "Done.")
     async with connect(bridge, mode=mode) as client:
@@ -143,7 +143,7 @@ async def test_an_agent_in_a_worker_uses_its_tools_there_in_its_own_session(mode
     assert (tmp_path / f"{session}.jsonl").exists()
     assert texts(result)[0] == "Done."
     assert result.structured_content["usage"]["total_tokens"] > 0
-    assert {"The agent runs the tool 'where'.", "Done."} <= set(reported)
+    assert {"The agent runs the tool 'where'.", "Done."} <= set(messages)
 
 
 async def test_a_conversation_continues_in_the_worker_that_has_it(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ async def test_a_conversation_continues_in_the_worker_that_has_it(tmp_path: Path
 
         async def talk(name: str) -> None:
             first = (await client.call_tool("run_agent", {"task": "Meet."})).structured_content
-            again = await client.call_tool("run_agent", {"task": "Go on.", "session": first["session"]})
-            results[name] = [first["text"], again.structured_content["text"]]
+            second = await client.call_tool("run_agent", {"task": "Go on.", "session": first["session"]})
+            results[name] = [first["text"], second.structured_content["text"]]
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(talk, "a")
@@ -167,16 +167,16 @@ async def test_a_conversation_continues_in_the_worker_that_has_it(tmp_path: Path
 async def test_tasks_of_one_conversation_wait_for_its_worker(tmp_path: Path) -> None:
     async with connect(serve(tmp_path, "One.", call("where"), "Two.", "Three.", workers=3)) as client:
         handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
-        found: list[str] = []
+        results: list[str] = []
 
         async def go_on() -> None:
             result = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
-            found.append(result.structured_content["text"])
+            results.append(result.structured_content["text"])
 
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
                 tasks.start_soon(go_on)
-    assert sorted(found) == ["Three.", "Two."]
+    assert sorted(results) == ["Three.", "Two."]
 
 
 async def test_a_conversation_in_a_worker_belongs_to_its_first_principal(tmp_path: Path) -> None:
@@ -216,13 +216,13 @@ async def test_the_user_approves_calls_of_an_agent_in_a_worker(
 
 @EVERY_ERA
 async def test_the_model_of_the_client_runs_an_agent_in_a_worker(mode: str, tmp_path: Path) -> None:
-    asked: list[types.CreateMessageRequestParams] = []
+    requests: list[types.CreateMessageRequestParams] = []
 
     async def sample(context: Any, params: types.CreateMessageRequestParams) -> Any:
-        asked.append(params)
-        done = types.TextContent(type="text", text="Done.")
+        requests.append(params)
+        response = types.TextContent(type="text", text="Done.")
         use = types.ToolUseContent(type="tool_use", id="call_1", name="where", input={})
-        content: list[Any] = [use] if len(asked) == 1 else [done]
+        content: list[Any] = [use] if len(requests) == 1 else [response]
         return types.CreateMessageResultWithTools(role="assistant", content=content, model="client-model")
 
     capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
@@ -230,7 +230,7 @@ async def test_the_model_of_the_client_runs_an_agent_in_a_worker(mode: str, tmp_
     async with connect(bridge, mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
         result = await client.call_tool("run_agent", {"task": "Where?"})
     assert texts(result)[0] == "Done."
-    assert [message.role for message in asked[1].messages] == ["user", "assistant", "user"]
+    assert [message.role for message in requests[1].messages] == ["user", "assistant", "user"]
     assert len(list_results(tmp_path)) == 1
 
 
@@ -298,13 +298,13 @@ async def test_a_worker_with_a_conversation_does_not_stop_when_it_is_idle(
 async def test_a_crash_in_the_middle_of_a_run_is_reported_and_the_next_run_works(tmp_path: Path) -> None:
     async with connect(serve(tmp_path, "One.", call("crashes"), "Two.")) as client:
         handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
-        crashed = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
-        continued = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
-        other = await client.call_tool("run_agent", {"task": "Count."})
-    assert code_of(crashed) == "tool_crashed"
-    assert "run_agent" in texts(crashed)[0]
-    assert not continued.is_error  # from the file of its context
-    assert texts(other)[0] == "One."
+        failure = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
+        result = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
+        second_result = await client.call_tool("run_agent", {"task": "Count."})
+    assert code_of(failure) == "tool_crashed"
+    assert "run_agent" in texts(failure)[0]
+    assert not result.is_error  # from the file of its context
+    assert texts(second_result)[0] == "One."
 
 
 @pytest.mark.parametrize("how", ["server", "scope"])

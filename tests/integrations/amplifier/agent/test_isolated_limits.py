@@ -44,15 +44,15 @@ async def test_a_run_that_stops_early_is_continued_in_the_worker_that_has_it(tmp
     """Two conversations meet, so they are in two workers."""
     loop = {"module": "loop-basic", "config": {"max_iterations": 1}}
     session = {"orchestrator": loop, "context": "context-simple"}
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     async with connect(serve(tmp_path, call("meets"), "One.", workers=2, session=session)) as client:
 
         async def talk(name: str) -> None:
             stopped = await client.call_tool("run_agent", {"task": "Meet."})
-            found[name] = texts(stopped)[-1].split("'")[1]
+            handles[name] = texts(stopped)[-1].split("'")[1]
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(talk, "a")
             tasks.start_soon(talk, "b")
-        results = [await client.call_tool("run_agent", {"task": "Go on.", "session": found[one]}) for one in "ab"]
+        results = [await client.call_tool("run_agent", {"task": "Go on.", "session": handles[one]}) for one in "ab"]
     assert [texts(result)[0] for result in results] == ["One."] * 2

@@ -96,19 +96,19 @@ def serve(
     )
 
 
-async def run(served: Served, *tasks: str, **options: Any) -> Any:
+async def run(server: Served, *tasks: str, **options: Any) -> Any:
     """Run tasks in one conversation; return the last result and the history."""
     handle: dict[str, Any] = {}
-    async with served.client(**options) as client:
+    async with server.client(**options) as client:
         for task in tasks:
             result = await client.call_tool("run_agent", {"task": task, **handle})
             handle = {"session": (result.structured_content or {}).get("session")} if not result.is_error else {}
-        return result, await read_history(served)
+        return result, await read_history(server)
 
 
-async def read_history(served: Served) -> list[dict[str, Any]]:
+async def read_history(server: Served) -> list[dict[str, Any]]:
     """The messages of the one conversation there is; none if there is no conversation."""
-    sessions = [one.session for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
+    sessions = [entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     return [message for session in sessions for message in await session.coordinator.get("context").get_messages()]
 
 
@@ -132,8 +132,8 @@ async def test_public_and_included_modules_work_in_any_combination(
 ) -> None:
     script = [{"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}, "It is read.", "It goes on."]
     responses = script if provider == "provider-scripted" else ()
-    served = serve(tmp_path, host, loop=loop, context=context, provider=provider, responses=responses)
-    result, history = await run(served, "Use read a.txt", "Go on.")
+    server = serve(tmp_path, host, loop=loop, context=context, provider=provider, responses=responses)
+    result, history = await run(server, "Use read a.txt", "Go on.")
     assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
     assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "a.txt"}]
     assert texts(result)[0] == ("It goes on." if responses else texts(result)[0])
@@ -220,17 +220,17 @@ async def test_the_model_reads_what_hooks_inject(event: str, loop: str, host: st
 @EVERY_ERA
 @LOOPS
 async def test_progress_names_the_tool(loop: str, mode: str, tmp_path: Path) -> None:
-    reported: list[str | None] = []
+    messages: list[str | None] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        reported.append(message)
+        messages.append(message)
 
     script = [{"text": "I look.", "calls": [{"name": "read"}]}, "Done."]
-    served = serve(tmp_path, "native", loop=loop, provider="provider-scripted", responses=script)
-    async with served.client(mode=mode) as client:
+    server = serve(tmp_path, "native", loop=loop, provider="provider-scripted", responses=script)
+    async with server.client(mode=mode) as client:
         await client.call_tool("run_agent", {"task": "Go."}, progress_callback=report)
     tool = "The agent runs the tool 'read'."
-    assert reported == (["I look.", tool, "Done."] if loop == "streaming" else [tool])
+    assert messages == (["I look.", tool, "Done."] if loop == "streaming" else [tool])
 
 
 @EVERY_ERA
@@ -238,8 +238,8 @@ async def test_progress_names_the_tool(loop: str, mode: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("choice", ["Allow", "Deny"])
 async def test_the_user_approves_calls(choice: str, loop: str, mode: str, tmp_path: Path) -> None:
     person = Someone(choice)
-    served = serve(tmp_path, "native", loop=loop, decide={"tool:pre": {"action": "ask_user"}})
-    result, history = await run(served, "Use read a.txt", mode=mode, elicitation_callback=person)
+    server = serve(tmp_path, "native", loop=loop, decide={"tool:pre": {"action": "ask_user"}})
+    result, history = await run(server, "Use read a.txt", mode=mode, elicitation_callback=person)
     assert not result.is_error
     assert len(person.prompts) == 1
     assert ("a.txt" in list_readings(history)[0]) == (choice == "Allow")
@@ -250,7 +250,7 @@ async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> 
     task = name_module(tmp_path, "task")
     script = [{"calls": [{"name": "task", "arguments": {"agent": "helper", "instruction": "Help."}}]}, "Done."]
     helper = {"description": "Helps.", "providers": [{"module": "provider-scripted", "config": {"responses": ["Me."]}}]}
-    served = Served(
+    server = Served(
         tmp_path,
         {task: write_shape("task", PACKAGES[host])},
         session={"orchestrator": "loop-basic", "context": "context-simple"},
@@ -258,12 +258,12 @@ async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> 
         tools=[{"module": task}],
         agents={"helper": helper},
     )
-    async with served.client() as client:
-        described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["task"]
-        assert described == "Delegate to: helper (Helps.)"
-        has_spawn = served.coordinator.get_capability("session.spawn") is not None
+    async with server.client() as client:
+        description = {tool.name: tool.description for tool in (await client.list_tools()).tools}["task"]
+        assert description == "Delegate to: helper (Helps.)"
+        has_spawn = server.coordinator.get_capability("session.spawn") is not None
         result = await client.call_tool("run_agent", {"task": "Go."})
-        readings = list_readings(await read_history(served))
+        readings = list_readings(await read_history(server))
     if not has_spawn:
         pytest.skip("session.spawn is not provided yet")
     assert texts(result)[0] == "Done."

@@ -69,13 +69,13 @@ def test_another_process_of_the_command_continues_a_conversation(tmp_path: Path)
     assert [len(history) for history in read_histories(tmp_path)] == [4]
 
 
-@pytest.mark.parametrize(("one", "other"), [("ann", "bob"), ("ann", None), (None, "ann"), ("a", "a/b")])
-async def test_a_stored_conversation_belongs_to_its_principal(one: Any, other: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "second"), [("ann", "bob"), ("ann", None), (None, "ann"), ("a", "a/b")])
+async def test_a_stored_conversation_belongs_to_its_principal(first: Any, second: Any, tmp_path: Path) -> None:
     settings = write_settings(tmp_path)
-    handle = (await run_in_new_bridge(settings, one, task="Count.")).output["session"]
-    stolen = await run_in_new_bridge(settings, other, task="Go on.", session=handle)
+    handle = (await run_in_new_bridge(settings, first, task="Count.")).output["session"]
+    stolen = await run_in_new_bridge(settings, second, task="Go on.", session=handle)
     assert stolen.code == "session_not_found"
-    assert (await run_in_new_bridge(settings, one, task="Go on.", session=handle)).success
+    assert (await run_in_new_bridge(settings, first, task="Go on.", session=handle)).success
     assert len(read_histories(tmp_path)) == 1
 
 

@@ -17,8 +17,8 @@ from tests.kits.hooks.hooks_kit import texts
 async def test_the_time_of_the_clients_model_counts_for_all_parents(mode: str, tmp_path: Path) -> None:
     async def sample(context: Any, params: Any) -> Any:
         await anyio.sleep(1)
-        done = types.TextContent(type="text", text="Read.")
-        return types.CreateMessageResultWithTools(role="assistant", content=[done], model="client-model")
+        response = types.TextContent(type="text", text="Read.")
+        return types.CreateMessageResultWithTools(role="assistant", content=[response], model="client-model")
 
     session = {"orchestrator": {"module": "loop-basic", "config": {"max_seconds": 0.5}}, "context": "context-simple"}
     reader = {"providers": ["provider-sampling"], "orchestrator": {"config": {"max_seconds": 60}}}

@@ -63,16 +63,16 @@ def serve(
         "hooks": [{"module": asks, "config": {"event": event, "asked": asked or {}}}],
         "tools": [{"module": slow}],
     }
-    served = Served(folder, {asks: ASKS, slow: SLOW}, **plan)
-    registry = ToolRegistry(pipeline=Pipeline(served.source.middleware))
-    served.bridge = Bridge(registry, sources=[AttachedSource(source=served.source)], state=State(**state))
-    return served
+    server = Served(folder, {asks: ASKS, slow: SLOW}, **plan)
+    registry = ToolRegistry(pipeline=Pipeline(server.source.middleware))
+    server.bridge = Bridge(registry, sources=[AttachedSource(source=server.source)], state=State(**state))
+    return server
 
 
 @contextlib.asynccontextmanager
-async def talk_to(served: Served, **options: Any) -> AsyncIterator[StdioClient]:
-    async with serve_client(served.bridge, **options) as client:
-        await served.bridge.wait_until_started()
+async def talk_to(server: Served, **options: Any) -> AsyncIterator[StdioClient]:
+    async with serve_client(server.bridge, **options) as client:
+        await server.bridge.wait_until_started()
         yield client
 
 
@@ -86,25 +86,25 @@ def _call_params(task: str, handle: str) -> dict[str, Any]:
     return {"name": "run_agent", "arguments": {"task": task, "session": handle}}
 
 
-def count_runs(served: Served) -> int:
+def count_runs(server: Served) -> int:
     """How many calls use a conversation."""
-    conversations = [one for key, one in served.source.sessions._sessions.items() if key.startswith("agent/")]
-    return sum(one.calls for one in conversations)
+    conversations = [entry for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
+    return sum(entry.calls for entry in conversations)
 
 
 async def test_a_run_continues_where_it_was_once_the_user_has_answered(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.")
-    async with talk_to(served) as client:
+    server = serve(tmp_path, "One.")
+    async with talk_to(server) as client:
         call = client.start_call("run_agent", {"task": "Ask first."})
         questions = await call.get_questions()
         assert questions["q1"]["params"]["message"] == "May it?"
         assert get_text(await call.get_result(ALLOW)) == "One."
-        assert is_idle(served.bridge)
+        assert is_idle(server.bridge)
 
 
 async def test_a_state_continues_a_run_only_once(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.")
-    async with talk_to(served) as client:
+    server = serve(tmp_path, "One.")
+    async with talk_to(server) as client:
         call = client.start_call("run_agent", {"task": "Ask first."})
         await call.get_questions()
         assert get_text(await call.get_result(ALLOW)) == "One."
@@ -112,14 +112,14 @@ async def test_a_state_continues_a_run_only_once(tmp_path: Path) -> None:
 
 
 async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", "Two.", "Three.")
-    async with talk_to(served) as client:
+    server = serve(tmp_path, "One.", "Two.", "Three.")
+    async with talk_to(server) as client:
         handle = await begin(client)
         call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
         await call.get_questions()
-        rejected = await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()
-        assert raw_code(rejected) == "session_busy"
-        assert "waits for the user's answer" in get_text(rejected)
+        rejection = await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()
+        assert raw_code(rejection) == "session_busy"
+        assert "waits for the user's answer" in get_text(rejection)
         assert get_text(await call.get_result(ALLOW)) == "Two."
         assert (
             get_text(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result())
@@ -128,28 +128,28 @@ async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(
 
 
 async def test_a_call_that_waits_for_its_turn_is_an_error_once_the_run_before_it_asks(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", "Two.")
-    async with talk_to(served, version=HANDSHAKE) as client:
+    server = serve(tmp_path, "One.", "Two.")
+    async with talk_to(server, version=HANDSHAKE) as client:
         handle = await begin(client)
-        gates = served.coordinator.hooks.list_registrations()["prompt:submit"][0].handler.__globals__["GATES"]
+        gates = server.coordinator.hooks.list_registrations()["prompt:submit"][0].handler.__globals__["GATES"]
         first = await client.send_request("tools/call", _call_params("Ask late.", handle))
         assert await wait_for(lambda: len(gates) == 1, 30)
         second = await client.send_request("tools/call", _call_params("Go on.", handle))
-        assert await wait_for(lambda: count_runs(served) == 2, 30)
+        assert await wait_for(lambda: count_runs(server) == 2, 30)
         gates[0].set()
-        rejected = (await client.receive_response(second))["result"]
-        assert raw_code(rejected) == "session_busy"
+        rejection = (await client.receive_response(second))["result"]
+        assert raw_code(rejection) == "session_busy"
         await client.respond(await client.receive_request(), result=accept(value="Allow"))
         assert get_text((await client.receive_response(first))["result"]) == "Two."
 
 
 async def test_a_run_whose_client_never_comes_back_ends_and_its_conversation_is_free(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", "Two.", ttl=0.5)
-    async with talk_to(served) as client:
+    server = serve(tmp_path, "One.", "Two.", ttl=0.5)
+    async with talk_to(server) as client:
         handle = await begin(client)
         call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
         await call.get_questions()
-        assert await wait_for(lambda: is_idle(served.bridge) and not count_runs(served), 30)
+        assert await wait_for(lambda: is_idle(server.bridge) and not count_runs(server), 30)
         assert (
             get_text(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()) == "Two."
         )
@@ -158,17 +158,17 @@ async def test_a_run_whose_client_never_comes_back_ends_and_its_conversation_is_
 
 
 async def test_cancelling_the_request_that_continues_a_run_ends_it(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", {"calls": [{"name": "slow"}]}, "Three.")
-    async with talk_to(served) as client:
-        state = served.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
+    server = serve(tmp_path, "One.", {"calls": [{"name": "slow"}]}, "Three.")
+    async with talk_to(server) as client:
+        state = server.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
         handle = await begin(client)
         call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
         await call.get_questions()
         number = await call.send(ALLOW)
         assert await wait_for(lambda: "began" in state, 30)
         await client.cancel(number)
-        assert await wait_for(lambda: "ended" in state and not count_runs(served), 30)
-        assert is_idle(served.bridge)
+        assert await wait_for(lambda: "ended" in state and not count_runs(server), 30)
+        assert is_idle(server.bridge)
         assert await call.get_error(ALLOW) == INVALID_STATE
         assert (
             get_text(await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result())
@@ -177,8 +177,8 @@ async def test_cancelling_the_request_that_continues_a_run_ends_it(tmp_path: Pat
 
 
 async def test_the_time_budget_of_a_run_does_not_count_while_it_waits_for_the_user(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.", loop={"max_seconds": 2}, event="provider:request")
-    async with talk_to(served) as client:
+    server = serve(tmp_path, "One.", loop={"max_seconds": 2}, event="provider:request")
+    async with talk_to(server) as client:
         call = client.start_call("run_agent", {"task": "Ask first."})
         await call.get_questions()
         await anyio.sleep(2.2)
@@ -186,8 +186,8 @@ async def test_the_time_budget_of_a_run_does_not_count_while_it_waits_for_the_us
 
 
 async def test_the_time_budget_of_a_run_counts_the_model_of_the_client(tmp_path: Path) -> None:
-    served = serve(tmp_path, loop={"max_seconds": 0.5}, providers=[{"module": "provider-sampling"}])
-    async with talk_to(served) as client:
+    server = serve(tmp_path, loop={"max_seconds": 0.5}, providers=[{"module": "provider-sampling"}])
+    async with talk_to(server) as client:
         call = client.start_call("run_agent", {"task": "Count."})
         await call.get_questions()
         await anyio.sleep(0.7)
@@ -198,8 +198,8 @@ async def test_a_late_denial_stops_a_run_that_continued_by_default(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = {"approval_timeout": 0.3, "approval_default": "allow"}
-    served = serve(tmp_path, "One.", asked=asked)
-    async with talk_to(served) as client:
+    server = serve(tmp_path, "One.", asked=asked)
+    async with talk_to(server) as client:
         call = client.start_call("run_agent", {"task": "Ask first."})
         await call.get_questions()
         assert await wait_for(lambda: "by default" in caplog.text, 30)
@@ -207,47 +207,47 @@ async def test_a_late_denial_stops_a_run_that_continued_by_default(
 
 
 async def test_suspended_runs_end_with_the_server(tmp_path: Path) -> None:
-    served = serve(tmp_path, "One.")
-    async with talk_to(served) as client:
+    server = serve(tmp_path, "One.")
+    async with talk_to(server) as client:
         await client.start_call("run_agent", {"task": "Ask first."}).get_questions()
-        assert count_runs(served) == 1
-        calls = served.bridge.endpoint.calls._rounds._suspended
+        assert count_runs(server) == 1
+        calls = server.bridge.endpoint.calls._rounds._suspended
     assert calls.count == 0
-    assert served.source.sessions.in_use == 0
+    assert server.source.sessions.in_use == 0
 
 
-async def call_as(served: Served, principal: str, arguments: dict[str, Any], **more: Any) -> Any:
+async def call_as(server: Served, principal: str, arguments: dict[str, Any], **more: Any) -> Any:
     """Return the result of a call of a principal, or its error."""
     params = {"name": "run_agent", "arguments": arguments, "_meta": ENVELOPE, **more}
     request = IncomingRequest(1, "tools/call", params, NoStream(), principal=principal, client=f"principal/{principal}")
-    response = await request.run(served.bridge.endpoint.handle_stateless(request))
+    response = await request.run(server.bridge.endpoint.handle_stateless(request))
     assert response is not None
     return response.get("result", response.get("error"))
 
 
 @contextlib.asynccontextmanager
-async def run_endpoint(served: Served) -> AsyncIterator[None]:
-    async with served.running(), anyio.create_task_group() as tasks:
-        await tasks.start(served.bridge.endpoint.run)
+async def run_endpoint(server: Served) -> AsyncIterator[None]:
+    async with server.running(), anyio.create_task_group() as tasks:
+        await tasks.start(server.bridge.endpoint.run)
         yield
         tasks.cancel_scope.cancel()
 
 
 async def test_only_the_principal_of_a_run_can_continue_it(tmp_path: Path) -> None:
-    served, task = serve(tmp_path, "One."), {"task": "Ask first."}
-    async with run_endpoint(served):
-        state = (await call_as(served, "ann", task))["requestState"]
-        assert await call_as(served, "bob", task, requestState=state, inputResponses=ALLOW) == INVALID_STATE
-        assert get_text(await call_as(served, "ann", task, requestState=state, inputResponses=ALLOW)) == "One."
+    server, task = serve(tmp_path, "One."), {"task": "Ask first."}
+    async with run_endpoint(server):
+        state = (await call_as(server, "ann", task))["requestState"]
+        assert await call_as(server, "bob", task, requestState=state, inputResponses=ALLOW) == INVALID_STATE
+        assert get_text(await call_as(server, "ann", task, requestState=state, inputResponses=ALLOW)) == "One."
 
 
 async def test_suspended_runs_are_bounded_and_one_principal_cannot_lock_out_another(tmp_path: Path) -> None:
-    served, task = serve(tmp_path, "One.", suspended=4), {"task": "Ask first."}
-    async with run_endpoint(served):
-        states = [(await call_as(served, "ann", task))["requestState"] for _ in range(6)]
-        assert await wait_for(lambda: count_runs(served) == 3, 30)  # three quarters of the places
-        mine = (await call_as(served, "bob", task))["requestState"]
-        assert get_text(await call_as(served, "bob", task, requestState=mine, inputResponses=ALLOW)) == "One."
-        ended = await call_as(served, "ann", task, requestState=states[0], inputResponses=ALLOW)
-        assert raw_code(ended) == "question_expired"
-        assert get_text(await call_as(served, "ann", task, requestState=states[-1], inputResponses=ALLOW)) == "One."
+    server, task = serve(tmp_path, "One.", suspended=4), {"task": "Ask first."}
+    async with run_endpoint(server):
+        states = [(await call_as(server, "ann", task))["requestState"] for _ in range(6)]
+        assert await wait_for(lambda: count_runs(server) == 3, 30)  # three quarters of the places
+        mine = (await call_as(server, "bob", task))["requestState"]
+        assert get_text(await call_as(server, "bob", task, requestState=mine, inputResponses=ALLOW)) == "One."
+        result = await call_as(server, "ann", task, requestState=states[0], inputResponses=ALLOW)
+        assert raw_code(result) == "question_expired"
+        assert get_text(await call_as(server, "ann", task, requestState=states[-1], inputResponses=ALLOW)) == "One."

@@ -97,13 +97,13 @@ class _Loader:
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("context", CONTEXTS)
 async def test_a_session_of_amplifier_core_executes_with_them(loop: Any, context: Any) -> None:
-    tool, seen = MockTool("measure", "3 cm"), []
+    tool, records = MockTool("measure", "3 cm"), []
 
     async def mount_tool(coordinator: Any, config: Any) -> None:
         await coordinator.mount("tools", tool, name="measure")
 
     async def record(event: str, data: dict[str, Any]) -> Any:
-        seen.append(event)
+        records.append(event)
         return amplifier_core.HookResult()
 
     responses = [*CALL["responses"], "It is three centimetres."]
@@ -120,7 +120,7 @@ async def test_a_session_of_amplifier_core_executes_with_them(loop: Any, context
         session.coordinator.hooks.register(event, record)
     assert await session.execute("How large is it?") == "It is three centimetres."
     request = ["provider:request", "provider:response"]
-    assert seen == [*request, "tool:pre", "tool:post", *request, "orchestrator:complete"]
+    assert records == [*request, "tool:pre", "tool:post", *request, "orchestrator:complete"]
     messages = await session.coordinator.get("context").get_messages()
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
     assert (messages[2]["content"], tool.inputs) == ("3 cm", [{"unit": "cm"}])
@@ -146,7 +146,7 @@ async def run_behavior_tests(tests: Any, **fixtures: Any) -> None:
     assert names
     for name in names:
         test = getattr(tests, name)
-        await test(**{each: fixtures[each] for each in inspect.signature(test).parameters})
+        await test(**{parameter: fixtures[parameter] for parameter in inspect.signature(test).parameters})
 
 
 @pytest.mark.parametrize("module", LOOPS)

@@ -102,18 +102,18 @@ class SmallOrchestrator:
         return "too long"
 
     async def build_request(self, model: Any) -> ChatRequest:
-        found = await self.context.get_messages_for_request(provider=model) if self.flaws.asks_context else []
-        found = found or list(self.context.messages)
+        results = await self.context.get_messages_for_request(provider=model) if self.flaws.asks_context else []
+        results = results or list(self.context.messages)
         taken, self.queued = self.queued, []
         specs = [
-            ToolSpec(name=each.name, description=each.description, parameters=each.input_schema)
-            for each in self.tools.values()
+            ToolSpec(name=tool.name, description=tool.description, parameters=tool.input_schema)
+            for tool in self.tools.values()
         ]
         known = (
             {"role", "content", "tool_calls", "tool_call_id"} if self.flaws.sends_everything else {"role", "content"}
         )
-        sent = [{key: each[key] for key in known & set(each)} for each in [*found, *taken]]
-        messages = [Message(**{**each, "content": each["content"] or ""}) for each in sent]
+        sent = [{key: tool[key] for key in known & set(tool)} for tool in [*results, *taken]]
+        messages = [Message(**{**tool, "content": tool["content"] or ""}) for tool in sent]
         return ChatRequest(messages=messages, tools=(specs or None) if self.flaws.declares_tools else None)
 
     async def run_calls(self, calls: Any) -> None:
@@ -239,14 +239,14 @@ BROKEN: dict[str, Flaws | None] = {
 @contextlib.asynccontextmanager
 async def build_module(flaws: Flaws | None) -> AsyncIterator[Any]:
     """A module that mounts the orchestrator. What it leaves running ends with the block."""
-    mounted: list[Any] = []
+    module: list[Any] = []
 
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:
-        mounted.append(Waitless() if flaws is None else SmallOrchestrator(flaws, config))
-        await coordinator.mount("orchestrator", mounted[-1])
+        module.append(Waitless() if flaws is None else SmallOrchestrator(flaws, config))
+        await coordinator.mount("orchestrator", module[-1])
 
     yield SimpleNamespace(mount=mount)
-    for task in [task for each in mounted for task in getattr(each, "left", ())]:
+    for task in [task for each in module for task in getattr(each, "left", ())]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await task
@@ -268,7 +268,7 @@ async def test_an_orchestrator_that_asks_no_model_breaks_the_contract() -> None:
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:
         await coordinator.mount("orchestrator", ScriptedOrchestrator(["It is three centimetres."] * 9))
 
-    found = await find_violations(OrchestratorBehaviorTests, SimpleNamespace(mount=mount), timeout=0.5)
-    assert found["every_request_gets_its_messages_from_the_context"].startswith("of 0 requests")
-    assert "the_final_text_of_the_model_is_returned" not in found
-    assert "execute_takes_the_arguments_of_the_contract_and_the_coordinator" not in found
+    violations = await find_violations(OrchestratorBehaviorTests, SimpleNamespace(mount=mount), timeout=0.5)
+    assert violations["every_request_gets_its_messages_from_the_context"].startswith("of 0 requests")
+    assert "the_final_text_of_the_model_is_returned" not in violations
+    assert "execute_takes_the_arguments_of_the_contract_and_the_coordinator" not in violations

@@ -74,8 +74,8 @@ async def test_the_mock_of_a_provider_follows_the_contract() -> None:
 
 
 async def test_the_mock_of_a_context_follows_the_contract_except_for_compaction() -> None:
-    found = await find_violations(ContextBehaviorTests, SimpleNamespace(mount=mount_mocks))
-    assert sorted(found) == [
+    violations = await find_violations(ContextBehaviorTests, SimpleNamespace(mount=mount_mocks))
+    assert sorted(violations) == [
         "compaction_emits_its_events",
         "few_long_messages_are_limited_as_well",
         "max_tokens_is_the_budget_if_the_provider_does_not_describe_itself",

@@ -66,10 +66,10 @@ async def test_a_selection_fits_keeps_calls_with_results_and_the_order(drawn: An
     history = build_history(drawn)
     view = await select(history)
     assert sum(map(estimate_tokens, view)) <= BUDGET
-    requested = [each for message in view for each in list_call_ids(message)]
-    returned = [each for message in view for each in list_result_ids(message)]
-    assert requested == returned
-    places = [each["place"] for each in view if "place" in each]
+    call_ids = [call_id for message in view for call_id in list_call_ids(message)]
+    result_ids = [call_id for message in view for call_id in list_result_ids(message)]
+    assert call_ids == result_ids
+    places = [call_id["place"] for call_id in view if "place" in call_id]
     assert places == sorted(places)
     for role in ("system", "user"):
         latest = [message["place"] for message in history if message["role"] == role][-1:]
@@ -137,11 +137,11 @@ async def test_events_report_a_compaction_once() -> None:
     await context.set_messages([make_text("user", f"message {number} " + "word " * 60) for number in range(30)])
     for _ in range(2):
         view = await context.get_messages_for_request(BUDGET)
-    [(before, full), (after, compacted)] = hooks.events
+    [(before, full), (after, after_data)] = hooks.events
     assert (before, after) == ("context:pre_compact", "context:post_compact")
     assert full["message_count"] == 30
-    assert compacted["message_count"] == len(view)
-    assert compacted["token_count"] < BUDGET * 0.8 < full["token_count"]
+    assert after_data["message_count"] == len(view)
+    assert after_data["token_count"] < BUDGET * 0.8 < full["token_count"]
 
 
 class Faulty(MockProvider):

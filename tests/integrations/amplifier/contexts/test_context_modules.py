@@ -21,12 +21,12 @@ SYSTEM: dict[str, Any] = {"role": "system", "content": "You are a sample."}
 @pytest.mark.parametrize("module", [simple, persistent])
 async def test_the_contract_of_contexts_holds(module: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mcp_bridge", "module", "validate", module.__file__]
-    done = await anyio.run_process(
+    process = await anyio.run_process(
         [*command, "--config", f'{{"path": "{tmp_path}/{{session_id}}.jsonl"}}'], check=False, stderr=subprocess.STDOUT
     )
-    assert done.returncode == 0, done.stdout.decode()
-    assert "warn" not in done.stdout.decode()
-    assert "FAIL" not in done.stdout.decode()
+    assert process.returncode == 0, process.stdout.decode()
+    assert "warn" not in process.stdout.decode()
+    assert "FAIL" not in process.stdout.decode()
 
 
 @pytest.mark.parametrize("mount", [simple.mount, persistent.mount])
@@ -34,8 +34,8 @@ async def test_a_mounted_context_declares_its_events(mount: Any, tmp_path: Path)
     coordinator = TestCoordinator()
     context = await mount(coordinator, {"path": str(tmp_path / "history")})
     assert coordinator.get("context") is context
-    contributed = await coordinator.collect_contributions("observability.events")
-    assert ["context:pre_compact", "context:post_compact"] in contributed
+    contributions = await coordinator.collect_contributions("observability.events")
+    assert ["context:pre_compact", "context:post_compact"] in contributions
 
 
 @pytest.mark.parametrize("config", [{"max_tokens": 0}, {"compaction_threshold": 2}])

@@ -45,9 +45,9 @@ async def test_all_keys_of_the_result_have_it(mode: str) -> None:
     house = house_of({"sum": 3})
     house.on("tool:post", HookResult())
     assert (await called(house, mode)).structured_content == {"sum": 3}
-    [heard] = house.of("tool:post")
-    assert [heard[key] for key in KEYS] == [{"success": True, "output": {"sum": 3}, "error": None}] * 3
-    assert (heard["tool_name"], heard["tool_input"]) == ("t", {})
+    [event] = house.of("tool:post")
+    assert [event[key] for key in KEYS] == [{"success": True, "output": {"sum": 3}, "error": None}] * 3
+    assert (event["tool_name"], event["tool_input"]) == ("t", {})
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ async def test_a_changed_result_that_violates_the_schema_is_an_error_with_the_na
     house.on("tool:error")
     result = await called(house, mode)  # the official client raises for a success without structured content
     assert code_of(result) == "invalid_output"
-    error, output, injected = texts(result)
+    error, output, injection = texts(result)
     assert "Output validation failed for tool 't'. The tool did run, but the hook 'masks' changed its result." in error
     assert "$.sum: expected type integer" in error
-    assert (output, injected) == ('{"sum":"[masked]"}', "It was masked.")
+    assert (output, injection) == ('{"sum":"[masked]"}', "It was masked.")
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_output"]
 
 
@@ -240,9 +240,9 @@ async def test_a_failure_emits_tool_error_and_only_a_returned_result_emits_tool_
     returned = isinstance(answer, ToolResult)
     assert texts(result) == ["no" if returned else "no such place"]
     assert len(house.of("tool:post")) == (1 if returned else 0)
-    [heard] = house.of("tool:error")
-    assert heard["error"]["message"] == texts(result)[0]
-    assert heard["error"]["type"] == ("tool_error" if returned else "nowhere")
+    [event] = house.of("tool:error")
+    assert event["error"]["message"] == texts(result)[0]
+    assert event["error"]["type"] == ("tool_error" if returned else "nowhere")
 
 
 @pytest.mark.parametrize("raised", [RuntimeError(SECRET), SystemExit(SECRET), ExceptionGroup("g", [OSError(SECRET)])])
@@ -251,9 +251,9 @@ async def test_hooks_receive_an_unexpected_error_as_the_client_does(mode: str, r
     house.on("tool:error")
     result = await called(house, mode)
     assert code_of(result) == "internal_error"
-    [heard] = house.of("tool:error")
-    assert heard["error"] == {"message": texts(result)[0], "type": "internal_error"}
-    assert SECRET not in str(heard)
+    [event] = house.of("tool:error")
+    assert event["error"] == {"message": texts(result)[0], "type": "internal_error"}
+    assert SECRET not in str(event)
 
 
 async def test_a_tool_that_is_too_slow_is_an_error_for_hooks(mode: str) -> None:
@@ -276,26 +276,26 @@ async def test_a_tool_that_is_too_slow_is_an_error_for_hooks(mode: str) -> None:
 @EVERY_ERA
 async def test_a_cancelled_call_emits_no_event_at_its_end(mode: str) -> None:
     house = House()
-    begun, ended = anyio.Event(), anyio.Event()
+    has_started, has_ended = anyio.Event(), anyio.Event()
 
     @tool(registry=house.registry)
     async def waits(ctx: CallContext) -> None:
         """Waits."""
-        begun.set()
+        has_started.set()
         try:
             await anyio.sleep_forever()
         finally:
-            ended.set()
+            has_ended.set()
 
     for event in ("tool:post", "tool:error"):
         house.on(event)
     async with visited(house, mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "waits", {})
         with anyio.fail_after(60):
-            await begun.wait()
+            await has_started.wait()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
-                await ended.wait()
+                await has_ended.wait()
     assert house.heard == []
 
 
@@ -312,4 +312,4 @@ async def test_an_unreadable_result_of_a_hook_is_an_error_with_the_reason(mode: 
     result = await called(house, mode)
     assert code_of(result) == "invalid_output"
     assert "a hook returned an unreadable result" in texts(result)[0]
-    assert [heard["error"]["type"] for heard in house.of("tool:error")] == ["invalid_output"]
+    assert [event["error"]["type"] for event in house.of("tool:error")] == ["invalid_output"]

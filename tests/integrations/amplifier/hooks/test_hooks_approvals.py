@@ -103,9 +103,9 @@ async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
         result = await client.call_tool("add", {"n": 2})
     assert bool(house.ran) is (default == "allow")
     assert code_of(result) == (None if default == "allow" else "approval_declined")
-    said = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
+    output = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
     words = "allowed" if default == "allow" else "denied"
-    assert said == [
+    assert output == [
         f"tool 'add': {words} by default, because the user cannot be asked: "
         "This client cannot be asked: it has not declared the capability elicitation.form"
     ]
@@ -188,7 +188,7 @@ async def test_the_user_is_asked_about_each_nested_call(mode: str) -> None:
 async def test_deadlines_stop_and_concurrency_slots_are_free_while_the_user_is_asked(mode: str) -> None:
     house = House(timeout=4, concurrency=1, queue=0)
     house.on("tool:pre", lambda data: ask() if data["tool_name"] == "outer" or data["tool_input"].get("n") else None)
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     @tool(registry=house.registry)
     async def outer(ctx: CallContext) -> str:
@@ -196,29 +196,29 @@ async def test_deadlines_stop_and_concurrency_slots_are_free_while_the_user_is_a
         return str((await ctx.invoke("add", {"n": 2})).output)
 
     async def person(context: Any, params: Any) -> Any:
-        asked.append(params)
+        requests.append(params)
         assert texts(await client.call_tool("say", {"text": "beside"})) == ["said beside"]
         await anyio.sleep(4.2)
         return types.ElicitResult(action="accept", content={"value": "Allow"})
 
     async with visited(house, mode, person) as client:
         assert texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 @EVERY_ERA
 async def test_a_call_that_is_cancelled_while_the_user_is_asked_does_not_run(mode: str) -> None:
-    house, asked = house_asking(approval_default="allow"), anyio.Event()
+    house, question_asked = house_asking(approval_default="allow"), anyio.Event()
 
     async def person(context: Any, params: Any) -> Any:
-        asked.set()
+        question_asked.set()
         await never()
 
     async with visited(house, mode, person) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 2})
             with anyio.fail_after(60):
-                await asked.wait()
+                await question_asked.wait()
             tasks.cancel_scope.cancel()
         assert (await client.list_tools()).tools
     assert (house.ran, house.of("tool:error")) == ([], [])

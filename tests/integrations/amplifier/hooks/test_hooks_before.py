@@ -20,10 +20,10 @@ async def test_a_hook_receives_the_call_and_the_call_continues(mode: str) -> Non
     async with visited(house, mode) as client:
         result = await client.call_tool("add", {"n": 2})
     assert result.structured_content == {"sum": 3}
-    [heard] = house.of("tool:pre")
-    assert (heard["tool_name"], heard["tool_input"]) == ("add", {"n": 2})
-    assert heard["tool_call_id"]
-    assert "timestamp" in heard
+    [event] = house.of("tool:pre")
+    assert (event["tool_name"], event["tool_input"]) == ("add", {"n": 2})
+    assert event["tool_call_id"]
+    assert "timestamp" in event
 
 
 async def test_a_denied_call_does_not_run_and_its_client_gets_the_reason(mode: str) -> None:
@@ -152,20 +152,20 @@ async def test_a_hook_that_hangs_denies(mode: str) -> None:
 
 @EVERY_ERA
 async def test_messages_to_the_user_are_in_the_clients_log(mode: str) -> None:
-    house, heard = House(), []
+    house, events = House(), []
     house.on("tool:pre", HookResult(user_message="looking", user_message_level="warning", user_message_source="guard"))
     house.on("tool:post", HookResult(user_message="looked"))
     house.on("tool:error", HookResult(user_message="failed", user_message_level="error"))
     house.on("tool:post", lambda data: deny("enough", user_message="stop") if data["tool_name"] == "say" else None)
 
     async def listen(params: types.LoggingMessageNotificationParams) -> None:
-        heard.append((params.level, params.data, params.logger))
+        events.append((params.level, params.data, params.logger))
 
     async with visited(house, mode, logging_callback=listen) as client:
         meta: Any = LOGS if mode == STATELESS else None
         await client.call_tool("add", {"n": 2}, meta=meta)
         await client.call_tool("say", {"text": "x"}, meta=meta)
-    assert heard == [
+    assert events == [
         ("warning", "looking", "guard"),
         ("info", "looked", None),
         ("warning", "looking", "guard"),

@@ -87,10 +87,10 @@ async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision
     house = House()
     house.on(event, decision)
     house.on("user:notification", HookResult(action="continue", user_message="And this."))
-    heard: list[Any] = []
+    events: list[Any] = []
 
     async def hear(params: Any) -> None:
-        heard.append(params.data)
+        events.append(params.data)
 
     more: Any = {"log_level": "debug"} if mode != "legacy" else {}
     async with visited(house, mode, logging_callback=hear, **more) as client:
@@ -99,7 +99,7 @@ async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision
     level, source = decision.user_message_level, decision.user_message_source
     assert (data["message"], data["level"], data["source"]) == ("Mind it.", level, source)
     assert data["tool_name"] == "add"
-    assert heard == ["Mind it.", "And this."]
+    assert events == ["Mind it.", "And this."]
 
 
 async def test_tool_error_has_the_result_under_all_keys(mode: str) -> None:
@@ -123,9 +123,9 @@ async def test_tool_error_has_the_result_under_all_keys(mode: str) -> None:
             for how in ("raise", "crash", "deny"):
                 await client.call_tool("fail", {"how": how})
             await client.call_tool("hang", {})
-    failed = house.of("tool:error")
-    assert [data["error"]["type"] for data in failed] == ["tool_error", "internal_error", "denied", "timeout"]
+    failures = house.of("tool:error")
+    assert [data["error"]["type"] for data in failures] == ["tool_error", "internal_error", "denied", "timeout"]
     assert house.of("tool:post") == []
-    for data in failed:
-        seen = {"success": False, "output": None, "error": {"message": data["error"]["message"]}}
-        assert [data[key] for key in ("result", "tool_result", "tool_response")] == [seen] * 3
+    for data in failures:
+        values = {"success": False, "output": None, "error": {"message": data["error"]["message"]}}
+        assert [data[key] for key in ("result", "tool_result", "tool_response")] == [values] * 3

@@ -40,8 +40,8 @@ async def two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -
     houses = house_of(event, **asked), house_of(event, **asked)
     given = {"store": store} if store != "memory" else {}
     bridges = [make_bridge(house.registry, keys=KEYS, **given) for house in houses]
-    async with serve_client(bridges[0]) as here, serve_client(bridges[1]) as there:
-        yield *houses, here, there
+    async with serve_client(bridges[0]) as client, serve_client(bridges[1]) as other_client:
+        yield *houses, client, other_client
     assert all(is_idle(bridge) for bridge in bridges)
 
 
@@ -60,62 +60,62 @@ async def by_default(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_an_approval_at_one_instance_reaches_another_and_the_changed_call_runs_once() -> None:
-    async with two() as (one, other, here, there):
-        call = await asked_at(here)
-        assert get_text(await call.continue_on(there).get_result(ALLOW)) == '{"sum":6}'
-        assert (one.ran, other.ran) == ([], [{"n": 5, "to": 1}])
+    async with two() as (first, second, client, other_client):
+        call = await asked_at(client)
+        assert get_text(await call.continue_on(other_client).get_result(ALLOW)) == '{"sum":6}'
+        assert (first.ran, second.ran) == ([], [{"n": 5, "to": 1}])
 
 
 async def test_a_decline_holds_on_another_instance_too() -> None:
-    async with two(approval_default="allow") as (one, other, here, there):
-        call = await asked_at(here)
-        assert get_code(await call.continue_on(there).get_result(DENY)) == "approval_declined"
-        assert one.ran == other.ran == []
+    async with two(approval_default="allow") as (first, second, client, other_client):
+        call = await asked_at(client)
+        assert get_code(await call.continue_on(other_client).get_result(DENY)) == "approval_declined"
+        assert first.ran == second.ran == []
 
 
 async def test_an_approval_is_used_once() -> None:
     store = MemoryStore()
-    async with two(store=store) as (one, other, here, there):
-        call = await asked_at(here)
-        used, copy = call.continue_on(here), call.continue_on(there)
+    async with two(store=store) as (first, second, client, other_client):
+        call = await asked_at(client)
+        used, copy = call.continue_on(client), call.continue_on(other_client)
         assert get_text(await call.get_result(ALLOW)) == '{"sum":6}'
         assert await used.get_error(ALLOW) == INVALID_STATE
         assert await copy.get_error(ALLOW) == INVALID_STATE
-        assert (len(one.ran), other.ran) == (1, [])
+        assert (len(first.ran), second.ran) == (1, [])
 
 
 async def test_an_approval_is_valid_for_the_same_arguments_only() -> None:
-    async with two() as (one, other, here, there):
-        call = await asked_at(here)
-        assert await there.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == INVALID_STATE
-        assert await here.start_call("say", {"text": "x"}, state=call.state).get_error(ALLOW) == INVALID_STATE
-        assert one.ran == other.ran == []
+    async with two() as (first, second, client, other_client):
+        call = await asked_at(client)
+        assert await other_client.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == INVALID_STATE
+        assert await client.start_call("say", {"text": "x"}, state=call.state).get_error(ALLOW) == INVALID_STATE
+        assert first.ran == second.ran == []
 
 
 async def test_a_question_about_a_result_is_not_resumed_at_another_instance() -> None:
-    async with two(event="tool:post") as (one, other, here, there):
-        call = await asked_at(here)
-        lost = await call.continue_on(there).get_result(ALLOW)
-        assert get_code(lost) == "question_expired"
-        assert (len(one.ran), other.ran) == (1, [])
+    async with two(event="tool:post") as (first, second, client, other_client):
+        call = await asked_at(client)
+        failure = await call.continue_on(other_client).get_result(ALLOW)
+        assert get_code(failure) == "question_expired"
+        assert (len(first.ran), second.ran) == (1, [])
         assert get_text(await call.get_result(ALLOW)) == '{"sum":6}'
-        assert len(one.ran) == 1
+        assert len(first.ran) == 1
 
 
 async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decline(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with two(approval_default="allow", approval_timeout=0.5) as (one, other, here, there):
-        call = await asked_at(here)
+    async with two(approval_default="allow", approval_timeout=0.5) as (first, second, client, other_client):
+        call = await asked_at(client)
         await by_default(caplog)
-        assert get_code(await call.continue_on(there).get_result(DENY)) == "approval_declined"
-        assert one.ran == other.ran == []
-        here.close_input()
+        assert get_code(await call.continue_on(other_client).get_result(DENY)) == "approval_declined"
+        assert first.ran == second.ran == []
+        client.close_input()
 
 
 async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(caplog: pytest.LogCaptureFixture) -> None:
-    async with two(approval_default="allow", approval_timeout=0.5) as (one, _, here, __):
-        call = await asked_at(here)
+    async with two(approval_default="allow", approval_timeout=0.5) as (one, _, client, __):
+        call = await asked_at(client)
         await by_default(caplog)
         assert one.ran == []
         assert get_text(await call.get_result({})) == '{"sum":6}'
@@ -123,8 +123,8 @@ async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(ca
 
 
 async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFixture) -> None:
-    async with two(approval_default="deny", approval_timeout=0.5) as (one, _, here, __):
-        call = await asked_at(here)
+    async with two(approval_default="deny", approval_timeout=0.5) as (one, _, client, __):
+        call = await asked_at(client)
         await by_default(caplog)
         assert get_code(await call.get_result(ALLOW)) == "approval_declined"
         assert one.ran == []

@@ -66,12 +66,14 @@ async def test_a_known_denial_applies_at_another_instance_with_any_timeout() -> 
     houses = [House(), House()]
     for house, seconds in zip(houses, (60, 0), strict=True):
         house.on("tool:pre", ask(approval_default="allow", approval_timeout=seconds))
-    here, there = [make_bridge(house.registry, keys=("a key of thirty-two bytes or more",)) for house in houses]
-    async with serve_client(here) as one, serve_client(there) as other:
-        call = one.start_call("add", {"n": 2})
+    client, other_client = [
+        make_bridge(house.registry, keys=("a key of thirty-two bytes or more",)) for house in houses
+    ]
+    async with serve_client(client) as first, serve_client(other_client) as second:
+        call = first.start_call("add", {"n": 2})
         await call.get_questions()
-        assert get_code(await call.continue_on(other).get_result({"q1": DENY})) == "approval_declined"
-        one.close_input()
+        assert get_code(await call.continue_on(second).get_result({"q1": DENY})) == "approval_declined"
+        first.close_input()
     assert [house.ran for house in houses] == [[], []]
 
 

@@ -67,14 +67,14 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     keys = ["a key of thirty-two bytes or more, for tests"]
     settings = settings_in(tmp_path, host, name="both", state={"keys": keys})
     params: Json = {"name": "of_file", "arguments": {"word": "asked"}}
-    with live(way, tmp_path, settings=settings, guest=PERSON) as one:
-        asked = one.ask("tools/call", params).result(TIMEOUT)["result"]
+    with live(way, tmp_path, settings=settings, guest=PERSON) as first:
+        asked = first.ask("tools/call", params).result(TIMEOUT)["result"]
     assert asked["inputRequests"]["q1"]["params"]["message"] == 'of_file?\n- word (length 5): "asked"'
-    answered = {"q1": {"action": "accept", "content": {"value": choice}}}
-    params |= {"inputResponses": answered, "requestState": asked["requestState"]}
-    with live(way, tmp_path, settings=settings, guest=PERSON) as other:
-        assert code_of(other.ask("tools/call", params).result(TIMEOUT)["result"]) == code
-        again = other.ask("tools/call", params).result(TIMEOUT)
+    answers = {"q1": {"action": "accept", "content": {"value": choice}}}
+    params |= {"inputResponses": answers, "requestState": asked["requestState"]}
+    with live(way, tmp_path, settings=settings, guest=PERSON) as second:
+        assert code_of(second.ask("tools/call", params).result(TIMEOUT)["result"]) == code
+        again = second.ask("tools/call", params).result(TIMEOUT)
         assert again["error"]["data"] == {"reason": "invalid_request_state"}
 
 

@@ -32,8 +32,8 @@ def house_of(*, fails: bool = False) -> House:
 
 async def got(client: Any, **arguments: str) -> list[tuple[str, str]]:
     """The messages of the prompt: who says what."""
-    said = (await client.get_prompt("review", arguments or {"code": "x"})).messages
-    return [(one.role, getattr(one.content, "text", one.content.type)) for one in said]
+    output = (await client.get_prompt("review", arguments or {"code": "x"})).messages
+    return [(block.role, getattr(block.content, "text", block.content.type)) for block in output]
 
 
 SAID = [("user", "Review x."), ("assistant", "I will."), ("user", "image")]
@@ -45,12 +45,12 @@ async def test_hooks_receive_the_text_the_messages_and_the_arguments_of_a_prompt
     house.on("prompt:submit")
     async with visited(house, mode) as client:
         assert await got(client, code="x", depth="top") == SAID
-    [heard] = house.of("prompt:submit")
-    assert heard["prompt_name"] == "review"
-    assert heard["arguments"] == {"code": "x", "depth": "top"}
-    assert heard["prompt"] == "Review x.\n\nI will."
-    assert [one["role"] for one in heard["messages"]] == ["user", "assistant", "user"]
-    assert heard["messages"][0]["content"] == {"type": "text", "text": "Review x."}
+    [event] = house.of("prompt:submit")
+    assert event["prompt_name"] == "review"
+    assert event["arguments"] == {"code": "x", "depth": "top"}
+    assert event["prompt"] == "Review x.\n\nI will."
+    assert [message["role"] for message in event["messages"]] == ["user", "assistant", "user"]
+    assert event["messages"][0]["content"] == {"type": "text", "text": "Review x."}
 
 
 @EVERY_ERA
@@ -95,19 +95,19 @@ async def test_unusual_changes_of_messages_become_valid_messages(mode: str, odd:
     house = house_of()
     house.on("prompt:submit", modify(messages=odd))
     async with visited(house, mode) as client:
-        said = await got(client)
+        output = await got(client)
     if isinstance(odd, list):
-        assert [role for role, _ in said] == ["user"] * len(odd)
+        assert [role for role, _ in output] == ["user"] * len(odd)
     else:
-        assert said == SAID
+        assert output == SAID
 
 
-@pytest.mark.parametrize(("role", "told"), [("system", "user"), ("user", "user"), ("assistant", "assistant")])
-async def test_an_injected_text_is_one_more_message(mode: str, role: str, told: str) -> None:
+@pytest.mark.parametrize(("role", "problem"), [("system", "user"), ("user", "user"), ("assistant", "assistant")])
+async def test_an_injected_text_is_one_more_message(mode: str, role: str, problem: str) -> None:
     house = house_of()
     house.on("prompt:submit", inject("Be kind.", context_injection_role=role))
     async with visited(house, mode) as client:
-        assert await got(client) == [*SAID, (told, "Be kind.")]
+        assert await got(client) == [*SAID, (problem, "Be kind.")]
 
 
 @EVERY_ERA

@@ -40,9 +40,9 @@ async def test_calls_of_the_tools_of_every_source_pass_the_hooks(mode: str, host
             assert (await say("alias")).structured_content == {"word": "real"}
             assert (await say("secret")).structured_content == {"word": "***"}
             assert "secret" not in str(await say("secret"))
-            noted = await say("noted")
-            assert noted.structured_content == {"word": "noted"}
-            assert "Words matter." in texts(noted)
+            result = await say("noted")
+            assert result.structured_content == {"word": "noted"}
+            assert "Words matter." in texts(result)
             assert code_of(await say("crash")) == "denied"
 
 
@@ -132,7 +132,7 @@ ASKS_ABOUT_MORE = "return HookResult(action='ask_user', data=data, approval_prom
 
 @EVERY_ERA
 @pytest.mark.parametrize(
-    ("does", "code", "asked"),
+    ("does", "code", "questions"),
     [
         (CHANGES % "other", "denied", ["word"]),
         (CHANGES % "word", None, ["word"]),
@@ -140,7 +140,7 @@ ASKS_ABOUT_MORE = "return HookResult(action='ask_user', data=data, approval_prom
     ],
 )
 async def test_hooks_of_another_source_cannot_change_an_approved_call(
-    mode: str, host: str, does: str, code: str | None, asked: list[str], tmp_path: Path
+    mode: str, host: str, does: str, code: str | None, questions: list[str], tmp_path: Path
 ) -> None:
     package = "amplifier_core" if host == "core" else "mcp_bridge.amplifier"
     (tmp_path / "own.py").write_text(TOOLS.format(name="own"))
@@ -155,5 +155,5 @@ async def test_hooks_of_another_source_cannot_change_an_approved_call(
     bridge = build_from_settings(load(tmp_path / "bridge.json", {}))
     async with connect(bridge, mode=mode, elicitation_callback=person) as client:
         answer = await client.call_tool("own", {"word": "word"})
-    assert (code_of(answer), person.prompts) == (code, asked)
+    assert (code_of(answer), person.prompts) == (code, questions)
     assert code is None or "after the user approved them" in texts(answer)[0]

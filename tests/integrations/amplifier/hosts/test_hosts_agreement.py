@@ -39,22 +39,22 @@ def result(random: random.Random, name: str, asked: list[str]) -> Any:
 
 def handlers(number: int) -> list[tuple[int, str, Any]]:
     """Handlers of one round: priority, name, and what each answers."""
-    chance, asked = random.Random(number), []
-    return [(chance.randint(-2, 2), f"h{at}", result(chance, f"h{at}", asked)) for at in range(chance.randint(0, 5))]
+    chance, requests = random.Random(number), []
+    return [(chance.randint(-2, 2), f"h{at}", result(chance, f"h{at}", requests)) for at in range(chance.randint(0, 5))]
 
 
 async def emitted(registry: Any, given: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
     """What a registry answers, and who heard which fields in which order."""
-    heard: list[Any] = []
+    events: list[Any] = []
     for priority, name, answer in given:
 
         async def handler(event: str, data: dict[str, Any], name: str = name, answer: Any = answer) -> Any:
-            heard.append((name, event, {key: value for key, value in data.items() if key != "timestamp"}))
+            events.append((name, event, {key: value for key, value in data.items() if key != "timestamp"}))
             return answer(data) if callable(answer) else answer
 
         registry.register("tool:pre", handler, priority=priority, name=name)
     registry.set_default_fields(session_id="s", parent_id=None)
-    return await registry.emit("tool:pre", {"tool_name": "t", "nested": {"a": [1]}}), heard
+    return await registry.emit("tool:pre", {"tool_name": "t", "nested": {"a": [1]}}), events
 
 
 def made_of(result: Any) -> dict[str, Any]:
@@ -81,11 +81,11 @@ async def test_order_precedence_denials_and_texts_are_the_same(number: int) -> N
 
 
 def test_the_examples_have_every_action() -> None:
-    def actions(given: list[tuple[int, str, Any]]) -> set[str]:
-        return {"modify" if callable(answer) else answer.action for _, _, answer in given if answer is not None}
+    def actions(value: list[tuple[int, str, Any]]) -> set[str]:
+        return {"modify" if callable(answer) else answer.action for _, _, answer in value if answer is not None}
 
-    seen = [actions(handlers(number)) for number in range(ROUNDS)]
-    assert set().union(*seen) == {"continue", "deny", "modify", "inject_context", "ask_user"}
+    values = [actions(handlers(number)) for number in range(ROUNDS)]
+    assert set().union(*values) == {"continue", "deny", "modify", "inject_context", "ask_user"}
 
 
 async def test_collected_results_are_the_same() -> None:
@@ -110,12 +110,12 @@ def test_both_registries_and_both_coordinators_have_the_same_names() -> None:
 
     assert public(amplifier_core.HookRegistry) - public(HookRegistry) == set()
     assert public(amplifier_core.ModuleCoordinator) - public(CoreCoordinator) == set()
-    own = amplifier_core.HookRegistry()
-    for registry in (own, HookRegistry(), CoreHooks()):
+    core = amplifier_core.HookRegistry()
+    for registry in (core, HookRegistry(), CoreHooks()):
         unregister = registry.register("x", print, priority=1, name="n")
         registry.on("y", print, name="m")
         assert registry.list_handlers() == {"x": ["n"], "y": ["m"]}
         unregister()
         registry.unregister("m")
         assert registry.list_handlers("x") == {"x": []}
-        assert registry.TOOL_PRE == own.TOOL_PRE
+        assert registry.TOOL_PRE == core.TOOL_PRE

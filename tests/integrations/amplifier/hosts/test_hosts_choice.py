@@ -158,13 +158,13 @@ def test_the_command_names_the_missing_extra(host: str, code: int, tmp_path: Pat
         "    plan: {tools: [native, {module: tool-greet, source: amplifier-module-tool-greet}]}\n"
     )
     program = "import sys; sys.modules['amplifier_core'] = None; from mcp_bridge._cli import main; main()"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, "validate", "s.yaml"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode == code
-    assert MISSING in done.stdout + done.stderr
-    assert ("1 tool" in done.stdout + done.stderr) is (host == "auto")
+    assert process.returncode == code
+    assert MISSING in process.stdout + process.stderr
+    assert ("1 tool" in process.stdout + process.stderr) is (host == "auto")
 
 
 async def test_settings_serve_modules_that_import_amplifier_core(
@@ -182,9 +182,9 @@ async def test_settings_serve_modules_that_import_amplifier_core(
         async with connect(bridge) as client:
             assert (await client.call_tool("greet", {"who": "me"})).content[0].text == "Hello, you!"
             assert "not them" in (await client.call_tool("greet", {"who": "enemy"})).content[0].text
-            failed = await client.call_tool("greet", {"who": "nobody"})
-            assert [block.text for block in failed.content] == ["nobody is here", '{"code":3}']
-            assert failed.is_error
+            failure = await client.call_tool("greet", {"who": "nobody"})
+            assert [block.text for block in failure.content] == ["nobody is here", '{"code":3}']
+            assert failure.is_error
     assert not caplog.records
 
 

@@ -107,9 +107,11 @@ async def test_a_module_may_load_another_through_the_loader(modules: Path) -> No
             coordinator.config["ended"].append("ready")
         """,
     )
-    hosted = Hosted(modules, "core", {"tools": [{"module": "tool-opens", "source": "amplifier-module-tool-opens"}]})
-    async with hosted as session:
-        assert (session.problems, list(session.get_tools()), hosted.ended) == ([], ["greet"], ["ready"])
+    session_host = Hosted(
+        modules, "core", {"tools": [{"module": "tool-opens", "source": "amplifier-module-tool-opens"}]}
+    )
+    async with session_host as session:
+        assert (session.problems, list(session.get_tools()), session_host.ended) == ([], ["greet"], ["ready"])
 
 
 async def test_an_installed_entry_point_is_found_by_both_loaders(
@@ -121,23 +123,23 @@ async def test_an_installed_entry_point_is_found_by_both_loaders(
         monkeypatch.setattr(where, lambda group: [point])
     async with Hosted(modules, "core", {"tools": ["greets"]}) as session:
         assert (session.problems, list(session.get_tools())) == ([], ["greet"])
-        loaded = await session.coordinator.loader.load("greets", {}, coordinator=session.coordinator)
+        cleanup = await session.coordinator.loader.load("greets", {}, coordinator=session.coordinator)
         await session.coordinator.unmount("tools", "greet")
-        await loaded(session.coordinator)
+        await cleanup(session.coordinator)
         assert list(session.get_tools()) == ["greet"]
         with pytest.raises(Exception, match="nowhere"):
             await session.coordinator.loader.load("nowhere", {}, coordinator=session.coordinator)
 
 
 async def test_no_object_of_a_session_remains_after_its_end(modules: Path) -> None:
-    hosted = Hosted(modules, "core", MODULES)
-    async with hosted as session:
+    session_host = Hosted(modules, "core", MODULES)
+    async with session_host as session:
         session.coordinator.register_capability("me", session.coordinator)
         session.coordinator.register_contributor("all", "me", lambda held=session.coordinator: held)
         session.coordinator.session_state["me"] = session.coordinator
         dead = weakref.ref(session.coordinator)
         del session
-    assert hosted.coordinator.to_dict()["tools"] == []
-    del hosted
+    assert session_host.coordinator.to_dict()["tools"] == []
+    del session_host
     gc.collect()
     assert dead() is None

@@ -72,36 +72,36 @@ def plan(tmp_path: Path) -> Path:
     ids=["call", "validate", "serve until EOF"],
 )
 def test_no_command_crashes_at_its_end(args: list[str], plan: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", *args, plan.name],
         cwd=plan.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert not [line for line in done.stderr.splitlines() if "PyGILState" in line or "Fatal Python error" in line]
-    assert "finalized" not in done.stderr
+    assert process.returncode == 0, process.stderr
+    assert not [line for line in process.stderr.splitlines() if "PyGILState" in line or "Fatal Python error" in line]
+    assert "finalized" not in process.stderr
 
 
 def test_pytest_runs_with_amplifier_core_without_its_plugin(tmp_path: Path) -> None:
     root = ROOT
     (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
     command = [sys.executable, "-m", "pytest", "-c", str(root / "pyproject.toml"), "--rootdir", str(tmp_path)]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "-p", "no:randomly", "test_one.py", "-v"],
         cwd=tmp_path, env={**os.environ, "PYTEST_ADDOPTS": ""}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert "1 passed" in done.stdout
+    assert (process.returncode, process.stderr) == (0, ""), process.stdout
+    assert "1 passed" in process.stdout
 
 
 def imports_of(file: Path) -> set[str]:
     """The top-level packages that a file imports, anywhere in it."""
-    found: set[str] = set()
+    imports: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            imports |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add((node.module or "").partition(".")[0])
-    return found
+            imports.add((node.module or "").partition(".")[0])
+    return imports
 
 
 def test_one_file_imports_amplifier_core_and_that_file_is_imported_late() -> None:
@@ -115,5 +115,5 @@ def test_one_file_imports_amplifier_core_and_that_file_is_imported_late() -> Non
         "        if not one.name.endswith('.core'): importlib.import_module(one.name)\n"
         "print([name for name in sys.modules if name.startswith('amplifier_core')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "[]\n", done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert process.stdout == "[]\n", process.stderr

@@ -285,8 +285,8 @@ async def test_a_call_that_is_repeated_does_not_run_again() -> None:
 
 
 async def test_a_truncated_response_is_continued() -> None:
-    truncated = [ChatResponse(content=[TextBlock(text=part)], finish_reason="length") for part in ("Once ", "upon ")]
-    scene = Scene(*truncated, "a time.")
+    responses = [ChatResponse(content=[TextBlock(text=part)], finish_reason="length") for part in ("Once ", "upon ")]
+    scene = Scene(*responses, "a time.")
     assert await scene.run() == "Once upon a time."
     assert "truncated" in str(scene.model.requests[1].messages[-1].content)
     assert "truncated" not in str(await scene.context.get_messages())
@@ -347,8 +347,8 @@ async def test_max_cost_stops_after_a_response_without_a_cost() -> None:
 async def test_calls_are_stored_in_the_form_of_the_contract_too() -> None:
     scene = Scene(request_calls(("read", {"path": "a"})), "Done.")
     await scene.run()
-    [stored] = (await scene.context.get_messages())[1]["tool_calls"]
-    assert stored == {
+    [call] = (await scene.context.get_messages())[1]["tool_calls"]
+    assert call == {
         "id": "read.0",
         "type": "function",
         "function": {"name": "read", "arguments": '{"path":"a"}'},
@@ -443,7 +443,7 @@ async def test_a_cancelled_session_makes_no_further_request() -> None:
 
 
 async def test_cancelling_an_execution_cancels_its_tools() -> None:
-    started, ended = anyio.Event(), []
+    has_started, has_ended = anyio.Event(), []
 
     class Slow(MockTool):
         def __init__(self) -> None:
@@ -451,19 +451,19 @@ async def test_cancelling_an_execution_cancels_its_tools() -> None:
             self.execute = self.wait  # type: ignore[assignment,method-assign]
 
         async def wait(self, input: dict[str, Any]) -> ToolResult:
-            started.set()
+            has_started.set()
             try:
                 await anyio.sleep_forever()
             finally:
-                ended.append(True)
+                has_ended.append(True)
 
     scene = Scene(request_calls(("slow", {})), tools=[Slow()])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(scene.run)
-        await started.wait()
+        await has_started.wait()
         assert scene.coordinator.cancellation.running_tool_names == ["slow"]
         tasks.cancel_scope.cancel()
-    assert ended == [True]
+    assert has_ended == [True]
     assert not scene.coordinator.cancellation.running_tools
 
 

@@ -15,17 +15,17 @@ async def test_responses_come_in_turn_for_each_history() -> None:
     coordinator = TestCoordinator()
     provider = await scripted_provider.mount(coordinator, {"responses": RESPONSES})
     assert coordinator.get("providers") == {"scripted": provider}
-    received: list[str] = []
+    texts: list[str] = []
 
     async def listen(part: str) -> None:
-        received.append(part)
+        texts.append(part)
 
     messages = [Message(role="user", content="What is in it?")]
     for expected in ("I look.", "It is empty.", "It is empty."):
         response = await provider.complete(ChatRequest(messages=messages), on_text=listen)
         assert response.content[0].text == expected
         messages += [Message(role="assistant", content=response.content)]
-    assert received == ["I look.", "It is empty.", "It is empty."]
+    assert texts == ["I look.", "It is empty.", "It is empty."]
     first = await provider.complete(ChatRequest(messages=messages[:1]))
     [call] = provider.parse_tool_calls(first)
     assert (call.name, call.arguments) == ("read", {"path": "a"})
