@@ -10,7 +10,7 @@ from tests.kits.constants import STATELESS
 
 @pytest.fixture
 def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The host that plans are served on: the native one, and amplifier-core too in tests marked `BOTH_HOSTS`."""
+    """Set the host of plans: the native one, and also amplifier-core in tests marked `BOTH_HOSTS`."""
     host = str(getattr(request, "param", "native"))
     monkeypatch.setattr(Served, "host", host)
     return host

@@ -16,7 +16,7 @@ APPROVALS = ("approval:required", "approval:granted", "approval:denied")
 
 
 def session(request_approval: Any) -> tuple[TestCoordinator, EventRecorder]:
-    """A coordinator whose person answers in this way, and the approvals that were heard."""
+    """Return a coordinator with this choice of the user, and its approval events."""
     coordinator, recorder = TestCoordinator(), EventRecorder()
     coordinator.approvals.request_approval = request_approval
     for event in APPROVALS:

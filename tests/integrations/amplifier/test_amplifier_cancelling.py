@@ -1,4 +1,4 @@
-"""Whoever runs a module may be cancelled while the module is at it: that passes, and is no failure of the module."""
+"""A cancellation of the caller passes through a running module, and is no failure of the module."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ async def on_session_ready(coordinator):
 
 
 async def forever(*args: Any) -> None:
-    """A stranger that never ends."""
+    """A third-party object without an end."""
     await anyio.sleep_forever()
 
 
 class Hanging:
-    """A resolver that never answers."""
+    """A resolver without a result."""
 
     resolve = staticmethod(forever)
 
 
 async def contributes(coordinator: ModuleCoordinator, folder: Path) -> None:
-    """Collect from a contributor that hangs."""
+    """Collect from a hanging contributor."""
     coordinator.register_contributor("x", "a", forever)
     await coordinator.collect_contributions("x")
 
 
 async def cancels(coordinator: ModuleCoordinator, folder: Path) -> None:
-    """Cancel, with a callback that hangs."""
+    """Cancel with a hanging callback."""
     coordinator.cancellation.on_cancel(forever)
     await coordinator.request_cancel()
 
 
 async def shows(coordinator: TestCoordinator, folder: Path) -> None:
-    """Show something where that hangs."""
+    """Show a message on a hanging display."""
     coordinator.display.show_message = forever  # type: ignore[assignment,method-assign]
     await coordinator.process_hook_result(HookResult(user_message="hi"), "x")
 
 
 async def remembers(coordinator: ModuleCoordinator, folder: Path) -> None:
-    """Remember something where that hangs."""
+    """Store a message in a hanging context."""
     context = MockContextManager()
     context.add_message = forever  # type: ignore[method-assign]
     coordinator.mount("context", context)
@@ -64,25 +64,25 @@ async def remembers(coordinator: ModuleCoordinator, folder: Path) -> None:
 
 
 async def collects(coordinator: ModuleCoordinator, folder: Path) -> None:
-    """Collect from a handler that hangs."""
+    """Collect from a hanging handler."""
     coordinator.hooks.register("x", forever)
     await coordinator.hooks.emit_and_collect("x", timeout=None)
 
 
 async def mounts(coordinator: ModuleCoordinator, folder: Path) -> None:
-    """Mount a module that hangs."""
+    """Mount a hanging module."""
     await ModuleLoader(coordinator, [folder]).load("hanging_module", {"hang": True})
 
 
 async def gets_ready(coordinator: ModuleCoordinator, folder: Path) -> None:
-    """Have a module that hangs get ready."""
+    """Make a hanging module ready."""
     loader = ModuleLoader(coordinator, [folder])
     await loader.load("hanging_module")
     await loader.run_session_ready(coordinator)
 
 
 async def resolves(coordinator: ModuleCoordinator, folder: Path) -> None:
-    """Ask a resolver that hangs."""
+    """Resolve with a hanging resolver."""
     coordinator.mount("module-source-resolver", Hanging())
     await ModuleLoader(coordinator).load("mine")
 

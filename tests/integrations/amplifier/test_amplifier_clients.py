@@ -1,4 +1,4 @@
-"""Each client has a session of its own: what modules keep for one is not seen by another."""
+"""Each client has its own session: the state of modules for one client is not visible to another."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def mount(coordinator, config):
 
 
 class Noting(Served):
-    """A source whose modules keep state, and which tells in a file of the sessions that it begins and ends."""
+    """A source with stateful modules and a file of the starts and ends of its sessions."""
 
     def __init__(self, folder: Path, **limits: Any) -> None:
         self.told = folder / "told.txt"
@@ -88,7 +88,7 @@ class Noting(Served):
 
 @pytest.fixture
 def noting(tmp_path: Path) -> Noting:
-    """Such a source; each client has a session of its own."""
+    """Create the source; each client has its own session."""
     return Noting(tmp_path)
 
 
@@ -101,7 +101,7 @@ async def noted(client: Client, word: str, tool: str = "note", **options: Any) -
 
 
 async def wait_until(so: Callable[[], bool]) -> None:
-    """Wait for something that comes once garbage is collected."""
+    """Wait for a condition, and collect garbage meanwhile."""
     while not so():
         gc.collect()
         await anyio.sleep(0.01)

@@ -15,7 +15,7 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 def counting() -> tuple[ModuleCoordinator, list[list[str]]]:
-    """A coordinator, and the tools that were there whenever something changed."""
+    """Return a coordinator, and the mounted tools after each change."""
     records: list[list[str]] = []
     coordinator = ModuleCoordinator(on_change=lambda: records.append(sorted(coordinator.get("tools"))))
     return coordinator, records

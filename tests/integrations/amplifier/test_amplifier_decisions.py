@@ -47,7 +47,7 @@ class Foreign(BaseModel):
 
 
 async def decided(*answers: Any, event: str = "x", data: dict[str, Any] | None = None) -> HookResult:
-    """What handlers that answer these decide together."""
+    """Return the combined decision of handlers with these results."""
     hooks = HookRegistry()
     for answer in answers:
         hooks.register(event, lambda event, data, answer=answer: answer)
@@ -55,7 +55,7 @@ async def decided(*answers: Any, event: str = "x", data: dict[str, Any] | None =
 
 
 def expected(actions: list[str]) -> list[str]:
-    """The actions that were heard: all, or those until the first denial."""
+    """Return the effective actions: all, or those until the first denial."""
     return actions[: actions.index("deny") + 1] if "deny" in actions else actions
 
 

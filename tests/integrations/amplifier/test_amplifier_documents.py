@@ -1,4 +1,4 @@
-"""Every example of the three documents about Amplifier's modules runs, and does what the document says it does."""
+"""Every example in the three documents about Amplifier's modules runs with the documented result."""
 
 from __future__ import annotations
 

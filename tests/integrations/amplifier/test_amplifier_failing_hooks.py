@@ -1,4 +1,4 @@
-"""Handlers that raise, hang, or try to end more than themselves."""
+"""Handlers with exceptions, without an end, and with cancellations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 class Odd(Exception):
-    """An error that cannot be told."""
+    """An error without a text."""
 
     def __str__(self) -> str:
         raise RuntimeError("cannot be told")
@@ -38,7 +38,7 @@ FAILURES = [
 
 
 def raising(error: BaseException, *, waits: bool) -> Any:
-    """A handler that raises, at once or after a wait."""
+    """A handler with an exception, immediately or after a wait."""
 
     async def handler(event: str, data: dict[str, Any]) -> None:
         if waits:
@@ -79,7 +79,7 @@ async def test_which_events_fail_closed_can_be_set() -> None:
 
 
 async def hangs(event: str, data: dict[str, Any]) -> None:
-    """A handler that never decides."""
+    """A handler without a decision."""
     await anyio.sleep_forever()
 
 

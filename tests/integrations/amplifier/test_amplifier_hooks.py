@@ -1,4 +1,4 @@
-"""Who hears an event, in which order, and that no handler can change anything but by what it answers."""
+"""The handlers of an event, their order, and changes only by their decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DENY = HookResult(action="deny", reason="no")
 
 
 def said(order: list[Any], name: Any, answer: Any = None) -> Any:
-    """A handler that says when it was called."""
+    """A handler with a record of its calls."""
 
     def handler(event: str, data: dict[str, Any]) -> Any:
         order.append(name)

@@ -1,4 +1,4 @@
-"""From a module's id to what it has mounted: entry points, paths, resolvers, and what goes wrong."""
+"""From the id of a module to its mount: entry points, paths, resolvers, and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Paths:
-    """A resolver that knows these paths."""
+    """A resolver for these paths."""
 
     def __init__(self, **paths: Path) -> None:
         self.paths = paths

@@ -1,4 +1,4 @@
-"""Mount plans: read, told what is wrong with them at its place, and as settings files."""
+"""Mount plans: reading, problems with their places, and plans as settings files."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ sources:
 
 
 def refused(path: Path) -> str:
-    """What a bridge made from these settings says."""
+    """Return the error of a bridge from these settings."""
     with pytest.raises(ConfigError) as caught:
         build_from_settings(load(path, {"SECRET": "hunter2hunter2"}))
     return str(caught.value)
@@ -241,7 +241,7 @@ def test_a_bundle_is_a_plan_except_for_what_it_includes(tmp_path: Path) -> None:
 
 
 def validated(path: Path) -> Any:
-    """What `mcp-bridge validate` says about a file."""
+    """Return the exit code and the output of `mcp-bridge validate` for a file."""
     command = [sys.executable, "-m", "mcp_bridge", "validate", str(path), "--json"]
     process = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=100, check=False)
     return process.returncode, json.loads(process.stdout)

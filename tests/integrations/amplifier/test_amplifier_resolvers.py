@@ -15,7 +15,7 @@ from tests.kits.amplifier.amplifier_modules import written
 
 
 class Source:
-    """A source without anybody's base class."""
+    """A source without a base class."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,7 +26,7 @@ class Source:
 
 
 class Later(Source):
-    """A source that has to fetch its module."""
+    """An asynchronous source."""
 
     async def resolve(self) -> Path:  # type: ignore[override]
         """The path."""
@@ -35,7 +35,7 @@ class Later(Source):
 
 
 class Text(Source):
-    """A source that answers with text."""
+    """A source with a path as text."""
 
     def resolve(self) -> str:  # type: ignore[override]
         """The path."""
@@ -43,7 +43,7 @@ class Text(Source):
 
 
 class Resolver:
-    """A resolver that remembers what it was asked."""
+    """A resolver with a record of its arguments."""
 
     def __init__(self, source: Any) -> None:
         self.source, self.asked = source, ()
@@ -74,7 +74,7 @@ class OfCore(Resolver):
 
 
 class ByKeyword(Resolver):
-    """One that takes its hint by name alone."""
+    """A resolver with its hint as a keyword."""
 
     def resolve(self, module_id: str, *, source_hint: Any = None) -> Any:
         """A source."""
@@ -82,7 +82,7 @@ class ByKeyword(Resolver):
 
 
 class ByPosition(Resolver):
-    """One that calls its hint as it likes."""
+    """A resolver with another name for its hint."""
 
     def resolve(self, module: str, hint: Any) -> Any:
         """A source."""
@@ -90,7 +90,7 @@ class ByPosition(Resolver):
 
 
 class Awaited(Resolver):
-    """One whose `resolve` is to be awaited."""
+    """A resolver with an asynchronous `resolve`."""
 
     async def resolve(self, module_id: str, profile_hint: Any = None) -> Any:
         """A source."""
@@ -99,7 +99,7 @@ class Awaited(Resolver):
 
 
 class Async(Resolver):
-    """One that has both, as amplifier-foundation has."""
+    """A resolver with both methods, as in amplifier-foundation."""
 
     def resolve(self, module_id: str, source_hint: Any = None) -> Any:
         """Never called."""

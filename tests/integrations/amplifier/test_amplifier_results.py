@@ -1,4 +1,4 @@
-"""What tools answer, in both forms, and what of it a model reads."""
+"""The results of tools in both forms, and their text for a model."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Model(BaseModel):
 
 
 class Odd:
-    """An object that cannot be told."""
+    """An object without a text."""
 
     def __str__(self) -> str:
         raise RuntimeError("cannot be told")
@@ -101,7 +101,7 @@ class Odd:
 
 @dataclass
 class Plain:
-    """An object that says who it is."""
+    """An object with a text."""
 
     a: int = 1
 

@@ -1,4 +1,4 @@
-"""A session: what modules' mount answers, what goes wrong with them, and its end."""
+"""A session: the results of mounts, failing modules, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source: names and schemas of modules' tools, tools that come and go, hooks over other sources, settings."""
+"""The source: names and schemas of tools, changes of tools, hooks over other sources, settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 async def listed(client: Client) -> dict[str, Any]:
-    """The schemas of the tools that a client sees now, by their names."""
+    """Return the schemas of the listed tools by their names."""
     tools = (await client.list_tools(cache_mode="refresh")).tools
     return {tool.name: tool.input_schema for tool in tools}
 

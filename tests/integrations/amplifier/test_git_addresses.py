@@ -1,4 +1,4 @@
-"""Addresses of modules in git: what they may say, and what the settings allow."""
+"""Addresses of modules in git: their forms, and the patterns of the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where commits are kept: what identifies their files, links that lead out, what an interrupted fetch leaves."""
+"""The checkouts of commits: the hash of their files, links out of them, and interrupted fetches."""
 
 from __future__ import annotations
 

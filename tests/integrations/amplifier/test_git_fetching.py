@@ -1,4 +1,4 @@
-"""Fetching: what a ref means, exactly that commit, and nothing that a repository or anybody's settings have run."""
+"""Fetching: the commit of a ref, and no code of a repository or of the user's settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def stand_in(folder: Path, script: str) -> dict[str, str]:
-    """An environment in which git is this script; the real one is `$GIT`."""
+    """Return an environment with this script as git; the real one is `$GIT`."""
     program = folder / "bin" / "git"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nGIT={GIT}\n[ "$*" = --version ] && exec "$GIT" --version\n{script}\n')
@@ -41,7 +41,7 @@ def stand_in(folder: Path, script: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def held(pipe: Path) -> Iterator[None]:
-    """After the block nobody has this pipe open any more: whoever did has ended."""
+    """Check after the block: no process has this pipe open."""
     os.mkfifo(pipe)
     end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     yield
@@ -58,7 +58,7 @@ def held(pipe: Path) -> Iterator[None]:
 
 
 class Files(SimpleHTTPRequestHandler):
-    """Files of a folder; what is below /moved/ is elsewhere."""
+    """Serves the files of a folder, with redirections below /moved/."""
 
     def do_GET(self) -> None:
         """Answer, or lead away."""
@@ -76,7 +76,7 @@ class Files(SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def https(folder: Path) -> Iterator[tuple[str, Path]]:
-    """A folder served over HTTPS: the host, and the certificate that nobody has signed."""
+    """Serve a folder over HTTPS; return the host and the self-signed certificate."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     made = [
         "openssl",
@@ -106,7 +106,7 @@ def https(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def fetched(git: Git, uri: str, folder: Path) -> str:
-    """The text of the module in the commit that an address means."""
+    """Return the text of the module in the commit of an address."""
     address = parse_address(uri)
     git.fetch(address, git.find_commit(address), folder)
     return (folder / "one.py").read_text()

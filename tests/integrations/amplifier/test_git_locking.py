@@ -1,4 +1,4 @@
-"""Modules from git, from the lock to a client: what is locked stays what it is, and nothing else is ever run."""
+"""Modules from git, from the lock file to a client: only the locked files run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pyproject(*lines: str) -> str:
 
 
 async def said(place: Place, *names: str) -> list[str]:
-    """What the tools of these names say to a client."""
+    """Return the results of the tools of these names for a client."""
     async with connect(place.bridge()) as client:
         answers = [await client.call_tool(name, {}) for name in names or ("one",)]
         return [answer.content[0].text for answer in answers]
@@ -69,7 +69,7 @@ def uri(repository: Repository) -> str:
 
 @pytest.fixture
 def place(tmp_path: Path, uri: str) -> Place:
-    """Settings that name the module and allow it."""
+    """Settings with the module and its permission."""
     return Place(tmp_path / "place", {"one": uri})
 
 

@@ -36,7 +36,7 @@ def anyio_backend() -> str:
 
 
 def build(folder: Path, **plan: Any) -> Bridge:
-    """The bridge of a plan whose tools are all isolated."""
+    """Build the bridge of a plan with isolated tools only."""
     late_hook = HOOK.replace("mount(coordinator, config)", "on_session_ready(coordinator)")
     modules = {"tool": TOOL, "hook": HOOK, "both": TOOL + late_hook}
     for name, text in modules.items():

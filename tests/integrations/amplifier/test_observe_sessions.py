@@ -1,4 +1,4 @@
-"""A session's own events, and modules that are too slow: none holds up the start, or hides that it is missing."""
+"""The events of a session, and slow modules: they do not delay the start, and are reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WHAT = {
 
 
 def plain_tool(folder: Path) -> PythonSource:
-    """A source that is no Amplifier source."""
+    """A source of another type."""
     (folder / "own.py").write_text(
         "from mcp_bridge import prompt, tool\n\n@tool\ndef own() -> str:\n    return 'ran'\n\n"
         "@prompt\ndef hello() -> str:\n    return 'hello'\n"

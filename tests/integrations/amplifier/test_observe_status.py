@@ -1,4 +1,4 @@
-"""Status and contributions: a client reads of its own session's modules, and of no other's."""
+"""Status and contributions: a client reads only about the modules of its session."""
 
 from __future__ import annotations
 

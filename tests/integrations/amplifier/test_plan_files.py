@@ -1,4 +1,4 @@
-"""A settings file that is itself a mount plan may also have the keys of the server and of an Amplifier source."""
+"""A mount plan as a settings file, with keys of the server and of an Amplifier source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over HTTP, clients of the stateless era that name no session cannot be distinguished, so they share no state."""
+"""Over HTTP, unnamed clients of the stateless era cannot be distinguished, so they share no state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of tools: those that are not text, and those that two plans have."""
+"""Names of tools: names of other types, and common names of two plans."""
 
 from __future__ import annotations
 

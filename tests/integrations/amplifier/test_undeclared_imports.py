@@ -1,4 +1,4 @@
-"""Modules that import a package which is not installed: the error has the command that installs it."""
+"""Modules with an import of a missing package: the error has the command for its installation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUGGESTED = " -m pip install 'lost-soup4>=4.12'"
 
 
 def load(path: Path, module_id: str) -> str:
-    """The error of a module that cannot be imported."""
+    """Return the error of a failing import."""
     with pytest.raises(ModuleLoadError) as caught:
         import_module_at(path, module_id)
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""Modules that can have no effect without agents are reported, and tools that can only fail are not published."""
+"""Modules without an effect are reported, and tools for agents are not published without agents."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def on_session_ready(coordinator):
 
 
 def get_reminder(*events: str) -> str:
-    """A module whose hooks receive these events."""
+    """Return a module with hooks for these events."""
     return REMINDS.replace("EVENTS", repr(events))
 
 

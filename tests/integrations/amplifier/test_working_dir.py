@@ -1,4 +1,4 @@
-"""Modules work in the folder that the settings name, wherever the process was started."""
+"""Modules work in the folder of the settings, independent of the folder of the process."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ Roots = Callable[[Any], Coroutine[Any, Any, types.ListRootsResult]]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The folder of the settings, in one of its own."""
+    """Create the folder of the settings."""
     folder = tmp_path / "settings"
     folder.mkdir()
     return folder
 
 
 def settings(folder: Path, working_dir: str | None = None, **source: Any) -> Path:
-    """A settings file with that module."""
+    """Write a settings file with the module."""
     (folder / "files.py").write_text(FILES)
     plan = {"tools": [{"module": "files", "source": "files.py"}]}
     data: dict[str, Any] = {"sources": [{"type": "amplifier", "plan": plan, **source}]}
@@ -79,7 +79,7 @@ def settings(folder: Path, working_dir: str | None = None, **source: Any) -> Pat
 
 
 def bridge_of(folder: Path, working_dir: str | None = None, **source: Any) -> Bridge:
-    """A bridge over that module."""
+    """Build a bridge with the module."""
     return build_from_settings(load(settings(folder, working_dir, **source), {}))
 
 
@@ -90,7 +90,7 @@ def call(path: Path, cwd: Path, *given: str) -> subprocess.CompletedProcess[str]
 
 
 async def where(client: Client, **options: Any) -> str:
-    """The folder that the modules of a client's session work in."""
+    """Return the working directory of the modules in a client's session."""
     result = await client.call_tool("where", {}, **options)
     assert not result.is_error, result.content
     (block,) = result.content
@@ -99,7 +99,7 @@ async def where(client: Client, **options: Any) -> str:
 
 
 def listing(*folders: Path, asked: list[int] | None = None) -> Roots:
-    """A client's callback that lists these roots, and notes that it was asked."""
+    """Return a client's callback with these roots, and count its calls."""
 
     async def list_roots(_: Any) -> types.ListRootsResult:
         if asked is not None:
@@ -189,7 +189,7 @@ async def test_a_client_that_reads_the_status_first_works_in_its_root_too(tmp_pa
 
 
 async def fails(_: Any) -> types.ListRootsResult:
-    """A client that has roots, and cannot list them."""
+    """A client with roots but without a list of them."""
     raise ValueError("no")
 
 

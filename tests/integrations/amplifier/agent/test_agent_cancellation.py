@@ -1,4 +1,4 @@
-"""An agent whose call is cancelled at any moment leaves nothing behind, and its conversation continues."""
+"""Cancelling the call of an agent at any moment leaves nothing behind, and its conversation continues."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def stream(text: str, *tools: str, number: int = 0) -> Reply:
 
 
 class AgentModel(ModelServer):
-    """Requests three tools at once, and then writes its response. Rejects histories that the real API rejects."""
+    """Requests three tools concurrently, and then responds. Rejects the same histories as the real API."""
 
     def respond(self, given: Mapping[str, Any]) -> Reply:
         messages = given["messages"]
@@ -108,7 +108,7 @@ class AgentModel(ModelServer):
 
 
 class AskedContext(RunningCall):
-    """A call that the user approves."""
+    """A call with the approval of the user."""
 
     open_questions = 0
 
@@ -148,7 +148,7 @@ def count_tasks() -> int:
 
 
 async def check_nothing_is_left(server: Served, model: ModelServer, tasks: int) -> None:
-    """Fail if a task, a request, a thread, a tool, a lease or a question is left of a call that was cancelled."""
+    """Fail if a task, a request, a thread, a tool, a lease or a question of a cancelled call remains."""
     sessions = server.source.sessions
     running = server.coordinator.get("tools")["first"].execute.__globals__["RUNNING"]
 
@@ -169,7 +169,7 @@ async def check_nothing_is_left(server: Served, model: ModelServer, tasks: int) 
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
-    """The messages in the one file that there is."""
+    """Return the messages in the only file."""
     [file] = folder.glob("*.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines()]
 

@@ -1,4 +1,4 @@
-"""A client that cancels the request of an agent, in the way of its transport, stops the request to the model."""
+"""Cancelling the request of an agent, in the way of each transport, stops the request to the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.kits.http.http_process import command, running
 
 
 def build_silent_reply() -> Reply:
-    """A stream that stops in the middle and stays open."""
+    """Return a stream with an end in the middle, which stays open."""
     reply = stream("I thi", "first")
     reply.body, reply.is_endless = reply.body[:3], True
     return reply

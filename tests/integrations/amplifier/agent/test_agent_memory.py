@@ -1,4 +1,4 @@
-"""The memory of a server levels off under many short runs of an agent, most of whose conversations are abandoned."""
+"""The memory of a server levels off under many short runs of an agent with abandoned conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of an agent's tool, beside the tools of its modules and of other sources."""
+"""The name of an agent's tool, next to the tools of its modules and of other sources."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_agent() -> str:
 
 
 def write_settings(folder: Path, sources: str) -> Path:
-    """A settings file in which `PLAN` is replaced by a plan with an agent and a hook that asks."""
+    """Write a settings file, and replace `PLAN` by a plan with an agent and a hook for approvals."""
     name = name_module(folder, "asks")
     settings = sources.replace("    PLAN\n", PLAN).replace("MODULE", name)
     written(folder, {f"{name}.py": HEADS["native"] + ASKS, "tools.py": TOOLS, "agent.yaml": settings})

@@ -38,7 +38,7 @@ async def mount(coordinator, config):
 
 
 def serve_deaf(folder: Path, host: str, decide: dict[str, Any]) -> Served:
-    """A plan whose orchestrator emits no events."""
+    """Serve a plan with an orchestrator without events."""
     names = {kind: f"{kind}_{folder.name}" for kind in ("deaf", "echo", "decides")}
     modules = {
         names["deaf"]: DEAF.replace("PACKAGE", PACKAGES[host]),

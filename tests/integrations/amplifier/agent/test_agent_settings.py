@@ -24,7 +24,7 @@ def connect_to(file: str, **options: Any) -> Client:
 
 
 async def sample(context: Any, params: types.CreateMessageRequestParams) -> Any:
-    """Greet Ada, and then say what the tool returned."""
+    """Greet Ada, and then return the result of the tool."""
     if len(params.messages) == 1:
         call = types.ToolUseContent(type="tool_use", id="call_1", name="greet", input={"who": "Ada"})
         return types.CreateMessageResultWithTools(role="assistant", content=[call], model="mine", stop_reason="toolUse")

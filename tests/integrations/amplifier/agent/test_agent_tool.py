@@ -50,7 +50,7 @@ LOOK = {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path":
 def serve(
     folder: Path, *responses: Any, files: dict[str, Any] | None = None, limits: SessionLimits | None = None, **plan: Any
 ) -> Served:
-    """A plan with an agent whose model gives these responses."""
+    """Serve a plan with an agent and these responses of its model."""
     name = name_module(folder, "files")
     whole: dict[str, Any] = {
         "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
@@ -62,7 +62,7 @@ def serve(
 
 
 def name_module(folder: Path, name: str) -> str:
-    """A name that no module of another test has."""
+    """Return a name for a module of this test only."""
     return f"{name}_{re.sub(r'[^a-z0-9]+', '_', str(folder).lower())}"
 
 

@@ -1,4 +1,4 @@
-"""An agent over real transports: its progress, its conversations, and what the log shows of a task."""
+"""An agent over real transports: its progress, its conversations, and its tasks in the log."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def settings(tmp_path: Path) -> Path:
 
 @contextlib.asynccontextmanager
 async def connect_stdio(settings: Path, **options: Any) -> AsyncIterator[Client]:
-    """The official client of a server process, which logs to `server.log`."""
+    """Connect the official client to a server process with the log `server.log`."""
     log = str(settings.parent / "server.log")
     arguments = ["-m", "mcp_bridge", "serve", str(settings), "--log-level", "info", "--log-file", log]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ), cwd=settings.parent)

@@ -1,4 +1,4 @@
-"""Agents beside other sources, and with some of their tools in worker processes."""
+"""Agents next to other sources, and with some of their tools in worker processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def mount(coordinator, config):
 
 
 def serve(folder: Path, *responses: Any, others: list[Any], **source: Any) -> Bridge:
-    """An agent that may start another one, and other sources."""
+    """Serve an agent with a subagent, and other sources."""
     (folder / "other.py").write_text(OTHER)
     context = {"module": "context-persistent", "config": {"path": str(folder / "{session_id}.jsonl")}}
     plan = {

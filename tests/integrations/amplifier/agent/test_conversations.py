@@ -20,7 +20,7 @@ pytestmark = BOTH_LOOPS
 
 
 def serve(folder: Path, *responses: Any, **limits: Any) -> Served:
-    """A plan with an agent, whose model counts by default."""
+    """Serve a plan with an agent. Its model counts by default."""
     slow = name_module(folder, "slow")
     plan: dict[str, Any] = {
         "session": {"orchestrator": "loop-basic", "context": "context-simple"},

@@ -1,4 +1,4 @@
-"""Agents that start others, for official clients: with a module like the public tool-task, and with our own."""
+"""Subagents for official clients, with a module like the public tool-task and with the included one."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def mount(coordinator, config):
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
-    """A response of a model that calls a tool."""
+    """Return a response of a model with a tool call."""
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
@@ -102,7 +102,7 @@ READER = {"description": "Reads files.", "providers": script(READ, "It says hell
 
 
 class Plan(Served):
-    """A plan whose agents may start others; `config` is that of the module that starts them."""
+    """A plan with subagents; `config` is the configuration of the delegating module."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Plan(Served):
 
     @property
     def children(self) -> list[Any]:
-        """The sessions of agents that others have started."""
+        """The sessions of subagents."""
         sessions = [entry.session for key, entry in self.source.sessions._sessions.items() if key.startswith("agent/")]
         return [session for session in sessions if session.coordinator.parent_id]
 

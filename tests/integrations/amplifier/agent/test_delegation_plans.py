@@ -1,4 +1,4 @@
-"""What started agents inherit from the plan, and what their own configuration changes."""
+"""The plan of subagents: inherited parts, and the changes of their configuration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNKNOWN = "unknown key '{}', did you mean '{}'?"
 
 
 async def run(plan: Plan) -> list[Any]:
-    """Run the agent of a plan; return the sessions of the agents that it has started."""
+    """Run the agent of a plan; return the sessions of its subagents."""
     async with plan.client() as client:
         assert not (await client.call_tool("run_agent", {"task": "Go."})).is_error
         return [(sorted(child.get_tools()), child.coordinator.config, plan.get_messages()) for child in plan.children]

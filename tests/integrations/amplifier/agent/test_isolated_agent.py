@@ -1,4 +1,4 @@
-"""An agent whose whole source runs in worker processes."""
+"""The agent of a source in worker processes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def serve(folder: Path, *responses: Any, workers: int = 1, **plan: Any) -> Bridge:
-    """A bridge over a plan in workers, whose model gives these responses. Nothing of `isolation.invokes` is allowed."""
+    """Serve a plan in workers with these responses of its model, and without `isolation.invokes`."""
     (folder / "tools_of_agent.py").write_text(TOOLS)
     (folder / "gate.py").write_text(GATE)
     context = {"module": "context-persistent", "config": {"path": str(folder / "{session_id}.jsonl")}}
@@ -309,7 +309,7 @@ async def test_a_crash_in_the_middle_of_a_run_is_reported_and_the_next_run_works
 
 @pytest.mark.parametrize("how", ["server", "scope"])
 async def test_a_call_that_is_cancelled_at_any_step_leaves_no_process_and_no_call(how: str, tmp_path: Path) -> None:
-    """The conversation continues in the same worker, which takes one call at a time."""
+    """The conversation continues in the same worker. A worker takes one call at a time."""
     both = {"calls": [{"name": "where"}, {"name": "where", "arguments": {"n": 1}}]}
     bridge = serve(tmp_path, *[both, "Done."] * 100)
     results: list[Any] = []

@@ -1,4 +1,4 @@
-"""What holds for an agent in worker processes as it does in the bridge: hooks, and runs that stop early."""
+"""Limits of an agent in worker processes, as in the bridge: hooks, and early ends of runs."""
 
 from __future__ import annotations
 

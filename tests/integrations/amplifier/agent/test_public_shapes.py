@@ -1,4 +1,4 @@
-"""Modules with the interfaces of the public ones, in agents, on both hosts and beside the included modules."""
+"""Modules with the interfaces of the public ones, in agents, on both hosts and next to the included modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation that `context-persistent` has stored continues in another process of the server."""
+"""A stored conversation of `context-persistent` continues in another process of the server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_settings(folder: Path, host: str = "native", **changes: str) -> Path:
 
 
 async def run_in_new_bridge(settings: Path, principal: str | None = None, **arguments: Any) -> Any:
-    """The result of a call of a server that ends after it."""
+    """Start a server for one call, and return its result."""
     async with open_bridge(settings) as bridge:
         call = ToolCall(id="1", name="run_agent", arguments=arguments)
         return await bridge.registry.dispatch(call, RunningCall(principal=principal))

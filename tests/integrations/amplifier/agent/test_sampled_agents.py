@@ -1,4 +1,4 @@
-"""Agents that others start and that use the model of the client."""
+"""Subagents with the model of the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of an agent that are suspended while the user is asked (2026-07-28)."""
+"""Suspended runs of an agent, while the user is asked (2026-07-28)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def serve(
     providers: Any = None,
     **state: Any,
 ) -> Served:
-    """A plan with an agent that asks the user about each task that begins with `Ask`."""
+    """Serve a plan with an agent. A hook asks the user about each task with `Ask` at its beginning."""
     asks, slow = name_module(folder, "asks"), name_module(folder, "slow")
     plan: dict[str, Any] = {
         "session": {"orchestrator": {"module": "loop-basic", "config": loop or {}}, "context": "context-simple"},

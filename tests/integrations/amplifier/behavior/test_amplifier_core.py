@@ -1,4 +1,4 @@
-"""The package's own modules on amplifier-core itself, and under that package's own validators and behavior tests."""
+"""The included modules on amplifier-core alone, and under its validators and behavior tests."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ async def test_contexts_pass_the_behavior_tests_of_amplifier_core(module: Any) -
 
 @asynccontextmanager
 async def open_provider(suite: Any, module: Any) -> AsyncIterator[Any]:
-    """A provider whose API is able to list its models, on the mock of amplifier-core."""
+    """A provider with a list of models, on the mock of amplifier-core."""
     tests = suite()
     tests.module, tests.create_coordinator = module, core_kit.MockCoordinator
     async with tests.open_situation("models") as provider:

@@ -1,4 +1,4 @@
-"""Every rule of the suite for contexts finds a context that breaks it."""
+"""Every rule of the suite for contexts finds a violation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Racing(MockContextManager):
 
 
 class Changing(SimpleContext):
-    """Returns what fits, and forgets the rest."""
+    """Returns the newest messages within the budget, and forgets the others."""
 
     async def get_messages_for_request(self, token_budget: Any = None, provider: Any = None) -> Any:
         fitting = await super().get_messages_for_request(token_budget, provider)
@@ -98,7 +98,7 @@ class Trusting(SimpleContext):
 
 
 class Filtered(SimpleContext):
-    """Leaves out a message of each request that is compacted."""
+    """Leaves out a message of each compacted request."""
 
     async def get_messages_for_request(self, token_budget: Any = None, provider: Any = None) -> Any:
         found = await super().get_messages_for_request(token_budget, provider)

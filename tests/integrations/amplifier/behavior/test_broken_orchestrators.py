@@ -1,4 +1,4 @@
-"""Every rule of the suite for orchestrators finds an orchestrator that breaks it."""
+"""Every rule of the suite for orchestrators finds a violation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Flaws:
 
 
 class SmallOrchestrator:
-    """The shortest orchestrator that follows the contract, but for its flaws."""
+    """The shortest orchestrator for the contract, except for its flaws."""
 
     def __init__(self, flaws: Flaws, config: dict[str, Any]) -> None:
         self.flaws = flaws
@@ -173,7 +173,7 @@ class SmallOrchestrator:
             await self.context.add_message(message)
 
     async def detach(self, waiting: Any, what: str) -> Any:
-        """Wait, in a task that outlives a cancellation if that is the flaw."""
+        """Wait, with the flaw in a task without a cancellation."""
         if self.flaws.detaches != what:
             return await waiting
         task = asyncio.ensure_future(waiting)
@@ -238,7 +238,7 @@ BROKEN: dict[str, Flaws | None] = {
 
 @contextlib.asynccontextmanager
 async def build_module(flaws: Flaws | None) -> AsyncIterator[Any]:
-    """A module that mounts the orchestrator. What it leaves running ends with the block."""
+    """Build a module for the orchestrator. Its remaining tasks end with the block."""
     module: list[Any] = []
 
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:

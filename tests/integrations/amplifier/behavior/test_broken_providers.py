@@ -1,4 +1,4 @@
-"""Every rule of the suite for providers finds a provider that breaks it."""
+"""Every rule of the suite for providers finds a violation."""
 
 from __future__ import annotations
 

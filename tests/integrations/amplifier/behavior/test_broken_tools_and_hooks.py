@@ -1,4 +1,4 @@
-"""Every rule for tools, for hooks and for all modules finds a module that breaks it."""
+"""Every rule for tools, for hooks and for all modules finds a violation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 
 
 class Echo(MockTool):
-    """A tool that follows every rule."""
+    """A tool without violations."""
 
     def __init__(self) -> None:
         super().__init__("echo", input_schema=SCHEMA)

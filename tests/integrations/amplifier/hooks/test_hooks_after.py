@@ -1,4 +1,4 @@
-"""tool:post and tool:error: what hooks make of an answer, and what they hear of failures."""
+"""tool:post and tool:error: changes of results by hooks, and the events of failures."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_hooks_that_use_different_keys_of_the_result_see_each_others_chang
 
 
 def masked(value: Any) -> Any:
-    """The value without the secret, wherever in it that is."""
+    """Return the value without the secret, at any depth."""
     if isinstance(value, str):
         return value.replace(SECRET, "***")
     if isinstance(value, dict):

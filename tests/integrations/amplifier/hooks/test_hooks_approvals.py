@@ -1,4 +1,4 @@
-"""ask_user: the question a hook puts ends at a person, in both eras, and what they say decides."""
+"""ask_user: the question of a hook reaches the user in both eras, and the answer decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tool:pre: what hooks decide about a call before it runs."""
+"""tool:pre: the decisions of hooks about a call before it runs."""
 
 from __future__ import annotations
 

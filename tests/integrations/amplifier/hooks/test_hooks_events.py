@@ -1,4 +1,4 @@
-"""The standard events around a decision: approvals asked for and answered, what the user is told, what has failed."""
+"""The standard events around a decision: approvals, messages to the user, and failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPTIONS = ["Allow", "Deny"]
 
 
 def told(house: House, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
-    """The events that were heard, in their order."""
+    """Return the received events in order."""
     return [event for event, _ in house.heard if event in only]
 
 

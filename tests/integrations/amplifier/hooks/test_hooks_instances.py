@@ -46,7 +46,7 @@ async def two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -
 
 
 async def asked_at(client: StdioClient) -> Any:
-    """A call that has asked for an approval."""
+    """A call with a question about an approval."""
     call = client.start_call("add", {"n": 2})
     assert list(await call.get_questions()) == ["q1"]
     return call

@@ -1,4 +1,4 @@
-"""An explicit answer that arrives after `approval_timeout` counts, as long as nothing has happened by default."""
+"""An explicit answer after `approval_timeout` counts, until the default has had an effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_house(event: str = "tool:pre", **asked: Any) -> House:
 
 
 async def answer_late(client: StdioClient, answers: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> Any:
-    """The result of a call whose client answers after the default has been chosen."""
+    """Return the result of a call with an answer of its client after the default."""
     call = client.start_call("add", {"n": 2})
     assert list(await call.get_questions()) == ["q1"]
     with anyio.fail_after(60):

@@ -1,4 +1,4 @@
-"""Calls that a call makes: their ids, and what hooks inject into their results."""
+"""Nested calls: their ids, and the injected texts in their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompt:submit: hooks decide about what a prompt has come to, before the client has it, in both eras."""
+"""prompt:submit: hooks decide about the messages of a prompt before the client gets them, in both eras."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def house_of(*, fails: bool = False) -> House:
 
 
 async def got(client: Any, **arguments: str) -> list[tuple[str, str]]:
-    """The messages of the prompt: who says what."""
+    """Return the role and the text of each message."""
     output = (await client.get_prompt("review", arguments or {"code": "x"})).messages
     return [(block.role, getattr(block.content, "text", block.content.type)) for block in output]
 

@@ -1,4 +1,4 @@
-"""What a client reads about a call that no user has approved, because none could be asked or none answered."""
+"""The error of a call without an approval, because no user could be asked or none answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bridge's hook registry beside the real one of amplifier-core: where they agree, they agree."""
+"""The hook registry of the bridge agrees with that of amplifier-core."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def result(random: random.Random, name: str, asked: list[str]) -> Any:
 
 
 def handlers(number: int) -> list[tuple[int, str, Any]]:
-    """Handlers of one round: priority, name, and what each answers."""
+    """Return the handlers of one example: priority, name and decision."""
     chance, requests = random.Random(number), []
     return [(chance.randint(-2, 2), f"h{at}", result(chance, f"h{at}", requests)) for at in range(chance.randint(0, 5))]
 
 
 async def emitted(registry: Any, given: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
-    """What a registry answers, and who heard which fields in which order."""
+    """Return the decision of a registry, and the fields of each handler in order."""
     events: list[Any] = []
     for priority, name, answer in given:
 

@@ -1,4 +1,4 @@
-"""Which host a plan gets: by the settings, or by what its modules import; and what is said where that cannot be."""
+"""The choice of the host of a plan, by the settings or by the imports of its modules."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ def test_an_installed_module_is_checked_too(tmp_path: Path, monkeypatch: pytest.
 
 
 async def host_of(folder: Path, wanted: Any = "auto", **plan: Any) -> str:
-    """The host that is chosen for a plan."""
+    """Return the host of a plan."""
     return await choose_host(wanted, read_plan(plan)[0], Resolver(folder), [folder])
 
 
 @pytest.fixture
 def one_of_each(tmp_path: Path) -> dict[str, Any]:
-    """A plan with a module that imports amplifier_core, one that does not, and one that is nowhere."""
+    """A plan with a module for amplifier_core, another one, and a missing one."""
     package(tmp_path, "tool-greet", TOOL)
     (tmp_path / "native.py").write_text(NATIVE)
     return {"tools": ["native", {"module": "tool-greet", "source": "amplifier-module-tool-greet"}, "nowhere"]}

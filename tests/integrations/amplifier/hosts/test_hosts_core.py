@@ -1,4 +1,4 @@
-"""amplifier-core as the host: its own coordinator and loader under modules that are written against it."""
+"""amplifier-core as the host: its coordinator and loader with modules for it."""
 
 from __future__ import annotations
 

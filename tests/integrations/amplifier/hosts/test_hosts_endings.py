@@ -1,4 +1,4 @@
-"""What amplifier-core does to an interpreter that ends, and to a run of pytest, reaches nobody."""
+"""Ends of interpreters with amplifier-core, and runs of pytest, are free of its effects."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_pytest_runs_with_amplifier_core_without_its_plugin(tmp_path: Path) -> N
 
 
 def imports_of(file: Path) -> set[str]:
-    """The top-level packages that a file imports, anywhere in it."""
+    """Return the imported top-level packages of a file."""
     imports: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""The loop of an agent: what it asks the model, which tools it runs, and when it stops."""
+"""The loop of an agent: its requests to the model, its tool calls and its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool, 
 
 
 def request_calls(*calls: tuple[str, dict[str, Any]], text: str = "", **fields: Any) -> ChatResponse:
-    """A response that requests tool calls."""
+    """Return a response with tool calls."""
     blocks = [ToolCallBlock(id=f"{name}.{at}", name=name, input=given) for at, (name, given) in enumerate(calls)]
     tool_calls = [ToolCall(id=block.id, name=block.name, arguments=block.input) for block in blocks]
     usage = fields.pop("usage", Usage(input_tokens=6, output_tokens=4, total_tokens=10))

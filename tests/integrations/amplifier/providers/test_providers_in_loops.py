@@ -43,7 +43,7 @@ async def run_agent(
     settings: dict[str, Any] | None = None,
     **budgets: Any,
 ) -> Any:
-    """The result of a task, of an agent whose model is at the server."""
+    """Return the result of a task of an agent with the model of the server."""
     provider = name_module(folder, "provider")
     modules = {name_module(folder, "tools"): tools, provider: MODULE}
     name = loop
