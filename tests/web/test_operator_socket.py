@@ -31,7 +31,7 @@ from mcp_bridge._web.operator_socket import OperatorSocket
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, house_with, lines, short_folder
 from tests.kits.constants import EVERY_ERA, TIMEOUT
-from tests.kits.hooks.hooks_kit import Someone, ask, code_of, texts, visited
+from tests.kits.hooks.hooks_kit import ScriptedUser, ask, code_of, open_client, texts
 
 Heard = TerminalQuestion | QuestionUpdate
 
@@ -145,7 +145,7 @@ async def talk(folder: Path) -> Any:
 
 async def calls(house: Any, mode: str, results: list[Any], **arguments: Any) -> None:
     """Call `add` as a client that cannot be asked; the result is kept."""
-    async with visited(house, mode) as client:
+    async with open_client(house, mode) as client:
         results.append(await client.call_tool("add", {"n": 1} | arguments, meta={NAMED: "mine"}))
 
 
@@ -183,9 +183,9 @@ async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, fol
 
 
 async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> None:
-    desk, asked = QuestionDesk(), Someone(ALWAYS)
+    desk, asked = QuestionDesk(), ScriptedUser(ALWAYS)
     house = house_with(MemoryStore(), desk=desk)
-    async with open_desk(desk, folder), approving(folder) as person, visited(house, mode, asked) as client:
+    async with open_desk(desk, folder), approving(folder) as person, open_client(house, mode, asked) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
         assert (len(asked.asked), person.heard) == (1, [])
 
@@ -252,13 +252,13 @@ async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_p
 async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> None:
     desk = QuestionDesk()
     house = house_with(desk=desk)
-    async with open_desk(desk, folder), approving(folder) as person, visited(house, mode) as client:
+    async with open_desk(desk, folder), approving(folder) as person, open_client(house, mode) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 1})
             await person.question()
             tasks.cancel_scope.cancel()
         assert await person.news() == QuestionUpdate(1, "withdrawn", "")
-    assert house.ran == []
+    assert house.calls == []
 
 
 @EVERY_ERA
@@ -281,7 +281,7 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
     async with (
         open_desk(desk, folder),
         approving(folder) as person,
-        visited(house, mode) as client,
+        open_client(house, mode) as client,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(read_slowly, person)
@@ -294,7 +294,7 @@ async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> Non
     house.on("tool:pre", lambda data: ask(f"Say {data['tool_input']['text']}?"))
 
     async def says() -> None:
-        async with visited(house, "legacy") as client:
+        async with open_client(house, "legacy") as client:
             results.append(await client.call_tool("say", {"text": "hunter22 " + "\U0001f600" * 2 * MAX_SHOWN}))
 
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:

@@ -22,12 +22,12 @@ from mcp_bridge._web import inbox
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.approvals.approvals_kit import DENY, ONCE, house_with, lines
 from tests.kits.constants import EVERY_ERA, TIMEOUT
-from tests.kits.hooks.hooks_kit import Someone, code_of
+from tests.kits.hooks.hooks_kit import ScriptedUser, code_of
 from tests.kits.http.http_hosting import Road, registry_of, stateless_request
 from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, served_page
 
 
-class Waiting(Someone):
+class Waiting(ScriptedUser):
     """A user at the client who does not answer until the test ends. `withdrawn` is set when the question is."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ async def test_the_page_decides_before_a_user_at_a_handshake_client_whose_questi
             question = await page.wait_for("question")
             await page.post(f"questions/{question['id']}", choice="once")
         assert not results[0].is_error
-        assert house.ran == [{"n": 1, "to": 1}]
+        assert house.calls == [{"n": 1, "to": 1}]
 
 
 async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
@@ -110,7 +110,7 @@ async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
         return mcp_types.ElicitResult(action="accept", content={"value": DENY})
 
     begun = anyio.Event()
-    user = Someone(answer_late)
+    user = ScriptedUser(answer_late)
     async with governed_page() as (house, served, page), calling(served, "2026-07-28", user) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call_add, client, results)
@@ -120,12 +120,12 @@ async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
             await page.wait_for("call", lambda call: call["state"] == "ok")  # the call does not wait for the client
             answer.set()
         assert not results[0].is_error
-        assert house.ran == [{"n": 1, "to": 1}]
+        assert house.calls == [{"n": 1, "to": 1}]
 
 
 @EVERY_ERA
 async def test_the_client_decides_before_the_page(mode: str) -> None:
-    async with governed_page() as (_, served, page), calling(served, mode, Someone(ONCE)) as client:
+    async with governed_page() as (_, served, page), calling(served, mode, ScriptedUser(ONCE)) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
         question = await page.wait_for("question")
         assert await page.wait_for("answered") == {"id": question["id"], "how": "client", "outcome": None}
@@ -175,7 +175,7 @@ async def test_the_default_applies_once_the_last_page_has_left(monkeypatch: Any)
             while not results:  # noqa: ASYNC110 - the page is gone, and the client only waits
                 await anyio.sleep(0.01)
     assert code_of(results[0]) == "approval_declined"
-    assert house.ran == []
+    assert house.calls == []
 
 
 async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where_instances_share_a_store() -> None:
@@ -195,12 +195,12 @@ async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where
         question = await page.wait_for("question")
         await page.post(f"questions/{question['id']}", choice="once")
         await page.wait_for("answered")
-        assert house.ran == []  # another instance could get the next request
+        assert house.calls == []  # another instance could get the next request
         (name,) = asked["inputRequests"]
         answers = {name: {"action": "accept", "content": {"value": DENY}}}
         result = await request(requestState=asked["requestState"], inputResponses=answers)
     assert result["structuredContent"] == {"sum": 2}
-    assert house.ran == [{"n": 1, "to": 1}]
+    assert house.calls == [{"n": 1, "to": 1}]
 
 
 async def test_the_principal_that_has_decided_is_recorded(tmp_path: Path) -> None:

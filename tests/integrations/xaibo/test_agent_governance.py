@@ -22,7 +22,7 @@ from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone
+from tests.kits.hooks.hooks_kit import ScriptedUser
 from tests.kits.xaibo.xaibo_kit import told, written
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -231,7 +231,7 @@ async def test_the_time_limit_of_a_tool_applies_inside_an_agent(tmp_path: Path) 
 
 @EVERY_ERA
 async def test_the_user_is_asked_about_a_tool_that_an_agent_calls(tmp_path: Path, mode: str) -> None:
-    governed, user = Governed(tmp_path), Someone("Deny", "Allow")
+    governed, user = Governed(tmp_path), ScriptedUser("Deny", "Allow")
     governed.decide("mytools-add", HookResult(action="ask_user", approval_prompt="Add?"))
     async with connect(governed.bridge, mode=mode, elicitation_callback=user) as client:
         assert "failed: Tool 'mytools-add' was not approved" in await told(client, "helper", message=ADD)

@@ -19,7 +19,7 @@ from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.testing import connect
 from tests.integrations.xaibo.test_agent_governance import ADD, AGENT, DENIED, DOUBLED, MYTOOLS, PARTS
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone
+from tests.kits.hooks.hooks_kit import ScriptedUser
 from tests.kits.xaibo.xaibo_kit import told, written
 
 OWN = """
@@ -90,7 +90,7 @@ async def test_the_time_limit_of_a_tool_applies_inside_an_isolated_agent(tmp_pat
 @EVERY_ERA
 async def test_the_user_is_asked_about_a_tool_of_an_isolated_agent(tmp_path: Path, mode: str) -> None:
     hooks, _ = hooks_on("mytools-add", HookResult(action="ask_user", approval_prompt="Add?"))
-    user = Someone("Deny", "Allow")
+    user = ScriptedUser("Deny", "Allow")
     async with isolated(tmp_path, hooks, mode=mode, elicitation_callback=user) as client:
         assert "failed: Tool 'mytools-add' was not approved" in await told(client, "helper", message=ADD)
         assert await told(client, "helper", message=ADD) == "5"

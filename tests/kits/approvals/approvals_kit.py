@@ -1,4 +1,4 @@
-"""What the tests of approvals share: a house with a policy, what people can choose, and what was written down."""
+"""The kit of tests of approvals: a server with a policy, the choices of users, and the audit log."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Counting(MemoryStore):
 
 
 def house_with(store: Any = None, *, audit: Path | None = None, hooks: bool = True, **policy: Any) -> Any:
-    """A house whose hook asks about every call, and what people say is remembered in a store."""
-    from tests.kits.hooks.hooks_kit import House, ask
+    """Create a server with a question about every call. A store has the decisions of users."""
+    from tests.kits.hooks.hooks_kit import HookedServer, ask
 
-    house = House()
+    server = HookedServer()
     if hooks:
-        house.on("tool:pre", ask())
+        server.on("tool:pre", ask())
     remembered = GrantStore(store) if store is not None else None
-    house.asking.policy = ApprovalPolicy(
+    server.asking.policy = ApprovalPolicy(
         **{"options": OPTIONS, "grants": remembered, "audit": AuditLog(audit) if audit else None, **policy}
     )
-    return house
+    return server
 
 
 def lines(audit: Path) -> list[dict[str, Any]]:

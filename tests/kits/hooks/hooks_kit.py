@@ -1,4 +1,4 @@
-"""What the tests of hooks share: a governed registry, hooks that keep what they heard, and both eras' clients."""
+"""The kit of tests of hooks: a registry with recording hooks, scripted users, and clients of both eras."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Json = dict[str, Any]
 LOGS = {"io.modelcontextprotocol/logLevel": "debug"}
 
 
-class House:
-    """A registry under hooks, with tools that say what they were called with (`ran`)."""
+class HookedServer:
+    """A registry under hooks, with two tools. It records their `calls`, and the `events` of hooks."""
 
     def __init__(self, *, hook_timeout: float = 30.0, timeout: float | None = 60.0, **limits: Any) -> None:
         self.hooks = HookRegistry(fail_closed=("tool:pre", "tool:post"), timeout=hook_timeout)
-        self.heard: list[tuple[str, Json]] = []
-        self.ran: list[Any] = []
+        self.events: list[tuple[str, Json]] = []
+        self.calls: list[Any] = []
         self.asking = ApprovalGate()
         self.registry = ToolRegistry(
             pipeline=Pipeline([HookMiddleware(self._find, self.asking)], timeout=timeout, **limits)
@@ -35,54 +35,54 @@ class House:
         @tool(registry=self.registry)
         def add(n: int, to: int = 1) -> dict[str, int]:
             """Adds."""
-            self.ran.append({"n": n, "to": to})
+            self.calls.append({"n": n, "to": to})
             return {"sum": n + to}
 
         @tool(registry=self.registry)
         def say(text: str) -> str:
             """Says."""
-            self.ran.append(text)
+            self.calls.append(text)
             return f"said {text}"
 
     def _find(self, ctx: Any) -> contextlib.AbstractAsyncContextManager[HookRegistry]:
         return contextlib.nullcontext(self.hooks)
 
     def on(self, event: str, answer: Any = None, **options: Any) -> None:
-        """Have somebody hear an event: what it heard is kept, and the answer given, or made of the data."""
+        """Register a recording handler, with this decision or a function of the data."""
 
         async def handler(name: str, data: Json) -> Any:
-            self.heard.append((name, data))
+            self.events.append((name, data))
             return answer(data) if callable(answer) else answer
 
         self.hooks.register(event, handler, **options)
 
-    def of(self, event: str) -> list[Json]:
-        """The data of every time that an event was heard."""
-        return [data for name, data in self.heard if name == event]
+    def get_events(self, event: str) -> list[Json]:
+        """Return the data of each event of this name."""
+        return [data for name, data in self.events if name == event]
 
 
 def deny(reason: str | None = None, **more: Any) -> HookResult:
-    """No."""
+    """Return a denial."""
     return HookResult(action="deny", reason=reason, **more)
 
 
 def ask(prompt: str | None = "Sure?", **more: Any) -> HookResult:
-    """Ask a person."""
+    """Return a question to the user."""
     return HookResult(action="ask_user", approval_prompt=prompt, **more)
 
 
 def inject(text: str, **more: Any) -> HookResult:
-    """Have the model read this."""
+    """Return a text for the model."""
     return HookResult(action="inject_context", context_injection=text, **more)
 
 
 def modify(**data: Any) -> Callable[[Json], HookResult]:
-    """Change these fields of the data."""
+    """Return a decision function that changes these fields of the data."""
     return lambda given: HookResult(action="modify", data={**given, **data})
 
 
-class Someone:
-    """A person at the official client: chooses these in turn (the last for ever); an action where it is one."""
+class ScriptedUser:
+    """The user of an official client, with these choices in turn, then the last one again. Some choices are actions."""
 
     def __init__(self, *choices: Any) -> None:
         self._choices = choices
@@ -100,24 +100,24 @@ class Someone:
 
     @property
     def prompts(self) -> list[str]:
-        """What was asked, without the arguments."""
+        """The texts of the questions, without the arguments."""
         return [str(params.message).partition("\n- ")[0] for params in self.asked]
 
 
 @contextlib.asynccontextmanager
-async def visited(house: House, mode: str, person: Any = None, **options: Any) -> AsyncIterator[Any]:
-    """The official client of a house, with somebody at it or nobody."""
-    more = {"elicitation_callback": person} if person is not None else {}
-    async with connect(house.registry, mode=mode, **more, **options) as client:
+async def open_client(server: HookedServer, mode: str, user: Any = None, **options: Any) -> AsyncIterator[Any]:
+    """Connect the official client, with a user if one is given."""
+    more = {"elicitation_callback": user} if user is not None else {}
+    async with connect(server.registry, mode=mode, **more, **options) as client:
         yield client
 
 
 def texts(result: Any) -> list[str]:
-    """The texts of a result."""
+    """Return the texts of a result."""
     return [block.text for block in result.content]
 
 
 def code_of(result: Any) -> str | None:
-    """The stable code of a failed result; None for one that succeeded."""
+    """Return the code of a failed result, or None."""
     code: str | None = (result.meta or {}).get("mcp-bridge/code") if result.is_error else None
     return code

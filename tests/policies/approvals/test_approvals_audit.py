@@ -20,7 +20,7 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, NAMED, ONCE, SESSION, house_with, lines
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone, ask, visited
+from tests.kits.hooks.hooks_kit import ScriptedUser, ask, open_client
 from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, serve_client
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
@@ -30,8 +30,8 @@ FORGED = 'x"}\n{"tool": "forged"}\r\x1b[2J\u2028'
 @EVERY_ERA
 async def test_a_line_says_what_was_decided_by_whom_and_for_whom(mode: str, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    house, person = house_with(MemoryStore(), audit=audit), Someone(SESSION, ALWAYS, ONCE)
-    async with visited(house, mode, person) as client:
+    house, person = house_with(MemoryStore(), audit=audit), ScriptedUser(SESSION, ALWAYS, ONCE)
+    async with open_client(house, mode, person) as client:
         for n in (1, 1, 2, 3):
             await client.call_tool("add", {"n": n}, meta={NAMED: "mine"})
     found = lines(audit)
@@ -61,9 +61,9 @@ async def test_a_default_and_a_time_out_are_told_from_a_person(mode: str, defaul
             await anyio.sleep_forever()
         return types.ElicitResult(action="decline")
 
-    async with visited(house, mode) as client:
+    async with open_client(house, mode) as client:
         await client.call_tool("add", {"n": 1})
-    async with visited(house, mode, person) as client:
+    async with open_client(house, mode, person) as client:
         await client.call_tool("add", {"n": 1})
     decision = "once" if default == "allow" else "deny"
     # in the stateless era the late decline arrives before the call runs by default
@@ -81,8 +81,8 @@ async def slow_decline() -> Any:
 @EVERY_ERA
 async def test_a_decline_that_nobody_can_have_read_is_marked(mode: str, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    house, person = house_with(audit=audit), Someone(slow_decline)
-    async with visited(house, mode, person) as client:
+    house, person = house_with(audit=audit), ScriptedUser(slow_decline)
+    async with open_client(house, mode, person) as client:
         await client.call_tool("add", {"n": 1})
     assert [line.get("hurried") for line in lines(audit)] == [None]
     assert lines(audit)[0]["seconds"] >= MIN_READING_TIME
@@ -108,7 +108,7 @@ async def test_a_decline_of_a_client_that_asks_nobody_is_marked(tmp_path: Path) 
     audit = tmp_path / "audit.jsonl"
     house = house_with(audit=audit)
     house.asking._clock = iter([0.0, 0.0, 0.3]).__next__
-    async with visited(house, "legacy", Someone("decline")) as client:
+    async with open_client(house, "legacy", ScriptedUser("decline")) as client:
         await client.call_tool("add", {"n": 1})
     assert [(line["decision"], line["hurried"]) for line in lines(audit)] == [("deny", True)]
 
@@ -158,7 +158,7 @@ async def test_who_declines_is_heard_whatever_was_allowed_in_between() -> None:
         assert get_code(await first.continue_on(there).get_result({"q1": accept(value=DENY)})) == "approval_declined"
         assert get_code(await there.start_call("add", {"n": 2}).get_result()) is None
         here.close_input()
-    assert [len(house.ran) for house in houses] == [1, 1]
+    assert [len(house.calls) for house in houses] == [1, 1]
 
 
 def entry_that_needs() -> ToolEntry:
@@ -181,7 +181,7 @@ async def test_nothing_that_others_name_makes_a_line(
     house = house_with(MemoryStore(), audit=audit, hooks=False)
     house.registry.register(ToolEntry(FORGED, "Odd.", lambda data: "ran", {"type": "object"}))
     house.on("tool:pre", ask(FORGED, approval_options=[FORGED, "Allow"], reason=FORGED))
-    async with visited(house, mode, Someone(FORGED, "Allow")) as client:
+    async with open_client(house, mode, ScriptedUser(FORGED, "Allow")) as client:
         (name,) = {tool.name for tool in (await client.list_tools()).tools} - {"add", "say"}
         for _ in range(2):
             await client.call_tool(name, {"text": "my password"}, meta={NAMED: FORGED})
@@ -214,7 +214,7 @@ async def test_an_audit_that_cannot_be_written_stops_no_call(
     place: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = house_with(audit=await place(tmp_path))
-    async with visited(house, "legacy", Someone(ONCE)) as client:
+    async with open_client(house, "legacy", ScriptedUser(ONCE)) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
     assert "cannot write to the audit log" in caplog.text
 
@@ -222,7 +222,7 @@ async def test_an_audit_that_cannot_be_written_stops_no_call(
 async def test_lines_of_many_calls_at_once_stay_whole(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     house = house_with(audit=audit)
-    async with visited(house, "legacy", Someone(ONCE)) as client, anyio.create_task_group() as tasks:
+    async with open_client(house, "legacy", ScriptedUser(ONCE)) as client, anyio.create_task_group() as tasks:
         for n in range(20):
             tasks.start_soon(client.call_tool, "add", {"n": n})
     assert sorted(line["arguments"] for line in lines(audit)) == sorted(hash_json({"n": n}) for n in range(20))
@@ -256,7 +256,7 @@ async def test_the_settings_hold_too_where_some_tools_of_the_source_are_in_worke
         "      tools: [{module: echo, source: echo.py}]\n"
         "      hooks: [{module: asks, source: asks.py}]\n"
     )
-    person = Someone("Allow once")
+    person = ScriptedUser("Allow once")
     bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge, elicitation_callback=person) as client:
         assert not (await client.call_tool("echo", {})).is_error

@@ -31,7 +31,7 @@ from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.hooks.hooks_kit import Someone, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, texts
 from tests.kits.questions.asking_kit import accept, get_code, get_text, serve_client
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
@@ -116,7 +116,7 @@ async def run(client: Any, command: str = "ls") -> Any:
 @EVERY_ERA
 @pytest.mark.parametrize("choice", [ONCE, DENY, "decline"])
 async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp_path: Path, forgotten: None) -> None:
-    person = Someone(choice)
+    person = ScriptedUser(choice)
     async with connect(bridge_in(tmp_path), mode=mode, elicitation_callback=person) as client:
         result = await run(client)
     assert person.asked[0].message == 'Execute: ls? (risk: high)\n- command (length 2): "ls"'
@@ -127,7 +127,7 @@ async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp
 
 
 async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_path: Path, forgotten: None) -> None:
-    person, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
+    person, store, audit = ScriptedUser(ALWAYS), MemoryStore(), tmp_path / "audit"
     policy = ApprovalPolicy(options=OPTIONS, grants=GrantStore(store), audit=AuditLog(audit))
     async with connect(bridge_in(tmp_path, policy=policy), mode=mode, elicitation_callback=person) as client:
         for command in ("ls", "ls", "pwd"):
@@ -144,7 +144,7 @@ async def test_the_time_of_a_person_is_not_that_of_the_hook(mode: str, tmp_path:
         return types.ElicitResult(action="accept", content={"value": ONCE})
 
     bridge = bridge_in(tmp_path, hook_timeout=3.0)
-    async with connect(bridge, mode=mode, elicitation_callback=Someone(slow)) as client:
+    async with connect(bridge, mode=mode, elicitation_callback=ScriptedUser(slow)) as client:
         assert texts(await run(client)) == ["ran ls"]
 
 
@@ -159,7 +159,7 @@ async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Pat
 
     policy = ApprovalPolicy(options=OPTIONS, audit=AuditLog(audit))
     bridge = bridge_in(tmp_path, policy=policy, default_timeout=3.0, default_action=default)
-    async with connect(bridge, mode=mode, elicitation_callback=Someone(never)) as client:
+    async with connect(bridge, mode=mode, elicitation_callback=ScriptedUser(never)) as client:
         result = await run(client)
     # in the stateless era the late cancel arrives before the call runs by default
     assert result.is_error

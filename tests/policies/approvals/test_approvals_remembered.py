@@ -30,7 +30,7 @@ from tests.kits.approvals.approvals_kit import (
 )
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.fuzzing import examples
-from tests.kits.hooks.hooks_kit import Someone, ask, code_of, visited
+from tests.kits.hooks.hooks_kit import ScriptedUser, ask, code_of, open_client
 
 A, B = {NAMED: "a"}, {NAMED: "b"}
 
@@ -47,20 +47,20 @@ class Clock:
 
 @EVERY_ERA
 async def test_what_is_always_allowed_is_asked_once_for_the_same_arguments(mode: str) -> None:
-    house, person = house_with(MemoryStore()), Someone(ALWAYS)
-    async with visited(house, mode, person) as client:
+    house, person = house_with(MemoryStore()), ScriptedUser(ALWAYS)
+    async with open_client(house, mode, person) as client:
         for n in (1, 1, 2, 1, 2):
             assert not (await client.call_tool("add", {"n": n})).is_error
         await client.call_tool("say", {"text": "1"})
-    async with visited(house, mode, person) as another:
+    async with open_client(house, mode, person) as another:
         await another.call_tool("add", {"n": 1})
-    assert (len(person.asked), len(house.ran)) == (3, 7)
+    assert (len(person.asked), len(house.calls)) == (3, 7)
 
 
 async def test_what_is_revoked_is_asked_again(mode: str) -> None:
     store = MemoryStore()
-    house, person = house_with(store), Someone(ALWAYS, DENY)
-    async with visited(house, mode, person) as client:
+    house, person = house_with(store), ScriptedUser(ALWAYS, DENY)
+    async with open_client(house, mode, person) as client:
         await client.call_tool("add", {"n": 1})
         (grant,) = await GrantStore(store).list_grants()
         assert (grant.tool, grant.scope, grant.arguments) == ("add", "always", hash_json({"n": 1}))
@@ -71,8 +71,8 @@ async def test_what_is_revoked_is_asked_again(mode: str) -> None:
 
 @EVERY_ERA
 async def test_what_is_allowed_for_a_session_is_asked_in_another(mode: str) -> None:
-    house, person = house_with(MemoryStore()), Someone(SESSION, SESSION, DENY)
-    async with visited(house, mode, person) as client, visited(house, mode, person) as other:
+    house, person = house_with(MemoryStore()), ScriptedUser(SESSION, SESSION, DENY)
+    async with open_client(house, mode, person) as client, open_client(house, mode, person) as other:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
             assert not (await client.call_tool("add", {"n": 1}, meta=B)).is_error
@@ -82,8 +82,8 @@ async def test_what_is_allowed_for_a_session_is_asked_in_another(mode: str) -> N
 
 
 async def test_a_session_of_the_handshake_era_is_its_connection() -> None:
-    house, person = house_with(MemoryStore()), Someone(SESSION)
-    async with visited(house, "legacy", person) as client, visited(house, "legacy", person) as other:
+    house, person = house_with(MemoryStore()), ScriptedUser(SESSION)
+    async with open_client(house, "legacy", person) as client, open_client(house, "legacy", person) as other:
         for each in (client, client, other, client):
             assert not (await each.call_tool("add", {"n": 1})).is_error
     assert len(person.asked) == 2
@@ -92,8 +92,8 @@ async def test_a_session_of_the_handshake_era_is_its_connection() -> None:
 @pytest.mark.parametrize("choice", [ONCE, DENY])
 async def test_nothing_else_is_remembered(mode: str, choice: str) -> None:
     store = Counting()
-    house, person = house_with(store), Someone(choice)
-    async with visited(house, mode, person) as client:
+    house, person = house_with(store), ScriptedUser(choice)
+    async with open_client(house, mode, person) as client:
         for _ in range(2):
             assert (await client.call_tool("add", {"n": 1})).is_error is (choice == DENY)
     assert (len(person.asked), store.sets) == (2, [])
@@ -101,24 +101,24 @@ async def test_nothing_else_is_remembered(mode: str, choice: str) -> None:
 
 async def test_options_are_those_that_hold(mode: str) -> None:
     with_store, without = house_with(MemoryStore()), house_with()
-    person = Someone(DENY)
+    person = ScriptedUser(DENY)
     for house in (with_store, without):
-        async with visited(house, mode, person) as client:
+        async with open_client(house, mode, person) as client:
             await client.call_tool("add", {"n": 1}, meta=A)
     assert [offered(asked) for asked in person.asked] == [list(OPTIONS), [ONCE, DENY]]
 
 
 async def test_a_client_without_a_session_is_not_offered_one() -> None:
-    house, person = house_with(MemoryStore()), Someone(DENY)
-    async with visited(house, STATELESS, person) as client:
+    house, person = house_with(MemoryStore()), ScriptedUser(DENY)
+    async with open_client(house, STATELESS, person) as client:
         await client.call_tool("add", {"n": 1})
     assert [offered(asked) for asked in person.asked] == [[ONCE, ALWAYS, DENY]]
 
 
 async def test_a_hook_that_gives_options_is_given_no_others(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone("Allow")
+    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser("Allow")
     house.on("tool:pre", ask(approval_options=["Allow", "Deny"]))
-    async with visited(house, mode, person) as client:
+    async with open_client(house, mode, person) as client:
         for _ in range(2):
             await client.call_tool("add", {"n": 1}, meta=A)
     assert [offered(asked) for asked in person.asked] == [["Allow", "Deny"]] * 2
@@ -126,28 +126,28 @@ async def test_a_hook_that_gives_options_is_given_no_others(mode: str) -> None:
 
 @pytest.mark.parametrize(("choice", "asked"), [("allow ALWAYS", 1), ("Allow for session", 1), ("Yes", 2)])
 async def test_a_hooks_own_words_for_longer_are_understood(mode: str, choice: str, asked: int) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone(choice)
+    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser(choice)
     house.on("tool:pre", ask(approval_options=[choice, "No"]))
-    async with visited(house, mode, person) as client:
+    async with open_client(house, mode, person) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
     assert len(person.asked) == asked
 
 
 async def test_a_hooks_always_is_once_where_nothing_is_remembered(mode: str) -> None:
-    house, person = house_with(hooks=False), Someone("Allow always")
+    house, person = house_with(hooks=False), ScriptedUser("Allow always")
     house.on("tool:pre", ask(approval_options=["Allow always", "No"]))
-    async with visited(house, mode, person) as client:
+    async with open_client(house, mode, person) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
     assert len(person.asked) == 2
 
 
 async def test_another_question_about_the_same_call_is_asked(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
+    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser(ALWAYS)
     prompts = iter(["Add?", "Add?", "Add, though it is Sunday?"])
     house.on("tool:pre", lambda data: ask(next(prompts)))
-    async with visited(house, mode, person) as client:
+    async with open_client(house, mode, person) as client:
         for _ in range(3):
             await client.call_tool("add", {"n": 1})
     assert person.prompts == ["Add?", "Add, though it is Sunday?"]
@@ -155,11 +155,11 @@ async def test_another_question_about_the_same_call_is_asked(mode: str) -> None:
 
 @EVERY_ERA
 async def test_what_may_be_passed_on_always_is_that_answer(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
+    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser(ALWAYS)
     answers = iter(["one", "one", "two"])
     house.on("tool:post", ask("Pass it on?"))
     house.on("tool:post", lambda data: {"action": "modify", "data": {"result": next(answers)}}, priority=-1)
-    async with visited(house, mode, person) as client:
+    async with open_client(house, mode, person) as client:
         for _ in range(3):
             assert not (await client.call_tool("say", {"text": "x"})).is_error
     assert len(person.asked) == 2
@@ -173,8 +173,8 @@ async def test_a_store_that_fails_costs_a_question_and_no_call(mode: str) -> Non
         async def set(self, key: str, value: bytes, ttl: float) -> None:
             raise OSError("no")
 
-    house, person = house_with(FaultTolerantStore(Broken())), Someone(ALWAYS)
-    async with visited(house, mode, person) as client:
+    house, person = house_with(FaultTolerantStore(Broken())), ScriptedUser(ALWAYS)
+    async with open_client(house, mode, person) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
     assert len(person.asked) == 2
@@ -183,8 +183,8 @@ async def test_a_store_that_fails_costs_a_question_and_no_call(mode: str) -> Non
 @pytest.mark.parametrize("held", [b"", b"{}", b"[]", b'{"id": 1}', b"\xff"])
 async def test_what_cannot_be_read_allows_nothing(held: bytes) -> None:
     store = MemoryStore()
-    house, person = house_with(store), Someone(ALWAYS, DENY)
-    async with visited(house, "legacy", person) as client:
+    house, person = house_with(store), ScriptedUser(ALWAYS, DENY)
+    async with open_client(house, "legacy", person) as client:
         await client.call_tool("add", {"n": 1})
         (key,) = await store.keys("")
         await store.set(key, held, 100)
@@ -233,8 +233,8 @@ async def test_grants_are_over_in_their_time_whatever_the_store_does() -> None:
 
 async def test_no_argument_is_in_the_store() -> None:
     store = Counting()
-    house, person = house_with(store), Someone(ALWAYS)
-    async with visited(house, "legacy", person) as client:
+    house, person = house_with(store), ScriptedUser(ALWAYS)
+    async with open_client(house, "legacy", person) as client:
         await client.call_tool("say", {"text": "my password"})
     assert len(store.sets) == 1
     assert b"password" not in store.sets[0] + "".join(await store.keys("")).encode()
@@ -281,8 +281,8 @@ def test_a_hash_is_that_of_the_json_of_the_standard_library(value: Any) -> None:
 async def test_what_is_remembered_counts_only_where_it_could_be_chosen_again(mode: str) -> None:
     house, options = house_with(MemoryStore(), hooks=False), [ONCE, ALWAYS, DENY]
     house.on("tool:pre", lambda data: ask(approval_options=list(options)))
-    person = Someone(ALWAYS, DENY)
-    async with visited(house, mode, person) as client:
+    person = ScriptedUser(ALWAYS, DENY)
+    async with open_client(house, mode, person) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
         options.remove(ALWAYS)
@@ -300,8 +300,8 @@ async def test_a_prompt_that_has_come_to_something_else_is_asked_about_again(mod
         """Advises."""
         return words.pop(0)
 
-    person = Someone(ALWAYS, DENY)
-    async with visited(house, mode, person) as client:
+    person = ScriptedUser(ALWAYS, DENY)
+    async with open_client(house, mode, person) as client:
         for _ in range(2):
             await client.get_prompt("advice", {})
         with pytest.raises(MCPError, match="not approved"):
@@ -312,7 +312,7 @@ async def test_a_prompt_that_has_come_to_something_else_is_asked_about_again(mod
 async def test_where_only_options_that_remember_are_set_and_nothing_is_remembered_a_person_can_still_allow(
     mode: str,
 ) -> None:
-    house, person = house_with(None, options=(ALWAYS, DENY)), Someone("Allow")
-    async with visited(house, mode, person) as client:
+    house, person = house_with(None, options=(ALWAYS, DENY)), ScriptedUser("Allow")
+    async with open_client(house, mode, person) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
     assert offered(person.asked[0]) == ["Allow", "Deny"]

@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN, escape_invisible, show_arguments
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
 from tests.kits.policies.policies_kit import build_bridge
 
 TOOL = """
@@ -34,7 +34,7 @@ def serve(folder: Path, **approvals: Any) -> Any:
 
 @EVERY_ERA
 async def test_a_short_argument_is_shown_before_the_long_ones(tmp_path: Path, mode: str) -> None:
-    user = Someone("Allow once")
+    user = ScriptedUser("Allow once")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         arguments = {"note": "x" * 9_000, "options": {"a b": "1\n2"}, "cmd": "rm -rf /"}
         assert texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]
@@ -48,7 +48,7 @@ async def test_a_short_argument_is_shown_before_the_long_ones(tmp_path: Path, mo
 
 @EVERY_ERA
 async def test_what_cannot_be_seen_is_escaped_in_the_question(tmp_path: Path, mode: str) -> None:
-    user = Someone("Deny")
+    user = ScriptedUser("Deny")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         await client.call_tool("run", {"cmd": "ls\u202e\u200b\u3164\U000e0041\x1b[2K \u00a0 caf\u00e9"})
     assert r'"ls\u202e\u200b\u3164\udb40\udc41\u001b[2K \u00a0 café"' in user.asked[0].message
@@ -56,7 +56,7 @@ async def test_what_cannot_be_seen_is_escaped_in_the_question(tmp_path: Path, mo
 
 @EVERY_ERA
 async def test_a_call_that_cannot_be_shown_whole_is_denied_without_a_question(tmp_path: Path, mode: str) -> None:
-    user = Someone("Allow once")
+    user = ScriptedUser("Allow once")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run", {"note": "x" * 50_000, "cmd": "rm -rf /"})
     assert (code_of(result), user.asked) == ("approval_declined", [])
@@ -65,7 +65,7 @@ async def test_a_call_that_cannot_be_shown_whole_is_denied_without_a_question(tm
 
 
 async def test_with_the_setting_the_longest_values_are_truncated(tmp_path: Path) -> None:
-    user = Someone("Allow once")
+    user = ScriptedUser("Allow once")
     async with connect(serve(tmp_path, truncate=True), elicitation_callback=user) as client:
         arguments = {"note": "x" * 50_000, "options": {"a": "y" * 3_000}, "cmd": "rm -rf /"}
         assert texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]

@@ -13,14 +13,14 @@ from mcp_bridge._protocol.dialects.table import PROFILES
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
 from tests.kits.dialects.dialect_kit import POINT
-from tests.kits.hooks.hooks_kit import House, inject, texts
+from tests.kits.hooks.hooks_kit import HookedServer, inject, texts
 
 CODEX = PROFILES["codex"].dialect
 
 
-def house_of(output: Any = None, schema: Any = None) -> House:
+def house_of(output: Any = None, schema: Any = None) -> HookedServer:
     """A house with a tool `place` whose first call has an injected text, and others not."""
-    house = House()
+    house = HookedServer()
     house.registry.register(
         ToolEntry("place", "", lambda data: output or {"x": 1}, {"type": "object"}, schema or POINT)
     )

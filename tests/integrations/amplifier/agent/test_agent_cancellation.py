@@ -24,7 +24,7 @@ from tests.kits.amplifier.amplifier_plans import Served
 from tests.kits.amplifier.cancel_steps import cancel_at_step
 from tests.kits.amplifier.messages_provider import MODULE
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
-from tests.kits.hooks.hooks_kit import Someone
+from tests.kits.hooks.hooks_kit import ScriptedUser
 from tests.kits.loops import BOTH_LOOPS
 
 TOOLS = """
@@ -236,7 +236,7 @@ async def test_a_client_that_cancels_at_any_moment_leaves_nothing_at_the_server(
     results: list[Any] = []
     with serve_model(model=AgentModel([])) as model:
         server = serve(tmp_path, model.url)
-        async with server.client(mode="legacy", elicitation_callback=Someone("Allow")) as client:
+        async with server.client(mode="legacy", elicitation_callback=ScriptedUser("Allow")) as client:
 
             async def run() -> None:
                 results.append(await client.call_tool("run_agent", {"task": "Go on.", **result}))

@@ -12,7 +12,7 @@ from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.amplifier_plans import HEADS
-from tests.kits.hooks.hooks_kit import Someone, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, texts
 
 PLAN = """
     plan:
@@ -76,15 +76,15 @@ async def test_agents_with_different_names_or_prefixes_do_not_collide(tmp_path: 
     prefix: lib
     PLAN
 """
-    names, person = ["ask_librarian", "lib__run_agent", "run_agent"], Someone("Allow once")
+    names, user = ["ask_librarian", "lib__run_agent", "run_agent"], ScriptedUser("Allow once")
     async with (
         open_bridge(write_settings(tmp_path, sources)) as bridge,
-        connect(bridge, elicitation_callback=person) as client,
+        connect(bridge, elicitation_callback=user) as client,
     ):
         assert [tool.name for tool in (await client.list_tools()).tools] == names
         for name in names:
             assert texts(await client.call_tool(name, {"task": "Count."}))[0] == "One."
-    assert person.prompts == [f"Allow '{name}' to continue (prompt:submit)?" for name in names]
+    assert user.prompts == [f"Allow '{name}' to continue (prompt:submit)?" for name in names]
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "x" * 65, "ask\\n"])

@@ -16,7 +16,7 @@ from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import LOGS, Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import LOGS, ScriptedUser, code_of, texts
 
 DECIDES = """
 async def mount(coordinator, config):
@@ -62,10 +62,10 @@ def serve(folder: Path, *responses: Any, hook: str = DECIDES, **config: Any) -> 
 async def test_the_user_decides_about_an_event_of_a_run(
     event: str, choice: str, host: str, mode: str, tmp_path: Path
 ) -> None:
-    server, person = serve(tmp_path, "It says hello.", event=event, result=ASKS), Someone(choice)
-    async with server.client(mode=mode, elicitation_callback=person) as client:
+    server, user = serve(tmp_path, "It says hello.", event=event, result=ASKS), ScriptedUser(choice)
+    async with server.client(mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
-    assert person.prompts == ["May it?"]
+    assert user.prompts == ["May it?"]
     assert result.is_error == (choice == "Deny")
     assert ("It says hello." in "".join(texts(result))) == (choice == "Allow")
     if choice == "Deny":
@@ -118,16 +118,16 @@ async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conver
     server = serve(tmp_path, look, "One.", "Two.", "Three.", event="provider:request", result=asks)
     audit = tmp_path / "audit"
     server.source.asking.policy = ApprovalPolicy(grants=GrantStore(MemoryStore()), audit=AuditLog(audit))
-    person = Someone("Allow for session")
-    async with server.client(elicitation_callback=person) as client:
+    user = ScriptedUser("Allow for session")
+    async with server.client(elicitation_callback=user) as client:
         first = await client.call_tool("run_agent", {"task": "Count."})  # with two requests to the model
-        assert len(person.asked) == 1
+        assert len(user.asked) == 1
         handle = first.structured_content["session"]
         for task, asked in (("Go on.", 2), ("Go on.", 2), ("Stop.", 3)):
             await client.call_tool("run_agent", {"task": task, "session": handle})
-            assert len(person.asked) == asked
+            assert len(user.asked) == asked
         await client.call_tool("run_agent", {"task": "Count."})
-        assert len(person.asked) == 4
+        assert len(user.asked) == 4
     assert "remembered" in audit.read_text()
     assert handle not in audit.read_text()
 
@@ -190,11 +190,11 @@ async def mount(coordinator, config):
 async def test_the_user_decides_for_hooks_that_await_an_approval(
     event: str, choice: str, host: str, mode: str, tmp_path: Path
 ) -> None:
-    server, person = serve(tmp_path, "It says hello.", hook=WAITS_INSIDE, event=event), Someone(choice)
-    async with server.client(mode=mode, elicitation_callback=person) as client:
+    server, user = serve(tmp_path, "It says hello.", hook=WAITS_INSIDE, event=event), ScriptedUser(choice)
+    async with server.client(mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
-    assert len(person.asked) == 1
-    assert person.prompts[0].startswith("Let it go on? (risk: high)")
+    assert len(user.asked) == 1
+    assert user.prompts[0].startswith("Let it go on? (risk: high)")
     assert result.is_error == (choice == "Deny")
 
 
@@ -228,6 +228,6 @@ async def test_a_text_that_comes_with_a_question_reaches_this_request(
         providers=[{"module": names["echo"]}],
         hooks=[{"module": names["hooks"], "config": {"event": event}}],
     )
-    async with server.client(elicitation_callback=Someone("Allow")) as client:
+    async with server.client(elicitation_callback=ScriptedUser("Allow")) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
     assert texts(result)[0].count("it rains") == 1

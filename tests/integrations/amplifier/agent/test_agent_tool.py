@@ -19,7 +19,7 @@ from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
 
 FILES = """
 EVENTS = []
@@ -146,12 +146,12 @@ async def test_tasks_of_one_conversation_run_one_after_another(tmp_path: Path) -
 async def test_the_user_of_the_client_approves_calls_of_the_agent(
     mode: str, choice: str, read: bool, tmp_path: Path
 ) -> None:
-    server, person = serve(tmp_path, LOOK, "Done.", files={"action": "ask_user"}), Someone(choice)
-    async with server.client(mode=mode, elicitation_callback=person) as client:
+    server, user = serve(tmp_path, LOOK, "Done.", files={"action": "ask_user"}), ScriptedUser(choice)
+    async with server.client(mode=mode, elicitation_callback=user) as client:
         # The hook asks about the agent as well: it governs every call.
         result = await client.call_tool("run_agent", {"task": "Read."})
         messages = get_history(server) if choice == "Allow" else []
-    assert person.prompts == ["May it read?"] * (2 if read else 1)
+    assert user.prompts == ["May it read?"] * (2 if read else 1)
     assert code_of(result) == (None if read else "approval_declined")
     assert [message["content"] for message in messages if message["role"] == "tool"] == ["the text of a.txt"] * read
 

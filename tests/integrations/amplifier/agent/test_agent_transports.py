@@ -19,7 +19,7 @@ from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.hooks.hooks_kit import Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
 from tests.kits.http.http_hosting import EVERY_ROAD, ROADS, Road, hosted
 
 SECRET = "the surprise party"
@@ -93,11 +93,11 @@ async def run_with_progress(client: Client) -> tuple[Any, list[str | None]]:
 
 @EVERY_ERA
 async def test_progress_names_the_tool_over_stdio_and_the_log_does_not_show_the_task(mode: str, settings: Path) -> None:
-    person = Someone("Allow once")
-    async with connect_stdio(settings, mode=mode, elicitation_callback=person) as client:
+    user = ScriptedUser("Allow once")
+    async with connect_stdio(settings, mode=mode, elicitation_callback=user) as client:
         result, messages = await run_with_progress(client)
     assert texts(result)[0] == "Done."
-    assert person.prompts == ["May it?"]
+    assert user.prompts == ["May it?"]
     assert messages == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
     log = (settings.parent / "server.log").read_text()
     assert "the user chose" in log
@@ -106,11 +106,11 @@ async def test_progress_names_the_tool_over_stdio_and_the_log_does_not_show_the_
 
 @EVERY_ROAD
 async def test_progress_names_the_tool_over_http(road: Road, settings: Path) -> None:
-    person = Someone("Allow once")
+    user = ScriptedUser("Allow once")
     async with (
         open_bridge(settings) as bridge,
         hosted(bridge.registry) as (base, _),
-        road.to(base, elicitation_callback=person) as client,
+        road.to(base, elicitation_callback=user) as client,
     ):
         result, messages = await run_with_progress(client)
     assert texts(result)[0] == "Done."
@@ -118,12 +118,12 @@ async def test_progress_names_the_tool_over_http(road: Road, settings: Path) -> 
 
 
 async def test_a_conversation_continues_in_the_next_stateless_request_by_its_handle(settings: Path) -> None:
-    person, road = Someone("Allow once"), ROADS[1]
+    user, road = ScriptedUser("Allow once"), ROADS[1]
     assert road.mode == STATELESS
     async with open_bridge(settings) as bridge, hosted(bridge.registry) as (base, _):
-        async with road.to(base, elicitation_callback=person) as client:
+        async with road.to(base, elicitation_callback=user) as client:
             first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
-        async with road.to(base, elicitation_callback=person) as client:
+        async with road.to(base, elicitation_callback=user) as client:
             task = {"task": "Two.", "session": first["session"]}
             second = (await client.call_tool("run_agent", task)).structured_content
             result = await client.call_tool("run_agent", {**task, "session": "guessed"})
@@ -133,10 +133,10 @@ async def test_a_conversation_continues_in_the_next_stateless_request_by_its_han
 
 
 async def test_a_conversation_of_a_handshake_session_ends_with_it_over_http(settings: Path) -> None:
-    person, road = Someone("Allow once"), ROADS[0]
+    user, road = ScriptedUser("Allow once"), ROADS[0]
     async with open_bridge(settings) as bridge, hosted(bridge.registry) as (base, _):
-        async with road.to(base, elicitation_callback=person) as client:
+        async with road.to(base, elicitation_callback=user) as client:
             first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
-        async with road.to(base, elicitation_callback=person) as client:
+        async with road.to(base, elicitation_callback=user) as client:
             task = {"task": "Two.", "session": first["session"]}
             assert code_of(await client.call_tool("run_agent", task)) == "session_not_found"

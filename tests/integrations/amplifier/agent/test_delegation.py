@@ -15,7 +15,7 @@ from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, texts
 from tests.kits.loops import BOTH_LOOPS
 
 DELEGATE = """
@@ -350,11 +350,14 @@ async def test_hooks_deny_calls_of_subagents(host: str, tmp_path: Path) -> None:
 async def test_the_user_of_the_client_approves_calls_of_subagents(
     mode: str, host: str, choice: str, read: bool, tmp_path: Path
 ) -> None:
-    plan, person = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="ask_user"), Someone(choice)
-    async with plan.client(mode=mode, elicitation_callback=person) as client:
+    plan, user = (
+        Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="ask_user"),
+        ScriptedUser(choice),
+    )
+    async with plan.client(mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
         [reading] = [message["content"] for message in plan.get_messages() if message["role"] == "tool"]
-    assert person.prompts == ["May it read?"]
+    assert user.prompts == ["May it read?"]
     assert texts(result)[0] == "Done."
     assert (reading == "the text of a.txt") is read
 

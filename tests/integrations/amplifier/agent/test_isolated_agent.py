@@ -24,7 +24,7 @@ from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.cancel_steps import cancel_at_step
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
@@ -205,11 +205,11 @@ async def test_the_bridge_validates_the_calls_of_an_agent_in_a_worker(tmp_path: 
 async def test_the_user_approves_calls_of_an_agent_in_a_worker(
     mode: str, choice: str, runs: bool, tmp_path: Path
 ) -> None:
-    person = Someone(choice)
-    async with connect(serve(tmp_path, call("blocks"), "Done."), mode=mode, elicitation_callback=person) as client:
+    user = ScriptedUser(choice)
+    async with connect(serve(tmp_path, call("blocks"), "Done."), mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run_agent", {"task": "Where?"})
     [read] = list_results(tmp_path)
-    assert person.prompts == ["May it?"]
+    assert user.prompts == ["May it?"]
     assert read.startswith("Error: Tool 'blocks' was not approved") != runs
     assert texts(result)[0] == "Done."
 

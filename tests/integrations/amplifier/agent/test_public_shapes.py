@@ -17,7 +17,7 @@ from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
 
 PACKAGES = {"native": "mcp_bridge.amplifier", "core": "amplifier_core"}
 TOOLS = """
@@ -237,11 +237,11 @@ async def test_progress_names_the_tool(loop: str, mode: str, tmp_path: Path) -> 
 @LOOPS
 @pytest.mark.parametrize("choice", ["Allow", "Deny"])
 async def test_the_user_approves_calls(choice: str, loop: str, mode: str, tmp_path: Path) -> None:
-    person = Someone(choice)
+    user = ScriptedUser(choice)
     server = serve(tmp_path, "native", loop=loop, decide={"tool:pre": {"action": "ask_user"}})
-    result, history = await run(server, "Use read a.txt", mode=mode, elicitation_callback=person)
+    result, history = await run(server, "Use read a.txt", mode=mode, elicitation_callback=user)
     assert not result.is_error
-    assert len(person.prompts) == 1
+    assert len(user.prompts) == 1
     assert ("a.txt" in list_readings(history)[0]) == (choice == "Allow")
 
 

@@ -14,38 +14,48 @@ from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.amplifier import HookResult
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import House, Someone, ask, code_of, deny, inject, modify, texts, visited
+from tests.kits.hooks.hooks_kit import (
+    HookedServer,
+    ScriptedUser,
+    ask,
+    code_of,
+    deny,
+    inject,
+    modify,
+    open_client,
+    texts,
+)
 
 KEYS = ["result", "tool_result", "tool_response"]
 SUM: Any = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
 SECRET = "sesame-4711"
 
 
-def house_of(answer: Any, output_schema: Any = None) -> House:
-    """A house with a tool `t` that answers with this, or raises it."""
-    house = House()
+def create_server(answer: Any, output_schema: Any = None) -> HookedServer:
+    """A server with a tool `t` that answers with this, or raises it."""
+    server = HookedServer()
 
     async def handler(data: Any) -> Any:
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    house.registry.register(ToolEntry("t", "Answers.", handler, {"type": "object"}, output_schema or {}))
-    return house
+    server.registry.register(ToolEntry("t", "Answers.", handler, {"type": "object"}, output_schema or {}))
+    return server
 
 
-async def called(house: House, mode: str, person: Any = None) -> Any:
+async def called(server: HookedServer, mode: str, user: Any = None) -> Any:
     """The result of calling `t`."""
-    async with visited(house, mode, person) as client:
+    async with open_client(server, mode, user) as client:
         return await client.call_tool("t", {})
 
 
 @EVERY_ERA
 async def test_all_keys_of_the_result_have_it(mode: str) -> None:
-    house = house_of({"sum": 3})
-    house.on("tool:post", HookResult())
-    assert (await called(house, mode)).structured_content == {"sum": 3}
-    [event] = house.of("tool:post")
+    server = create_server({"sum": 3})
+    server.on("tool:post", HookResult())
+    assert (await called(server, mode)).structured_content == {"sum": 3}
+    [event] = server.get_events("tool:post")
     assert [event[key] for key in KEYS] == [{"success": True, "output": {"sum": 3}, "error": None}] * 3
     assert (event["tool_name"], event["tool_input"]) == ("t", {})
 
@@ -60,40 +70,40 @@ async def test_all_keys_of_the_result_have_it(mode: str) -> None:
     ],
 )
 async def test_a_result_changed_under_any_key_is_used_whole_or_as_an_output(mode: str, key: str, changed: Any) -> None:
-    house = house_of({"sum": 3}, SUM)
-    house.on("tool:post", modify(**{key: changed}))
-    result = await called(house, mode)
+    server = create_server({"sum": 3}, SUM)
+    server.on("tool:post", modify(**{key: changed}))
+    result = await called(server, mode)
     assert (result.structured_content, texts(result)) == ({"sum": 4}, ['{"sum":4}'])
 
 
 async def test_an_equal_result_is_no_change(mode: str) -> None:
-    house = house_of([Text("a"), Image(b"\x89PNG\r\n\x1a\n", "image/png")])
-    house.on("tool:post", lambda data: HookResult(action="modify", data=data))
-    result = await called(house, mode)
+    server = create_server([Text("a"), Image(b"\x89PNG\r\n\x1a\n", "image/png")])
+    server.on("tool:post", lambda data: HookResult(action="modify", data=data))
+    result = await called(server, mode)
     assert [block.type for block in result.content] == ["text", "image"]
 
 
 @EVERY_ERA
 async def test_a_changed_result_that_violates_the_schema_is_an_error_with_the_name_of_the_hook(mode: str) -> None:
-    house = house_of({"sum": 3}, SUM)
-    house.on("tool:post", HookResult(), name="watches")
-    house.on("tool:post", modify(result={"sum": "[masked]"}), name="masks")
-    house.on("tool:post", inject("It was masked."))
-    house.on("tool:error")
-    result = await called(house, mode)  # the official client raises for a success without structured content
+    server = create_server({"sum": 3}, SUM)
+    server.on("tool:post", HookResult(), name="watches")
+    server.on("tool:post", modify(result={"sum": "[masked]"}), name="masks")
+    server.on("tool:post", inject("It was masked."))
+    server.on("tool:error")
+    result = await called(server, mode)  # the official client raises for a success without structured content
     assert code_of(result) == "invalid_output"
     error, output, injection = texts(result)
     assert "Output validation failed for tool 't'. The tool did run, but the hook 'masks' changed its result." in error
     assert "$.sum: expected type integer" in error
     assert (output, injection) == ('{"sum":"[masked]"}', "It was masked.")
-    assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_output"]
+    assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["invalid_output"]
 
 
 async def test_the_error_names_all_hooks_that_have_changed_the_result(mode: str) -> None:
-    house = house_of({"sum": 3}, SUM)
-    house.on("tool:post", modify(result={"sum": 4}), name="one")
-    house.on("tool:post", modify(result={"sum": "five"}), name="two")
-    assert "the hooks 'one', 'two' changed its result" in texts(await called(house, mode))[0]
+    server = create_server({"sum": 3}, SUM)
+    server.on("tool:post", modify(result={"sum": 4}), name="one")
+    server.on("tool:post", modify(result={"sum": "five"}), name="two")
+    assert "the hooks 'one', 'two' changed its result" in texts(await called(server, mode))[0]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +113,7 @@ async def test_the_error_names_all_hooks_that_have_changed_the_result(mode: str)
 async def test_hooks_that_use_different_keys_of_the_result_see_each_others_changes(
     mode: str, first: str, second: str
 ) -> None:
-    house = house_of("one two")
+    server = create_server("one two")
 
     def mask(key: str, word: str) -> Any:
         def answer(data: Any) -> HookResult:
@@ -112,11 +122,11 @@ async def test_hooks_that_use_different_keys_of_the_result_see_each_others_chang
 
         return answer
 
-    house.on("tool:post", mask(first, "one"))
-    house.on("tool:post", mask(second, "two"))
-    house.on("tool:post")
-    assert texts(await called(house, mode)) == ["* *"]
-    assert {house.of("tool:post")[2][key]["output"] for key in KEYS} == {"* *"}
+    server.on("tool:post", mask(first, "one"))
+    server.on("tool:post", mask(second, "two"))
+    server.on("tool:post")
+    assert texts(await called(server, mode)) == ["* *"]
+    assert {server.get_events("tool:post")[2][key]["output"] for key in KEYS} == {"* *"}
 
 
 def masked(value: Any) -> Any:
@@ -151,71 +161,71 @@ class Model(BaseModel):
     ],
 )
 async def test_a_text_that_a_hook_removes_is_nowhere_in_the_result(mode: str, answer: Any, schema: Any) -> None:
-    house = house_of(answer, schema)
-    house.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
-    result = await called(house, mode)
+    server = create_server(answer, schema)
+    server.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
+    result = await called(server, mode)
     assert SECRET not in result.model_dump_json()
     assert "***" in result.model_dump_json()
 
 
 @pytest.mark.parametrize("failed", [False, True])
 async def test_replacing_the_output_drops_content_and_error_that_may_repeat_it(mode: str, failed: bool) -> None:
-    house = house_of(
+    server = create_server(
         ToolResult(success=not failed, output=SECRET, content=[Text(SECRET)], error=SECRET if failed else None)
     )
-    house.on("tool:post", modify(result="[gone]"))
-    result = await called(house, mode)
+    server.on("tool:post", modify(result="[gone]"))
+    result = await called(server, mode)
     assert (texts(result), bool(result.is_error)) == (["[gone]"], failed)
 
 
 async def test_unchanged_blocks_remain_next_to_changed_ones(mode: str) -> None:
     picture = Image(b"\x89PNG\r\n\x1a\n", "image/png", annotations={"priority": 0.5})
-    house = house_of([picture, Text(SECRET)])
-    house.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
-    result = await called(house, mode)
+    server = create_server([picture, Text(SECRET)])
+    server.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
+    result = await called(server, mode)
     assert [block.type for block in result.content] == ["image", "text"]
     assert result.content[0].annotations.priority == 0.5
     assert result.content[1].text == "***"
 
 
 async def test_a_hook_may_turn_a_result_into_a_failure_and_back(mode: str) -> None:
-    house = house_of("fine")
-    house.on("tool:post", modify(result={"success": False, "output": None, "error": {"message": "not fine"}}))
-    house.on("tool:error")
-    result = await called(house, mode)
+    server = create_server("fine")
+    server.on("tool:post", modify(result={"success": False, "output": None, "error": {"message": "not fine"}}))
+    server.on("tool:error")
+    result = await called(server, mode)
     assert (bool(result.is_error), texts(result)) == (True, ["not fine"])
-    assert len(house.of("tool:error")) == 1
-    house = house_of(ToolResult(success=False, error="broken"))
-    house.on("tool:post", modify(result={"success": True, "output": "mended", "error": None}))
-    house.on("tool:error")
-    result = await called(house, mode)
-    assert (bool(result.is_error), texts(result), house.of("tool:error")) == (False, ["mended"], [])
+    assert len(server.get_events("tool:error")) == 1
+    server = create_server(ToolResult(success=False, error="broken"))
+    server.on("tool:post", modify(result={"success": True, "output": "mended", "error": None}))
+    server.on("tool:error")
+    result = await called(server, mode)
+    assert (bool(result.is_error), texts(result), server.get_events("tool:error")) == (False, ["mended"], [])
 
 
 @pytest.mark.parametrize("odd", [{"success": True, "content": [7, {"type": "?"}]}, {1, 2}, object(), float("nan")])
 async def test_an_unusual_change_becomes_a_valid_result(mode: str, odd: Any) -> None:
-    house = house_of("fine")
-    house.on("tool:post", modify(result=odd))
-    async with visited(house, mode) as client:
+    server = create_server("fine")
+    server.on("tool:post", modify(result=odd))
+    async with open_client(server, mode) as client:
         assert "fine" not in str((await client.call_tool("t", {})).content)
         assert (await client.call_tool("t", {})).content is not None
 
 
 async def test_a_result_that_a_hook_denies_does_not_reach_the_client(mode: str) -> None:
-    house = house_of(SECRET)
-    house.on("tool:post", deny("too much"))
-    house.on("tool:error")
-    result = await called(house, mode)
+    server = create_server(SECRET)
+    server.on("tool:post", deny("too much"))
+    server.on("tool:error")
+    result = await called(server, mode)
     assert code_of(result) == "denied"
     assert texts(result) == ["The result of tool 't' was denied: too much"]
-    assert [data["error"]["type"] for data in house.of("tool:error")] == ["denied"]
-    assert SECRET not in str(house.of("tool:error"))
+    assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["denied"]
+    assert SECRET not in str(server.get_events("tool:error"))
 
 
 async def test_a_result_does_not_reach_the_client_if_a_hook_crashes_after_the_call(mode: str) -> None:
-    house = house_of(SECRET)
-    house.on("tool:post", lambda data: 1 / 0)
-    result = await called(house, mode)
+    server = create_server(SECRET)
+    server.on("tool:post", lambda data: 1 / 0)
+    result = await called(server, mode)
     assert code_of(result) == "denied"
     assert SECRET not in str(result)
 
@@ -223,62 +233,62 @@ async def test_a_result_does_not_reach_the_client_if_a_hook_crashes_after_the_ca
 @EVERY_ERA
 @pytest.mark.parametrize(("choice", "code"), [("Allow", None), ("Deny", "approval_declined")])
 async def test_the_user_can_be_asked_about_a_result(mode: str, choice: str, code: str | None) -> None:
-    house, person = house_of(SECRET), Someone(choice)
-    house.on("tool:post", ask(None))
-    result = await called(house, mode, person)
+    server, user = create_server(SECRET), ScriptedUser(choice)
+    server.on("tool:post", ask(None))
+    result = await called(server, mode, user)
     assert code_of(result) == code
-    assert person.prompts == ["Return the result of the tool 't'?"]
+    assert user.prompts == ["Return the result of the tool 't'?"]
     assert (SECRET in str(result)) is (code is None)
 
 
 @pytest.mark.parametrize("answer", [ToolError("no such place", code="nowhere"), ToolResult(success=False, error="no")])
 async def test_a_failure_emits_tool_error_and_only_a_returned_result_emits_tool_post(mode: str, answer: Any) -> None:
-    house = house_of(answer)
-    house.on("tool:post")
-    house.on("tool:error", deny("never instead of the answer"))
-    result = await called(house, mode)
+    server = create_server(answer)
+    server.on("tool:post")
+    server.on("tool:error", deny("never instead of the answer"))
+    result = await called(server, mode)
     returned = isinstance(answer, ToolResult)
     assert texts(result) == ["no" if returned else "no such place"]
-    assert len(house.of("tool:post")) == (1 if returned else 0)
-    [event] = house.of("tool:error")
+    assert len(server.get_events("tool:post")) == (1 if returned else 0)
+    [event] = server.get_events("tool:error")
     assert event["error"]["message"] == texts(result)[0]
     assert event["error"]["type"] == ("tool_error" if returned else "nowhere")
 
 
 @pytest.mark.parametrize("raised", [RuntimeError(SECRET), SystemExit(SECRET), ExceptionGroup("g", [OSError(SECRET)])])
 async def test_hooks_receive_an_unexpected_error_as_the_client_does(mode: str, raised: BaseException) -> None:
-    house = house_of(raised)
-    house.on("tool:error")
-    result = await called(house, mode)
+    server = create_server(raised)
+    server.on("tool:error")
+    result = await called(server, mode)
     assert code_of(result) == "internal_error"
-    [event] = house.of("tool:error")
+    [event] = server.get_events("tool:error")
     assert event["error"] == {"message": texts(result)[0], "type": "internal_error"}
     assert SECRET not in str(event)
 
 
 async def test_a_tool_that_is_too_slow_is_an_error_for_hooks(mode: str) -> None:
-    house = House(timeout=0.05)
+    server = HookedServer(timeout=0.05)
 
-    @tool(registry=house.registry)
+    @tool(registry=server.registry)
     async def slow() -> str:
         """Never answers."""
         await anyio.sleep_forever()
         return ""
 
-    house.on("tool:error", inject("Ask for less."))
-    async with visited(house, mode) as client:
+    server.on("tool:error", inject("Ask for less."))
+    async with open_client(server, mode) as client:
         result = await client.call_tool("slow", {})
     assert code_of(result) == "timeout"
     assert texts(result)[1:] == ["Ask for less."]
-    assert [data["error"]["type"] for data in house.of("tool:error")] == ["timeout"]
+    assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["timeout"]
 
 
 @EVERY_ERA
 async def test_a_cancelled_call_emits_no_event_at_its_end(mode: str) -> None:
-    house = House()
+    server = HookedServer()
     has_started, has_ended = anyio.Event(), anyio.Event()
 
-    @tool(registry=house.registry)
+    @tool(registry=server.registry)
     async def waits(ctx: CallContext) -> None:
         """Waits."""
         has_started.set()
@@ -288,15 +298,15 @@ async def test_a_cancelled_call_emits_no_event_at_its_end(mode: str) -> None:
             has_ended.set()
 
     for event in ("tool:post", "tool:error"):
-        house.on(event)
-    async with visited(house, mode) as client, anyio.create_task_group() as tasks:
+        server.on(event)
+    async with open_client(server, mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "waits", {})
         with anyio.fail_after(60):
             await has_started.wait()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await has_ended.wait()
-    assert house.heard == []
+    assert server.events == []
 
 
 def _of_itself() -> dict[str, Any]:
@@ -306,10 +316,10 @@ def _of_itself() -> dict[str, Any]:
 
 
 async def test_an_unreadable_result_of_a_hook_is_an_error_with_the_reason(mode: str) -> None:
-    house = house_of({"sum": 3})
-    house.on("tool:post", modify(tool_result=_of_itself()))
-    house.on("tool:error", HookResult())
-    result = await called(house, mode)
+    server = create_server({"sum": 3})
+    server.on("tool:post", modify(tool_result=_of_itself()))
+    server.on("tool:error", HookResult())
+    result = await called(server, mode)
     assert code_of(result) == "invalid_output"
     assert "a hook returned an unreadable result" in texts(result)[0]
-    assert [event["error"]["type"] for event in house.of("tool:error")] == ["invalid_output"]
+    assert [event["error"]["type"] for event in server.get_events("tool:error")] == ["invalid_output"]

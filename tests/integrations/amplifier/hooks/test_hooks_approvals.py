@@ -13,15 +13,15 @@ from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.amplifier import HookResult
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import House, Someone, ask, code_of, inject, modify, texts, visited
+from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, code_of, inject, modify, open_client, texts
 
 
-def house_asking(**asked: Any) -> House:
-    """A house whose hook asks about every call."""
-    house = House()
-    house.on("tool:pre", ask(**asked))
-    house.on("tool:error")
-    return house
+def create_asking_server(**asked: Any) -> HookedServer:
+    """A server whose hook asks about every call."""
+    server = HookedServer()
+    server.on("tool:pre", ask(**asked))
+    server.on("tool:error")
+    return server
 
 
 async def never() -> None:
@@ -31,24 +31,24 @@ async def never() -> None:
 
 @EVERY_ERA
 async def test_a_call_that_the_user_allows_runs(mode: str) -> None:
-    house, person = house_asking(prompt="Add?"), Someone("Allow")
-    async with visited(house, mode, person) as client:
+    server, user = create_asking_server(prompt="Add?"), ScriptedUser("Allow")
+    async with open_client(server, mode, user) as client:
         assert (await client.call_tool("add", {"n": 2})).structured_content == {"sum": 3}
-    assert person.prompts == ["Add?"]
-    assert person.asked[0].requested_schema["properties"]["value"]["enum"] == ["Allow", "Deny"]
-    assert house.of("tool:error") == []
+    assert user.prompts == ["Add?"]
+    assert user.asked[0].requested_schema["properties"]["value"]["enum"] == ["Allow", "Deny"]
+    assert server.get_events("tool:error") == []
 
 
 @EVERY_ERA
 @pytest.mark.parametrize("choice", ["Deny", "decline", "cancel"])
 async def test_a_call_that_the_user_does_not_allow_never_runs(mode: str, choice: str) -> None:
-    house, person = house_asking(approval_default="allow", reason="it is late"), Someone(choice)
-    async with visited(house, mode, person) as client:
+    server, user = create_asking_server(approval_default="allow", reason="it is late"), ScriptedUser(choice)
+    async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 2})
     assert code_of(result) == "approval_declined"
     assert texts(result) == ["Tool 'add' was not approved: it is late"]
-    assert house.ran == []
-    assert [data["error"]["type"] for data in house.of("tool:error")] == ["approval_declined"]
+    assert server.calls == []
+    assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["approval_declined"]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ async def test_a_call_that_the_user_does_not_allow_never_runs(mode: str, choice:
 )
 async def test_hooks_declare_options_and_only_known_ones_allow_the_call(mode: str, choice: str, runs: bool) -> None:
     options = ["Allow once", "allow always", "Yes", "Proceed", "Never", ""]
-    house, person = house_asking(approval_options=options), Someone(choice)
-    async with visited(house, mode, person) as client:
+    server, user = create_asking_server(approval_options=options), ScriptedUser(choice)
+    async with open_client(server, mode, user) as client:
         await client.call_tool("add", {"n": 2})
-    assert person.asked[0].requested_schema["properties"]["value"]["enum"] == options
-    assert bool(house.ran) is runs
+    assert user.asked[0].requested_schema["properties"]["value"]["enum"] == options
+    assert bool(server.calls) is runs
 
 
 @pytest.mark.parametrize(
@@ -69,28 +69,28 @@ async def test_hooks_declare_options_and_only_known_ones_allow_the_call(mode: st
     [([], ["Allow", "Deny"]), (["Allow"], ["Allow"]), (["Allow", "Allow", "Deny"], ["Allow", "Deny"])],
 )
 async def test_unusual_options_are_still_asked(mode: str, options: Any, shown: list[str]) -> None:
-    house, person = house_asking(approval_options=options), Someone("Allow")
-    async with visited(house, mode, person) as client:
+    server, user = create_asking_server(approval_options=options), ScriptedUser("Allow")
+    async with open_client(server, mode, user) as client:
         assert not (await client.call_tool("add", {"n": 2})).is_error
-    field = person.asked[0].requested_schema["properties"]["value"]
+    field = user.asked[0].requested_schema["properties"]["value"]
     assert field.get("enum", [field.get("const")]) == shown
 
 
 @pytest.mark.parametrize("options", [[["Allow"]], "Allow", [None]])
 async def test_invalid_options_deny(mode: str, options: Any) -> None:
-    house, person = House(), Someone("Allow")
-    house.on("tool:pre", {"action": "ask_user", "approval_options": options})
-    async with visited(house, mode, person) as client:
+    server, user = HookedServer(), ScriptedUser("Allow")
+    server.on("tool:pre", {"action": "ask_user", "approval_options": options})
+    async with open_client(server, mode, user) as client:
         assert code_of(await client.call_tool("add", {"n": 2})) == "denied"
-    assert (house.ran, person.asked) == ([], [])
+    assert (server.calls, user.asked) == ([], [])
 
 
 async def test_options_that_the_model_did_not_validate_deny(mode: str) -> None:
-    house, person = House(), Someone("Allow")
-    house.on("tool:pre", HookResult.model_construct(action="ask_user", approval_options=[["Allow"]]))
-    async with visited(house, mode, person) as client:
+    server, user = HookedServer(), ScriptedUser("Allow")
+    server.on("tool:pre", HookResult.model_construct(action="ask_user", approval_options=[["Allow"]]))
+    async with open_client(server, mode, user) as client:
         assert (await client.call_tool("add", {"n": 2})).is_error
-    assert house.ran == []
+    assert server.calls == []
 
 
 @EVERY_ERA
@@ -98,10 +98,10 @@ async def test_options_that_the_model_did_not_validate_deny(mode: str) -> None:
 async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
     mode: str, default: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = house_asking(approval_default=default)
-    async with visited(house, mode) as client:
+    server = create_asking_server(approval_default=default)
+    async with open_client(server, mode) as client:
         result = await client.call_tool("add", {"n": 2})
-    assert bool(house.ran) is (default == "allow")
+    assert bool(server.calls) is (default == "allow")
     assert code_of(result) == (None if default == "allow" else "approval_declined")
     output = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
     words = "allowed" if default == "allow" else "denied"
@@ -114,121 +114,121 @@ async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
 @EVERY_ERA
 @pytest.mark.parametrize("default", ["allow", "deny"])
 async def test_the_default_applies_after_a_timeout(mode: str, default: str, caplog: pytest.LogCaptureFixture) -> None:
-    house, late = house_asking(approval_default=default, approval_timeout=0.05), anyio.Event()
+    server, late = create_asking_server(approval_default=default, approval_timeout=0.05), anyio.Event()
     runs = default == "allow" and mode == "legacy"  # in the stateless era nothing runs before the late answer, Deny
 
     async def too_late() -> None:
         with anyio.move_on_after(0.5):
             await late.wait()
 
-    async def person(context: Any, params: Any) -> Any:
+    async def user(context: Any, params: Any) -> Any:
         await too_late()
         return types.ElicitResult(action="accept", content={"value": "Deny" if default == "allow" else "Allow"})
 
-    async with visited(house, mode, person) as client:
+    async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 2})
-    assert (bool(house.ran), bool(result.is_error)) == (runs, not runs)
+    assert (bool(server.calls), bool(result.is_error)) == (runs, not runs)
     assert "because the user did not answer in time" in caplog.text
 
 
 async def test_an_approval_with_a_timeout_of_zero_is_the_default(mode: str) -> None:
-    house, person = house_asking(approval_timeout=0, approval_default="allow"), Someone("Deny")
-    async with visited(house, mode, person) as client:
+    server, user = create_asking_server(approval_timeout=0, approval_default="allow"), ScriptedUser("Deny")
+    async with open_client(server, mode, user) as client:
         assert not (await client.call_tool("add", {"n": 2})).is_error
 
 
 @EVERY_ERA
 @pytest.mark.parametrize("nonsense", [{"value": "Whatever"}, {}])
 async def test_an_invalid_response_denies(mode: str, nonsense: Any) -> None:
-    house, person = house_asking(approval_default="allow"), Someone(nonsense)
-    async with visited(house, mode, person) as client:
+    server, user = create_asking_server(approval_default="allow"), ScriptedUser(nonsense)
+    async with open_client(server, mode, user) as client:
         assert code_of(await client.call_tool("add", {"n": 2})) == "approval_declined"
-    assert (house.ran, len(person.asked)) == ([], 3)
+    assert (server.calls, len(user.asked)) == ([], 3)
 
 
 async def test_the_default_applies_if_asking_the_client_fails(caplog: pytest.LogCaptureFixture) -> None:
     for default in ("allow", "deny"):
-        house = house_asking(approval_default=default)
+        server = create_asking_server(approval_default=default)
 
         async def broken(context: Any, params: Any) -> Any:
             raise MCPError(-32603, "the dialog is broken")
 
-        async with visited(house, "legacy", broken) as client:
+        async with open_client(server, "legacy", broken) as client:
             await client.call_tool("add", {"n": 2})
-        assert bool(house.ran) is (default == "allow")
+        assert bool(server.calls) is (default == "allow")
     assert "the dialog is broken" in caplog.text
 
 
 async def test_the_questions_of_several_hooks_become_one_with_the_strictest_terms(mode: str) -> None:
-    house, person = House(), Someone("Allow")
-    house.on("tool:pre", ask("First?", approval_options=["Deny", "Allow", "Later"], approval_default="allow"))
-    house.on("tool:pre", ask("Second?", approval_options=["Allow", "Deny"]))
-    async with visited(house, mode, person) as client:
+    server, user = HookedServer(), ScriptedUser("Allow")
+    server.on("tool:pre", ask("First?", approval_options=["Deny", "Allow", "Later"], approval_default="allow"))
+    server.on("tool:pre", ask("Second?", approval_options=["Allow", "Deny"]))
+    async with open_client(server, mode, user) as client:
         assert not (await client.call_tool("add", {"n": 2})).is_error
-    assert person.prompts == ["First?\n\nSecond?"]
-    assert person.asked[0].requested_schema["properties"]["value"]["enum"] == ["Deny", "Allow"]
+    assert user.prompts == ["First?\n\nSecond?"]
+    assert user.asked[0].requested_schema["properties"]["value"]["enum"] == ["Deny", "Allow"]
 
 
 @EVERY_ERA
 async def test_the_user_is_asked_about_each_nested_call(mode: str) -> None:
-    house, person = House(), Someone("Allow", "Deny")
-    house.on("tool:pre", lambda data: ask(f"{data['tool_name']}?"))
+    server, user = HookedServer(), ScriptedUser("Allow", "Deny")
+    server.on("tool:pre", lambda data: ask(f"{data['tool_name']}?"))
 
-    @tool(registry=house.registry)
+    @tool(registry=server.registry)
     async def outer(ctx: CallContext) -> str:
         """Calls another."""
         return str((await ctx.invoke("add", {"n": 2})).code)
 
-    async with visited(house, mode, person) as client:
+    async with open_client(server, mode, user) as client:
         assert texts(await client.call_tool("outer", {})) == ["approval_declined"]
-    assert (person.prompts, house.ran) == (["outer?", "add?"], [])
+    assert (user.prompts, server.calls) == (["outer?", "add?"], [])
 
 
 @EVERY_ERA
 async def test_deadlines_stop_and_concurrency_slots_are_free_while_the_user_is_asked(mode: str) -> None:
-    house = House(timeout=4, concurrency=1, queue=0)
-    house.on("tool:pre", lambda data: ask() if data["tool_name"] == "outer" or data["tool_input"].get("n") else None)
+    server = HookedServer(timeout=4, concurrency=1, queue=0)
+    server.on("tool:pre", lambda data: ask() if data["tool_name"] == "outer" or data["tool_input"].get("n") else None)
     requests: list[Any] = []
 
-    @tool(registry=house.registry)
+    @tool(registry=server.registry)
     async def outer(ctx: CallContext) -> str:
         """Calls another."""
         return str((await ctx.invoke("add", {"n": 2})).output)
 
-    async def person(context: Any, params: Any) -> Any:
+    async def user(context: Any, params: Any) -> Any:
         requests.append(params)
         assert texts(await client.call_tool("say", {"text": "beside"})) == ["said beside"]
         await anyio.sleep(4.2)
         return types.ElicitResult(action="accept", content={"value": "Allow"})
 
-    async with visited(house, mode, person) as client:
+    async with open_client(server, mode, user) as client:
         assert texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
     assert len(requests) == 2
 
 
 @EVERY_ERA
 async def test_a_call_that_is_cancelled_while_the_user_is_asked_does_not_run(mode: str) -> None:
-    house, question_asked = house_asking(approval_default="allow"), anyio.Event()
+    server, question_asked = create_asking_server(approval_default="allow"), anyio.Event()
 
-    async def person(context: Any, params: Any) -> Any:
+    async def user(context: Any, params: Any) -> Any:
         question_asked.set()
         await never()
 
-    async with visited(house, mode, person) as client:
+    async with open_client(server, mode, user) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 2})
             with anyio.fail_after(60):
                 await question_asked.wait()
             tasks.cancel_scope.cancel()
         assert (await client.list_tools()).tools
-    assert (house.ran, house.of("tool:error")) == ([], [])
+    assert (server.calls, server.get_events("tool:error")) == ([], [])
 
 
 @EVERY_ERA
 async def test_a_change_and_an_injected_text_remain_after_an_approval(mode: str) -> None:
-    house, person = House(), Someone("Allow")
-    house.on("tool:pre", ask(approval_default="deny"))
-    house.on("tool:pre", modify(tool_input={"n": 40, "to": 2}))
-    house.on("tool:pre", inject("It was rounded."))
-    async with visited(house, mode, person) as client:
+    server, user = HookedServer(), ScriptedUser("Allow")
+    server.on("tool:pre", ask(approval_default="deny"))
+    server.on("tool:pre", modify(tool_input={"n": 40, "to": 2}))
+    server.on("tool:pre", inject("It was rounded."))
+    async with open_client(server, mode, user) as client:
         assert texts(await client.call_tool("add", {"n": 1})) == ['{"sum":42}', "It was rounded."]

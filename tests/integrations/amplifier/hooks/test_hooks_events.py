@@ -12,15 +12,15 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge.amplifier import HookResult
 from tests.kits.constants import EVERY_ERA, TIMEOUT
-from tests.kits.hooks.hooks_kit import House, Someone, ask, deny, inject, texts, visited
+from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, deny, inject, open_client, texts
 
 APPROVALS = ("approval:required", "approval:granted", "approval:denied")
 OPTIONS = ["Allow", "Deny"]
 
 
-def told(house: House, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
+def told(server: HookedServer, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
     """Return the received events in order."""
-    return [event for event, _ in house.heard if event in only]
+    return [event for event, _ in server.events if event in only]
 
 
 @EVERY_ERA
@@ -29,46 +29,46 @@ def told(house: House, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
 async def test_approval_events_have_the_question_and_the_outcome(
     mode: str, event: str, choice: str, outcome: str
 ) -> None:
-    house, person = House(), Someone(choice)
-    house.on(event, ask("Sure?", approval_options=OPTIONS))
+    server, person = HookedServer(), ScriptedUser(choice)
+    server.on(event, ask("Sure?", approval_options=OPTIONS))
     for name in APPROVALS:
-        house.on(name)
-    async with visited(house, mode, person) as client:
+        server.on(name)
+    async with open_client(server, mode, person) as client:
         result = await client.call_tool("add", {"n": 1})
     assert bool(result.is_error) is (choice == "Deny")
-    assert told(house) == ["approval:required", outcome]
-    for data in (house.of("approval:required")[0], house.of(outcome)[0]):
+    assert told(server) == ["approval:required", outcome]
+    for data in (server.get_events("approval:required")[0], server.get_events(outcome)[0]):
         assert (data["event"], data["prompt"], data["options"]) == (event, "Sure?", OPTIONS)
         assert (data["tool_name"], data["tool_input"]) == ("add", {"n": 1})
         assert data["tool_call_id"]
 
 
 async def test_there_are_no_approval_events_without_a_question(mode: str) -> None:
-    house = House()
+    server = HookedServer()
     for name in ("tool:pre", *APPROVALS):
-        house.on(name)
-    async with visited(house, mode) as client:
+        server.on(name)
+    async with open_client(server, mode) as client:
         await client.call_tool("add", {"n": 1})
-    assert told(house) == []
+    assert told(server) == []
 
 
 async def test_a_default_emits_approval_events_too(mode: str) -> None:
     for default, outcome in (("allow", "approval:granted"), ("deny", "approval:denied")):
-        house = House()
-        house.on("tool:pre", ask(approval_default=default))
+        server = HookedServer()
+        server.on("tool:pre", ask(approval_default=default))
         for name in APPROVALS:
-            house.on(name)
-        async with visited(house, mode) as client:
+            server.on(name)
+        async with open_client(server, mode) as client:
             await client.call_tool("add", {"n": 1})
-        assert told(house) == ["approval:required", outcome]
+        assert told(server) == ["approval:required", outcome]
 
 
 async def test_handlers_of_approval_events_cannot_decide_but_may_inject_texts(mode: str) -> None:
-    house, person = House(), Someone("Allow")
-    house.on("tool:pre", ask(approval_options=OPTIONS))
-    house.on("approval:required", deny("not mine to say"))
-    house.on("approval:granted", inject("A person has looked at this."))
-    async with visited(house, mode, person) as client:
+    server, person = HookedServer(), ScriptedUser("Allow")
+    server.on("tool:pre", ask(approval_options=OPTIONS))
+    server.on("approval:required", deny("not mine to say"))
+    server.on("approval:granted", inject("A person has looked at this."))
+    async with open_client(server, mode, person) as client:
         result = await client.call_tool("add", {"n": 1})
     assert not result.is_error
     assert texts(result)[-1] == "A person has looked at this."
@@ -84,18 +84,18 @@ async def test_handlers_of_approval_events_cannot_decide_but_may_inject_texts(mo
     ],
 )
 async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision: HookResult) -> None:
-    house = House()
-    house.on(event, decision)
-    house.on("user:notification", HookResult(action="continue", user_message="And this."))
+    server = HookedServer()
+    server.on(event, decision)
+    server.on("user:notification", HookResult(action="continue", user_message="And this."))
     events: list[Any] = []
 
     async def hear(params: Any) -> None:
         events.append(params.data)
 
     more: Any = {"log_level": "debug"} if mode != "legacy" else {}
-    async with visited(house, mode, logging_callback=hear, **more) as client:
+    async with open_client(server, mode, logging_callback=hear, **more) as client:
         await client.call_tool("add", {"n": 1})
-    [data] = house.of("user:notification")
+    [data] = server.get_events("user:notification")
     level, source = decision.user_message_level, decision.user_message_source
     assert (data["message"], data["level"], data["source"]) == ("Mind it.", level, source)
     assert data["tool_name"] == "add"
@@ -103,29 +103,29 @@ async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision
 
 
 async def test_tool_error_has_the_result_under_all_keys(mode: str) -> None:
-    house = House(tools={"hang": ToolLimits(timeout=0.2)})
+    server = HookedServer(tools={"hang": ToolLimits(timeout=0.2)})
 
-    @tool(registry=house.registry)
+    @tool(registry=server.registry)
     async def fail(how: str) -> str:
         """Fails."""
         raise ToolError("no such place") if how == "raise" else RuntimeError("why")
 
-    @tool(registry=house.registry)
+    @tool(registry=server.registry)
     async def hang() -> None:
         """Never answers."""
         await anyio.sleep_forever()
 
-    house.on("tool:pre", lambda data: deny("not you") if data["tool_input"].get("how") == "deny" else None)
-    house.on("tool:post")
-    house.on("tool:error")
+    server.on("tool:pre", lambda data: deny("not you") if data["tool_input"].get("how") == "deny" else None)
+    server.on("tool:post")
+    server.on("tool:error")
     with anyio.fail_after(TIMEOUT):
-        async with visited(house, mode) as client:
+        async with open_client(server, mode) as client:
             for how in ("raise", "crash", "deny"):
                 await client.call_tool("fail", {"how": how})
             await client.call_tool("hang", {})
-    failures = house.of("tool:error")
+    failures = server.get_events("tool:error")
     assert [data["error"]["type"] for data in failures] == ["tool_error", "internal_error", "denied", "timeout"]
-    assert house.of("tool:post") == []
+    assert server.get_events("tool:post") == []
     for data in failures:
         values = {"success": False, "output": None, "error": {"message": data["error"]["message"]}}
         assert [data[key] for key in ("result", "tool_result", "tool_response")] == [values] * 3

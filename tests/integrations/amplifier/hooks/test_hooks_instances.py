@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.client.stdio_client import StdioClient
-from tests.kits.hooks.hooks_kit import House, ask, modify
+from tests.kits.hooks.hooks_kit import HookedServer, ask, modify
 from tests.kits.questions.asking_kit import (
     INVALID_STATE,
     accept,
@@ -26,20 +26,20 @@ KEYS = ("a key of thirty-two bytes or more, for tests",)
 ALLOW, DENY = {"q1": accept(value="Allow")}, {"q1": accept(value="Deny")}
 
 
-def house_of(event: str = "tool:pre", **asked: Any) -> House:
-    """A house whose hooks change the arguments and ask."""
-    house = House()
-    house.on("tool:pre", modify(tool_input={"n": 5}))
-    house.on(event, ask(**asked))
-    return house
+def create_server(event: str = "tool:pre", **asked: Any) -> HookedServer:
+    """A server whose hooks change the arguments and ask."""
+    server = HookedServer()
+    server.on("tool:pre", modify(tool_input={"n": 5}))
+    server.on(event, ask(**asked))
+    return server
 
 
 @contextlib.asynccontextmanager
 async def two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -> AsyncIterator[Any]:
     """Two instances of one bridge, and a connection to each."""
-    houses = house_of(event, **asked), house_of(event, **asked)
+    houses = create_server(event, **asked), create_server(event, **asked)
     given = {"store": store} if store != "memory" else {}
-    bridges = [make_bridge(house.registry, keys=KEYS, **given) for house in houses]
+    bridges = [make_bridge(server.registry, keys=KEYS, **given) for server in houses]
     async with serve_client(bridges[0]) as client, serve_client(bridges[1]) as other_client:
         yield *houses, client, other_client
     assert all(is_idle(bridge) for bridge in bridges)
@@ -63,14 +63,14 @@ async def test_an_approval_at_one_instance_reaches_another_and_the_changed_call_
     async with two() as (first, second, client, other_client):
         call = await asked_at(client)
         assert get_text(await call.continue_on(other_client).get_result(ALLOW)) == '{"sum":6}'
-        assert (first.ran, second.ran) == ([], [{"n": 5, "to": 1}])
+        assert (first.calls, second.calls) == ([], [{"n": 5, "to": 1}])
 
 
 async def test_a_decline_holds_on_another_instance_too() -> None:
     async with two(approval_default="allow") as (first, second, client, other_client):
         call = await asked_at(client)
         assert get_code(await call.continue_on(other_client).get_result(DENY)) == "approval_declined"
-        assert first.ran == second.ran == []
+        assert first.calls == second.calls == []
 
 
 async def test_an_approval_is_used_once() -> None:
@@ -81,7 +81,7 @@ async def test_an_approval_is_used_once() -> None:
         assert get_text(await call.get_result(ALLOW)) == '{"sum":6}'
         assert await used.get_error(ALLOW) == INVALID_STATE
         assert await copy.get_error(ALLOW) == INVALID_STATE
-        assert (len(first.ran), second.ran) == (1, [])
+        assert (len(first.calls), second.calls) == (1, [])
 
 
 async def test_an_approval_is_valid_for_the_same_arguments_only() -> None:
@@ -89,7 +89,7 @@ async def test_an_approval_is_valid_for_the_same_arguments_only() -> None:
         call = await asked_at(client)
         assert await other_client.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == INVALID_STATE
         assert await client.start_call("say", {"text": "x"}, state=call.state).get_error(ALLOW) == INVALID_STATE
-        assert first.ran == second.ran == []
+        assert first.calls == second.calls == []
 
 
 async def test_a_question_about_a_result_is_not_resumed_at_another_instance() -> None:
@@ -97,9 +97,9 @@ async def test_a_question_about_a_result_is_not_resumed_at_another_instance() ->
         call = await asked_at(client)
         failure = await call.continue_on(other_client).get_result(ALLOW)
         assert get_code(failure) == "question_expired"
-        assert (len(first.ran), second.ran) == (1, [])
+        assert (len(first.calls), second.calls) == (1, [])
         assert get_text(await call.get_result(ALLOW)) == '{"sum":6}'
-        assert len(first.ran) == 1
+        assert len(first.calls) == 1
 
 
 async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decline(
@@ -109,7 +109,7 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
         call = await asked_at(client)
         await by_default(caplog)
         assert get_code(await call.continue_on(other_client).get_result(DENY)) == "approval_declined"
-        assert first.ran == second.ran == []
+        assert first.calls == second.calls == []
         client.close_input()
 
 
@@ -117,9 +117,9 @@ async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(ca
     async with two(approval_default="allow", approval_timeout=0.5) as (one, _, client, __):
         call = await asked_at(client)
         await by_default(caplog)
-        assert one.ran == []
+        assert one.calls == []
         assert get_text(await call.get_result({})) == '{"sum":6}'
-        assert len(one.ran) == 1
+        assert len(one.calls) == 1
 
 
 async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFixture) -> None:
@@ -127,4 +127,4 @@ async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFix
         call = await asked_at(client)
         await by_default(caplog)
         assert get_code(await call.get_result(ALLOW)) == "approval_declined"
-        assert one.ran == []
+        assert one.calls == []

@@ -11,17 +11,17 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
 from tests.client.stdio_client import StdioClient
-from tests.kits.hooks.hooks_kit import House, ask
+from tests.kits.hooks.hooks_kit import HookedServer, ask
 from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, serve_client
 
 DENY, ALLOW = accept(value="Deny"), accept(value="Allow")
 
 
-def make_house(event: str = "tool:pre", **asked: Any) -> House:
-    """A house whose hook allows by default what no user decides at once."""
-    house = House()
-    house.on(event, ask(approval_default="allow", approval_timeout=0.3, **asked))
-    return house
+def create_server(event: str = "tool:pre", **asked: Any) -> HookedServer:
+    """A server whose hook allows by default what no user decides at once."""
+    server = HookedServer()
+    server.on(event, ask(approval_default="allow", approval_timeout=0.3, **asked))
+    return server
 
 
 async def answer_late(client: StdioClient, answers: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> Any:
@@ -40,53 +40,53 @@ async def answer_late(client: StdioClient, answers: Mapping[str, Any], caplog: p
 async def test_a_late_answer_that_does_not_allow_the_call_stops_it(
     answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = make_house()
-    async with serve_client(house.registry) as client:
+    server = create_server()
+    async with serve_client(server.registry) as client:
         result = await answer_late(client, {"q1": answer}, caplog)
-    assert (get_code(result), house.ran) == ("approval_declined", [])
+    assert (get_code(result), server.calls) == ("approval_declined", [])
 
 
 @pytest.mark.parametrize("answers", [{"q1": ALLOW}, {}, {"q2": DENY}], ids=str)
 async def test_a_call_without_a_late_denial_runs_once(answers: Any, caplog: pytest.LogCaptureFixture) -> None:
-    house = make_house()
-    async with serve_client(house.registry) as client:
+    server = create_server()
+    async with serve_client(server.registry) as client:
         result = await answer_late(client, answers, caplog)
-    assert (get_text(result), len(house.ran)) == ('{"sum":3}', 1)
+    assert (get_text(result), len(server.calls)) == ('{"sum":3}', 1)
 
 
 async def test_a_late_denial_of_a_result_turns_it_into_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    house = make_house("tool:post")
-    async with serve_client(house.registry) as client:
+    server = create_server("tool:post")
+    async with serve_client(server.registry) as client:
         result = await answer_late(client, {"q1": DENY}, caplog)
     assert get_code(result) == "approval_declined"
     assert "sum" not in str(result)
 
 
 async def test_a_known_denial_applies_at_another_instance_with_any_timeout() -> None:
-    houses = [House(), House()]
-    for house, seconds in zip(houses, (60, 0), strict=True):
-        house.on("tool:pre", ask(approval_default="allow", approval_timeout=seconds))
+    houses = [HookedServer(), HookedServer()]
+    for server, seconds in zip(houses, (60, 0), strict=True):
+        server.on("tool:pre", ask(approval_default="allow", approval_timeout=seconds))
     client, other_client = [
-        make_bridge(house.registry, keys=("a key of thirty-two bytes or more",)) for house in houses
+        make_bridge(server.registry, keys=("a key of thirty-two bytes or more",)) for server in houses
     ]
     async with serve_client(client) as first, serve_client(other_client) as second:
         call = first.start_call("add", {"n": 2})
         await call.get_questions()
         assert get_code(await call.continue_on(second).get_result({"q1": DENY})) == "approval_declined"
         first.close_input()
-    assert [house.ran for house in houses] == [[], []]
+    assert [server.calls for server in houses] == [[], []]
 
 
 async def test_a_late_denial_of_a_nested_call_stops_it(caplog: pytest.LogCaptureFixture) -> None:
-    house = House(timeout=1.0)
+    server = HookedServer(timeout=1.0)
     question = ask(approval_default="allow", approval_timeout=0.3)
-    house.on("tool:pre", lambda data: question if data["tool_name"] == "add" else None)
+    server.on("tool:pre", lambda data: question if data["tool_name"] == "add" else None)
 
-    @tool(registry=house.registry)
+    @tool(registry=server.registry)
     async def pass_on(n: int, ctx: CallContext) -> Any:
         return await ctx.invoke("add", {"n": n})
 
-    async with serve_client(house.registry) as client:
+    async with serve_client(server.registry) as client:
         call = client.start_call("pass_on", {"n": 2})
         assert list(await call.get_questions()) == ["q1"]
         with anyio.fail_after(60):
@@ -94,4 +94,4 @@ async def test_a_late_denial_of_a_nested_call_stops_it(caplog: pytest.LogCapture
                 await anyio.sleep(0.01)
         await anyio.sleep(1.2)  # the time limit of the outer call is paused
         result = await call.get_result({"q1": DENY})
-    assert (get_code(result), house.ran) == ("approval_declined", [])
+    assert (get_code(result), server.calls) == ("approval_declined", [])

@@ -9,25 +9,25 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import Image, Message, prompt
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import House, Someone, ask, deny, inject, modify, visited
+from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, deny, inject, modify, open_client
 
 PICTURE = Image(b"\x89PNG\r\n\x1a\n", "image/png")
 
 
-def house_of(*, fails: bool = False) -> House:
-    """A house with prompts."""
-    house = House()
-    house.hooks._fail_closed |= {"prompt:submit"}
+def create_server(*, fails: bool = False) -> HookedServer:
+    """A server with prompts."""
+    server = HookedServer()
+    server.hooks._fail_closed |= {"prompt:submit"}
 
-    @prompt(registry=house.registry)
+    @prompt(registry=server.registry)
     def review(code: str, depth: str = "all") -> Any:
         """Asks for a review."""
-        house.ran.append(code)
+        server.calls.append(code)
         if fails:
             raise ValueError("why")
         return [f"Review {code}.", Message("I will.", "assistant"), PICTURE]
 
-    return house
+    return server
 
 
 async def got(client: Any, **arguments: str) -> list[tuple[str, str]]:
@@ -41,11 +41,11 @@ SAID = [("user", "Review x."), ("assistant", "I will."), ("user", "image")]
 
 @EVERY_ERA
 async def test_hooks_receive_the_text_the_messages_and_the_arguments_of_a_prompt(mode: str) -> None:
-    house = house_of()
-    house.on("prompt:submit")
-    async with visited(house, mode) as client:
+    server = create_server()
+    server.on("prompt:submit")
+    async with open_client(server, mode) as client:
         assert await got(client, code="x", depth="top") == SAID
-    [event] = house.of("prompt:submit")
+    [event] = server.get_events("prompt:submit")
     assert event["prompt_name"] == "review"
     assert event["arguments"] == {"code": "x", "depth": "top"}
     assert event["prompt"] == "Review x.\n\nI will."
@@ -55,9 +55,9 @@ async def test_hooks_receive_the_text_the_messages_and_the_arguments_of_a_prompt
 
 @EVERY_ERA
 async def test_a_prompt_may_be_denied(mode: str) -> None:
-    house = house_of()
-    house.on("prompt:submit", lambda data: deny("no code") if "secret" in data["prompt"] else None)
-    async with visited(house, mode) as client:
+    server = create_server()
+    server.on("prompt:submit", lambda data: deny("no code") if "secret" in data["prompt"] else None)
+    async with open_client(server, mode) as client:
         assert await got(client) == SAID
         with pytest.raises(MCPError, match="Prompt 'review' was denied: no code") as caught:
             await got(client, code="secret")
@@ -65,17 +65,17 @@ async def test_a_prompt_may_be_denied(mode: str) -> None:
 
 
 async def test_a_hook_that_crashes_denies_a_prompt(mode: str) -> None:
-    house = house_of()
-    house.on("prompt:submit", lambda data: 1 / 0)
-    async with visited(house, mode) as client:
+    server = create_server()
+    server.on("prompt:submit", lambda data: 1 / 0)
+    async with open_client(server, mode) as client:
         with pytest.raises(MCPError, match="Prompt 'review' was denied: The hook 'handler' failed"):
             await got(client)
 
 
 async def test_a_changed_text_replaces_all_messages(mode: str) -> None:
-    house = house_of()
-    house.on("prompt:submit", modify(prompt="[gone]"))
-    async with visited(house, mode) as client:
+    server = create_server()
+    server.on("prompt:submit", modify(prompt="[gone]"))
+    async with open_client(server, mode) as client:
         assert await got(client) == [("user", "[gone]")]
 
 
@@ -84,17 +84,17 @@ async def test_changed_messages_replace_the_prompt(mode: str) -> None:
         first, *others = data["messages"]
         return modify(messages=[{**first, "content": {"type": "text", "text": "***"}}, *others], prompt="***")(data)
 
-    house = house_of()
-    house.on("prompt:submit", change)
-    async with visited(house, mode) as client:
+    server = create_server()
+    server.on("prompt:submit", change)
+    async with open_client(server, mode) as client:
         assert await got(client) == [("user", "***"), *SAID[1:]]
 
 
 @pytest.mark.parametrize("odd", [[7, {"role": "system", "content": [1]}, {}], [], {"a": 1}, "text"])
 async def test_unusual_changes_of_messages_become_valid_messages(mode: str, odd: Any) -> None:
-    house = house_of()
-    house.on("prompt:submit", modify(messages=odd))
-    async with visited(house, mode) as client:
+    server = create_server()
+    server.on("prompt:submit", modify(messages=odd))
+    async with open_client(server, mode) as client:
         output = await got(client)
     if isinstance(odd, list):
         assert [role for role, _ in output] == ["user"] * len(odd)
@@ -104,48 +104,48 @@ async def test_unusual_changes_of_messages_become_valid_messages(mode: str, odd:
 
 @pytest.mark.parametrize(("role", "problem"), [("system", "user"), ("user", "user"), ("assistant", "assistant")])
 async def test_an_injected_text_is_one_more_message(mode: str, role: str, problem: str) -> None:
-    house = house_of()
-    house.on("prompt:submit", inject("Be kind.", context_injection_role=role))
-    async with visited(house, mode) as client:
+    server = create_server()
+    server.on("prompt:submit", inject("Be kind.", context_injection_role=role))
+    async with open_client(server, mode) as client:
         assert await got(client) == [*SAID, (problem, "Be kind.")]
 
 
 @EVERY_ERA
 @pytest.mark.parametrize(("choice", "allowed"), [("Allow", True), ("Deny", False)])
 async def test_the_user_can_be_asked_about_a_prompt(mode: str, choice: str, allowed: bool) -> None:
-    house, person = house_of(), Someone(choice)
-    house.on("prompt:submit", ask(None, approval_options=["Allow", "Deny"]))
+    server, user = create_server(), ScriptedUser(choice)
+    server.on("prompt:submit", ask(None, approval_options=["Allow", "Deny"]))
     for event in ("approval:required", "approval:granted", "approval:denied"):
-        house.on(event)
-    async with visited(house, mode, person) as client:
+        server.on(event)
+    async with open_client(server, mode, user) as client:
         if allowed:
             assert await got(client) == SAID
         else:
             with pytest.raises(MCPError, match="Prompt 'review' was not approved"):
                 await got(client)
-    assert person.prompts == ["Use the prompt 'review'?"]
-    assert [event for event, _ in house.heard[1:]] == [
+    assert user.prompts == ["Use the prompt 'review'?"]
+    assert [event for event, _ in server.events[1:]] == [
         "approval:required",
         "approval:granted" if allowed else "approval:denied",
     ]
-    assert house.heard[1][1]["prompt_name"] == "review"
+    assert server.events[1][1]["prompt_name"] == "review"
 
 
 async def test_a_prompt_that_fails_is_not_submitted(mode: str) -> None:
-    house = house_of(fails=True)
-    house.on("prompt:submit")
-    async with visited(house, mode) as client:
+    server = create_server(fails=True)
+    server.on("prompt:submit")
+    async with open_client(server, mode) as client:
         with pytest.raises(MCPError, match="internal error"):
             await got(client)
-    assert house.of("prompt:submit") == []
+    assert server.get_events("prompt:submit") == []
 
 
 async def test_prompts_emit_no_events_of_tools(mode: str) -> None:
-    house = house_of()
+    server = create_server()
     for event in ("tool:pre", "tool:post", "prompt:submit"):
-        house.on(event)
-    async with visited(house, mode) as client:
+        server.on(event)
+    async with open_client(server, mode) as client:
         await got(client)
-        assert [event for event, _ in house.heard] == ["prompt:submit"]
+        assert [event for event, _ in server.events] == ["prompt:submit"]
         await client.call_tool("add", {"n": 1})
-    assert [event for event, _ in house.heard] == ["prompt:submit", "tool:pre", "tool:post"]
+    assert [event for event, _ in server.events] == ["prompt:submit", "tool:pre", "tool:post"]

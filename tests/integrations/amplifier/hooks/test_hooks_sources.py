@@ -13,7 +13,7 @@ from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.hooks.hooked_sources import OF_ALL, TOOLS, written
-from tests.kits.hooks.hooks_kit import Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 ERAS_AND_HOSTS = pytest.mark.parametrize(
@@ -49,12 +49,12 @@ async def test_calls_of_the_tools_of_every_source_pass_the_hooks(mode: str, host
 @ERAS_AND_HOSTS
 async def test_the_user_is_asked_about_the_tools_of_every_source(mode: str, host: str, tmp_path: Path) -> None:
     for choice, code in (("Allow once", None), ("Deny", "approval_declined")):
-        person = Someone(choice)
-        async with connect(bridge_in(tmp_path, host=host), mode=mode, elicitation_callback=person) as client:
+        user = ScriptedUser(choice)
+        async with connect(bridge_in(tmp_path, host=host), mode=mode, elicitation_callback=user) as client:
             for name in OF_ALL:
                 assert code_of(await client.call_tool(name, {"word": "asked"})) == code
         steps = ["of_registry?"] if choice == "Allow once" else []
-        assert person.prompts == ["of_chain?", *steps, *(f"{name}?" for name in OF_ALL[1:])]
+        assert user.prompts == ["of_chain?", *steps, *(f"{name}?" for name in OF_ALL[1:])]
 
 
 async def test_invalid_arguments_of_a_hook_do_not_reach_a_tool(mode: str, host: str, tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ async def test_hooks_of_another_source_cannot_change_an_approved_call(
         for name in ("asks_first", "comes_later")
     ]
     (tmp_path / "bridge.json").write_text(json.dumps({"sources": [*sources, {"type": "python", "path": "own.py"}]}))
-    person = Someone("Allow once")
+    user = ScriptedUser("Allow once")
     bridge = build_from_settings(load(tmp_path / "bridge.json", {}))
-    async with connect(bridge, mode=mode, elicitation_callback=person) as client:
+    async with connect(bridge, mode=mode, elicitation_callback=user) as client:
         answer = await client.call_tool("own", {"word": "word"})
-    assert (code_of(answer), person.prompts) == (code, questions)
+    assert (code_of(answer), user.prompts) == (code, questions)
     assert code is None or "after the user approved them" in texts(answer)[0]

@@ -14,7 +14,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import House, ask, code_of, texts, visited
+from tests.kits.hooks.hooks_kit import HookedServer, ask, code_of, open_client, texts
 
 MODULES = """
 from mcp_bridge.amplifier import HookResult, ToolResult
@@ -36,9 +36,9 @@ UNABLE = "No user could be asked: the client does not support elicitation."
 
 @EVERY_ERA
 async def test_a_client_that_cannot_ask_gets_advice(mode: str) -> None:
-    house = House()
+    house = HookedServer()
     house.on("tool:pre", ask())
-    async with visited(house, mode) as client:
+    async with open_client(house, mode) as client:
         result = await client.call_tool("add", {"n": 2})
     advice = "Use a client that supports elicitation, and retry the call."
     assert (code_of(result), texts(result)) == (
@@ -74,25 +74,25 @@ async def test_the_advice_follows_the_settings(local: str, advice: str, tmp_path
 
 @EVERY_ERA
 async def test_the_error_after_a_timeout_names_the_time(mode: str) -> None:
-    house = House()
+    house = HookedServer()
     house.on("tool:pre", ask(approval_timeout=0.05))
 
-    async def person(context: Any, params: Any) -> Any:
+    async def user(context: Any, params: Any) -> Any:
         await anyio.sleep(0.5)
         return types.ElicitResult(action="cancel")
 
-    async with visited(house, mode, person) as client:
+    async with open_client(house, mode, user) as client:
         [text] = texts(await client.call_tool("add", {"n": 2}))
     assert text == "Tool 'add' was not approved. No user answered within 0.05 seconds. Retry the call to ask again."
 
 
 async def test_the_clients_own_error_is_the_reason() -> None:
-    house = House()
+    house = HookedServer()
     house.on("tool:pre", ask())
 
     async def broken(context: Any, params: Any) -> Any:
         raise MCPError(-32603, "the dialog is broken")
 
-    async with visited(house, "legacy", broken) as client:
+    async with open_client(house, "legacy", broken) as client:
         [text] = texts(await client.call_tool("add", {"n": 2}))
     assert "No user could be asked: The client could not answer: the dialog is broken. Use a client that" in text

@@ -164,14 +164,14 @@ class Approves:
     ],
 )
 async def test_a_question_keeps_the_message_and_the_changes_and_fails_closed(answer: Any, action: str) -> None:
-    coordinator, person = make_coordinator(), Approves(answer)
-    coordinator.approval_system = coordinator.display_system = person
+    coordinator, user = make_coordinator(), Approves(answer)
+    coordinator.approval_system = coordinator.display_system = user
     decision = amplifier_core.HookResult(
         action="ask_user", approval_prompt="Sure?", user_message="look", data={"tool_input": {"n": 1}}
     )
     outcome = await coordinator.process_hook_result(decision, "tool:pre", "mine")
     assert isinstance(outcome, amplifier_core.HookResult)
-    assert (outcome.action, outcome.data, person.shown) == (action, {"tool_input": {"n": 1}}, ["look"])
+    assert (outcome.action, outcome.data, user.shown) == (action, {"tool_input": {"n": 1}}, ["look"])
 
 
 async def test_texts_for_the_model_keep_to_the_limits_of_the_plan(caplog: pytest.LogCaptureFixture) -> None:
