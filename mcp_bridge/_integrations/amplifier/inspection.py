@@ -96,6 +96,14 @@ def _is_failure(result: ast.expr) -> bool:
     return any(name == "success" and getattr(value, "value", None) is False for name, value in fields)
 
 
+def read_schema(tool: Any) -> Any:
+    """Return the `input_schema` of a tool, else its `get_schema()`, else None."""
+    schema = getattr(tool, "input_schema", None)
+    if schema is None and callable(getattr(tool, "get_schema", None)):
+        schema = tool.get_schema()
+    return schema
+
+
 def reads_call_id(tool: Any) -> bool:
     """Return whether the code of a tool reads the id of the call from its arguments."""
     return _has_constant(_list_members(type(tool)), CALL_ID)

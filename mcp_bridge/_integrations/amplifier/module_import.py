@@ -68,7 +68,9 @@ def find_import_target(path: Path, module_id: str) -> ImportTarget:
         for candidate in candidates:
             if _has_module(root, candidate):
                 return ImportTarget(root, candidate, mount)
-    packages = [(root, file.parent.name) for root in roots for file in sorted(root.glob("*/__init__.py"))]
+    packages = []
+    for root in roots:
+        packages += [(root, file.parent.name) for file in sorted(root.glob("*/__init__.py"))]
     candidates_of_prefix = [(root, package) for root, package in packages if package.startswith(_PREFIX)] or packages
     if len(candidates_of_prefix) == 1 and not name:
         return ImportTarget(*candidates_of_prefix[0])

@@ -70,10 +70,7 @@ class Noting(Served):
 
     def __init__(self, folder: Path, **limits: Any) -> None:
         self.told = folder / "told.txt"
-        plan = {
-            "tools": [{"module": "notes", "config": {"told": str(self.told)}}],
-            "hooks": [{"module": "counts"}],
-        }
+        plan = {"tools": [{"module": "notes", "config": {"told": str(self.told)}}], "hooks": [{"module": "counts"}]}
         super().__init__(folder, {"notes": NOTES, "counts": COUNTS}, limits=SessionLimits(**limits), **plan)
 
     def sessions(self, what: str) -> int:

@@ -76,11 +76,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
         "tools[0]",
         "expected a mapping with 'module', the id of a module. Its keys are: name, source",
     ),
-    "text for a section": (
-        {"tools": "cnt"},
-        "tools",
-        "expected a list of modules, such as tools: [{module: cnt}]",
-    ),
+    "text for a section": ({"tools": "cnt"}, "tools", "expected a list of modules, such as tools: [{module: cnt}]"),
     "a mapping for a section": (
         {"hooks": {"tool:pre": "x"}},
         "hooks",

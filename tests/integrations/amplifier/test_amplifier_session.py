@@ -79,9 +79,7 @@ ON_CORE = ["a tool under another key", "nothing, with a direct write", "nothing,
 
 
 @pytest.mark.parametrize(
-    ("what", "host"),
-    [*((what, "native") for what in MOUNTS), *((what, "core") for what in ON_CORE)],
-    indirect=["host"],
+    ("what", "host"), [*((what, "native") for what in MOUNTS), *((what, "core") for what in ON_CORE)], indirect=["host"]
 )
 async def test_the_results_of_mount_have_many_forms(what: str, tmp_path: Path) -> None:
     text, tools = MOUNTS[what]

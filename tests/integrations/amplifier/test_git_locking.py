@@ -153,13 +153,7 @@ def test_a_missing_subdirectory_is_reported(tmp_path: Path, repository: Reposito
     assert not place.lock.path.exists()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "echo '# more' >> one.py",
-        "rm one.py",
-    ],
-)
+@pytest.mark.parametrize("change", ["echo '# more' >> one.py", "rm one.py"])
 async def test_a_changed_file_is_not_run_and_locking_fetches_it_again(change: str, place: Place, uri: str) -> None:
     entry = place.locked().locked[0].entry
     changed(place.files(uri), change)

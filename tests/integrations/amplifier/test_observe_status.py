@@ -67,13 +67,7 @@ async def test_the_status_has_mounted_and_failed_modules_and_the_handlers_of_eve
     session = content["session"]
     states = {module["module"]: module for module in session["modules"]}
     assert list(states) == ["context", "provider", "tool", "bad", "idle", "unready", "hook"]
-    assert states["tool"] == {
-        "module": "tool",
-        "kind": "tools",
-        "source": "tool.py",
-        "mounted": True,
-        "problem": None,
-    }
+    assert states["tool"] == {"module": "tool", "kind": "tools", "source": "tool.py", "mounted": True, "problem": None}
     assert [name for name, module in states.items() if not module["mounted"]] == ["bad", "idle", "unready"]
     assert "ZeroDivisionError" in states["bad"]["problem"]
     assert "mounted nothing" in states["idle"]["problem"]

@@ -116,11 +116,7 @@ async def test_workers_keep_no_state_for_the_next_call(tmp_path: Path) -> None:
 
 async def test_more_calls_at_once_than_sessions_are_rejected(tmp_path: Path) -> None:
     noting = Served(
-        tmp_path,
-        {"waits": WAITS, "counts": COUNTS},
-        limits=SessionLimits(limit=1),
-        tools=["waits"],
-        hooks=["counts"],
+        tmp_path, {"waits": WAITS, "counts": COUNTS}, limits=SessionLimits(limit=1), tools=["waits"], hooks=["counts"]
     )
     async with (
         noting.running(),

@@ -58,11 +58,7 @@ _WAITING = (
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "task": {
-            "type": "string",
-            "minLength": 1,
-            "description": "What the agent should do, with all it must know.",
-        },
+        "task": {"type": "string", "minLength": 1, "description": "What the agent should do, with all it must know."},
         "session": {
             "type": "string",
             "description": "Continue an earlier conversation with the agent: the `session` of its result.",
@@ -209,12 +205,7 @@ class _AgentExecution(AgentRun):
     """One execution of the orchestrator of a session."""
 
     def __init__(
-        self,
-        session: ModuleSession,
-        ctx: RunningCall,
-        entries: Sequence[ToolEntry],
-        approvals: ApprovalGate,
-        name: str,
+        self, session: ModuleSession, ctx: RunningCall, entries: Sequence[ToolEntry], approvals: ApprovalGate, name: str
     ) -> None:
         super().__init__(ctx, name)
         self._coordinator = session.coordinator

@@ -77,14 +77,10 @@ class TaskTool:
         else:
             message = "Give `agent` to start an agent, or `session_id` to resume one."
             return ToolResult(success=False, error=message, code="invalid_arguments")
-        return _build_result(result)
-
-
-def _build_result(result: dict[str, Any]) -> ToolResult:
-    output = {"session_id": result["session_id"]}
-    if result["status"] == "success":
-        return ToolResult(output={"response": result["output"], **output})
-    return ToolResult(success=False, output=output, error=result["output"], code="agent_stopped")
+        output = {"session_id": result["session_id"]}
+        if result["status"] == "success":
+            return ToolResult(output={"response": result["output"], **output})
+        return ToolResult(success=False, output=output, error=result["output"], code="agent_stopped")
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 
 from mcp_bridge._integrations.amplifier import events
-from mcp_bridge._integrations.amplifier.behavior.module_tests import (
-    ModuleBehaviorTests,
-    require,
-    require_async_method,
-)
+from mcp_bridge._integrations.amplifier.behavior.module_tests import ModuleBehaviorTests, require, require_async_method
 from mcp_bridge._integrations.amplifier.behavior.scene import (
     ANSWER,
     PROMPT,
@@ -344,10 +340,6 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
 
 async def _cancel_execution(scene: OrchestratorScene, call: PendingCall) -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_run_execution, scene.execute)
+        tasks.start_soon(scene.execute)
         await call.has_started.wait()
         tasks.cancel_scope.cancel()
-
-
-async def _run_execution(execute: Callable[[], Any]) -> None:
-    await execute()

@@ -16,6 +16,7 @@ from mcp_bridge._integrations.amplifier.behavior.module_tests import (
     require_parameters,
     skip_rule,
 )
+from mcp_bridge._integrations.amplifier.inspection import read_schema
 from mcp_bridge._integrations.amplifier.results import to_result
 from mcp_bridge._json_schema.references import resolve_pointer
 from mcp_bridge._json_schema.schema_checks import check_schema
@@ -131,9 +132,7 @@ def generate_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_schema(tool: Any) -> Any:
-    schema = getattr(tool, "input_schema", None)
-    if schema is None and callable(getattr(tool, "get_schema", None)):
-        schema = tool.get_schema()
+    schema = read_schema(tool)
     return {"type": "object"} if schema is None else schema
 
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
+from mcp_bridge._integrations.amplifier.inspection import read_schema
 from mcp_bridge._integrations.amplifier.llm_errors import InvalidToolCallError, LLMError
 from mcp_bridge._integrations.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
 from mcp_bridge._integrations.amplifier.message_models import (
@@ -169,7 +170,11 @@ class Execution:
     async def _ask_model(self) -> tuple[Any, list[ToolCall]]:
         """Return a response and its tool calls. Raises StoppedError."""
         while True:
-            self._check_budgets()
+            if self.cancellation is not None and self.cancellation.is_cancelled:
+                raise StoppedError("The session was cancelled.")
+            budget = self.spending.find_exceeded()
+            if budget:
+                raise StoppedError(f"The budget was used up: {budget}.")
             if self.spending.is_cost_limited and not _has_price(self.provider):
                 raise StoppedError(_NO_PRICE.format(self.provider_name))
             request = await self._build_request()
@@ -195,21 +200,10 @@ class Execution:
                 raise StoppedError(f"A hook denied the model's response: {decision.reason or 'no reason was given'}")
             return response, calls
 
-    def _check_budgets(self) -> None:
-        if self.cancellation is not None and self.cancellation.is_cancelled:
-            raise StoppedError("The session was cancelled.")
-        budget = self.spending.find_exceeded()
-        if budget:
-            raise StoppedError(f"The budget was used up: {budget}.")
-
     async def _build_request(self) -> ChatRequest:
         messages = await self.context.get_messages_for_request(provider=self.provider)
-        data = {
-            "provider": self.provider_name,
-            "model": self.model,
-            "messages": messages,
-            "iteration": self.spending.iterations + 1,
-        }
+        iteration = self.spending.iterations + 1
+        data = {"provider": self.provider_name, "model": self.model, "messages": messages, "iteration": iteration}
         decision = await self.emitter.emit(events.PROVIDER_REQUEST, data)
         if decision.action == "deny":
             raise StoppedError(f"A hook denied the request to the model: {decision.reason or 'no reason was given'}")
@@ -219,7 +213,10 @@ class Execution:
         request_messages = []
         for message in (*messages, *self.emitter.injections.take()):
             request_messages.append(Message(**{**message, "content": message.get("content") or ""}))
-        tools = [_describe_tool(name, tool) for name, tool in self.tools.items()]
+        tools = []
+        for name, tool in self.tools.items():
+            schema = read_schema(tool) or {"type": "object"}
+            tools.append(ToolSpec(name=name, description=str(tool.description), parameters=schema))
         return ChatRequest(messages=request_messages, tools=tools or None)
 
     async def _complete(self, request: ChatRequest) -> Any:
@@ -397,13 +394,6 @@ def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
             call = ToolCall(id=name, name=call.name, arguments=call.arguments)  # noqa: PLW2901 - a renamed call
         separate.append(call)
     return separate
-
-
-def _describe_tool(name: str, tool: Any) -> ToolSpec:
-    schema = getattr(tool, "input_schema", None)
-    if schema is None and callable(getattr(tool, "get_schema", None)):
-        schema = tool.get_schema()
-    return ToolSpec(name=name, description=str(tool.description), parameters=schema or {"type": "object"})
 
 
 async def mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:

@@ -109,16 +109,14 @@ class ToolRunner:
         if tool is None:
             names = ", ".join(sorted(self._tools)) or "none"
             return _Reply(f"Error: there is no tool '{call.name}'. The tools are: {names}.", is_error=True)
-        if self._is_repeated(call):
-            times = self._most_repeated
+        key = json.dumps([call.name, call.arguments], default=str, sort_keys=True)
+        self._made[key] += 1
+        times = self._most_repeated
+        if self._made[key] > times:
             text = f"Error: this call was already made {times} times with the same arguments. Do something else."
             return _Reply(text, is_error=True)
-        data = {
-            "tool_name": call.name,
-            "tool_input": call.arguments,
-            "tool_call_id": call.id,
-            "parallel_group_id": group,
-        }
+        data = {"tool_name": call.name, "tool_input": call.arguments, "tool_call_id": call.id}
+        data["parallel_group_id"] = group
         decision = await self._emitter.emit(TOOL_PRE, data)
         if decision.action == "deny":
             await self._emitter.emit(TOOL_ERROR, {**data, "error": {"type": "denied", "message": decision.reason}})
@@ -127,11 +125,6 @@ class ToolRunner:
         data["tool_input"] = arguments if isinstance(arguments, dict) else call.arguments
         result = await self._execute(tool, call, data)
         return await self._report_result(result, data)
-
-    def _is_repeated(self, call: ToolCall) -> bool:
-        key = json.dumps([call.name, call.arguments], default=str, sort_keys=True)
-        self._made[key] += 1
-        return self._made[key] > self._most_repeated
 
     async def _execute(self, tool: Any, call: ToolCall, data: Mapping[str, Any]) -> ToolResult:
         if self._cancellation is not None:

@@ -107,7 +107,12 @@ class SamplingProvider(IncludedProvider):
             )
             raise ConfigurationError(message, provider=self.name) from error
         response = _read_response(sample)
-        response.usage = _estimate_usage([messages, system, tools], response)
+        # The result of sampling has no usage, but budgets need an estimate.
+        blocks = [block.model_dump(mode="json") for block in response.content]
+        input_tokens = len(encode_json([messages, system, tools])) // CHARACTERS_PER_TOKEN
+        output_tokens = len(encode_json(blocks)) // CHARACTERS_PER_TOKEN
+        total_tokens = input_tokens + output_tokens
+        response.usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=total_tokens)
         return response
 
 
@@ -176,13 +181,6 @@ def _read_response(sample: Sampled) -> ChatResponse:
         elif isinstance(block, Mapping) and block.get("type") == "tool_use":
             content.append(ToolCallBlock(id=block["id"], name=block["name"], input=dict(block["input"])))
     return build_response(content, finish_reason=sample.stop_reason, metadata={"model": sample.model})
-
-
-def _estimate_usage(request: Any, response: ChatResponse) -> Usage:
-    """Estimate the tokens of a request: the result of sampling has no usage, but budgets need it."""
-    blocks = [block.model_dump(mode="json") for block in response.content]
-    counts = [len(encode_json(value)) // CHARACTERS_PER_TOKEN for value in (request, blocks)]
-    return Usage(input_tokens=counts[0], output_tokens=counts[1], total_tokens=sum(counts))
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:

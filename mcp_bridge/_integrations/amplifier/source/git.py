@@ -6,11 +6,9 @@ make it run something else.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
+from mcp_bridge._runtime.process_group import kill_group
 
 PREFIX = "git+"
 # Git has other schemes, too, and some of them run commands.
@@ -243,7 +242,13 @@ class Git:
         except subprocess.TimeoutExpired:
             raise ModuleLoadError(f"{subject}: git took longer than {self._timeout:g} seconds") from None
         finally:
-            _end_process(process)
+            if process.returncode is None:
+                kill_group(process.pid)
+                process.kill()
+                process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
         if process.returncode:
             lines = [line.strip() for line in err.decode("utf-8", "replace").splitlines()]
             relevant = [line for line in lines if line and line not in _BOILERPLATE]
@@ -263,19 +268,6 @@ class Git:
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",
         }
-
-
-def _end_process(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with all its children, unless it has ended, and close its pipes."""
-    if process.returncode is None:
-        process.kill()
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 def _build_git_error(address: GitAddress, problem: str) -> ModuleLoadError:

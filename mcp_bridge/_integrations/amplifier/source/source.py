@@ -26,11 +26,7 @@ from mcp_bridge._integrations.amplifier.hook_middleware import HookMiddleware
 from mcp_bridge._integrations.amplifier.hosts import Host, choose_host, create_session, find_missing_modules
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent, read_plan
 from mcp_bridge._integrations.amplifier.session import ModuleSession
-from mcp_bridge._integrations.amplifier.sessions.module_sessions import (
-    WORKING_DIR,
-    ModuleSessions,
-    SessionLimits,
-)
+from mcp_bridge._integrations.amplifier.sessions.module_sessions import WORKING_DIR, ModuleSessions, SessionLimits
 from mcp_bridge._integrations.amplifier.sessions.roots import NOT_ASKED, ask_for_root, log_fallback
 from mcp_bridge._integrations.amplifier.source.approval_provider import (
     BridgeApprovalSystem,
@@ -139,11 +135,7 @@ class AmplifierSource(Source):
             directory=directory,
             hook_timeout=options.hook_timeout,
             call_ids=options.call_ids,
-            limits=SessionLimits(
-                shared=options.sessions == "shared",
-                limit=limit,
-                conversations=limit,
-            ),
+            limits=SessionLimits(shared=options.sessions == "shared", limit=limit, conversations=limit),
             host=options.host,
             start_timeout=options.start_timeout,
             agent=AgentOptions(**options.agent.model_dump()),

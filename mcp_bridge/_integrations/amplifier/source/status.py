@@ -60,10 +60,9 @@ class StatusResources:
     async def _read_contributions(self, _: Any, ctx: RunningCall) -> dict[str, Any]:
         async with self._sessions.lease(ctx) as session:
             coordinator = session.coordinator
-            channels = {
-                channel: await collect_contributions(coordinator, channel)
-                for channel in _list_contributors(coordinator)
-            }
+            channels = {}
+            for channel in _list_contributors(coordinator):
+                channels[channel] = await collect_contributions(coordinator, channel)
         return {"source": self._name, "session": str(coordinator.session_id), "channels": channels}
 
 
@@ -76,7 +75,13 @@ async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str
     for name, callback in _list_contributors(coordinator).get(channel, ()):
         contribution: dict[str, Any] = {"name": str(name), "error": "TimeoutError"}
         with anyio.move_on_after(CONTRIBUTOR_TIMEOUT) as scope:
-            contribution = {"name": str(name), **await _call_contributor(callback, channel, name)}
+            try:
+                contribution = {"name": str(name), "value": to_plain(await resolve_awaitable(callback()))}
+            except BaseException as error:
+                if is_own_cancellation(error):
+                    raise
+                logger.exception("the contribution of %r to %r is left out", name, channel)
+                contribution["error"] = type(error).__name__
         if scope.cancelled_caught:
             logger.error("the contribution of %r to %r is left out: it takes too long", name, channel)
         if contribution.get("value", contribution) is not None:
@@ -86,16 +91,6 @@ async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str
 
 def _list_contributors(coordinator: Any) -> dict[str, list[tuple[str, Callable[[], Any]]]]:
     return {channel: list(coordinator.contributors(channel)) for channel in list(coordinator.channels)}
-
-
-async def _call_contributor(callback: Callable[[], Any], channel: str, name: str) -> dict[str, Any]:
-    try:
-        return {"value": to_plain(await resolve_awaitable(callback()))}
-    except BaseException as error:
-        if is_own_cancellation(error):
-            raise
-        logger.exception("the contribution of %r to %r is left out", name, channel)
-        return {"error": type(error).__name__}
 
 
 def _describe_session(session: ModuleSession) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from mcp_bridge._contracts.errors import ToolUnavailable
 from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry
-from mcp_bridge._integrations.amplifier.inspection import CALL_ID, reads_call_id
+from mcp_bridge._integrations.amplifier.inspection import CALL_ID, read_schema, reads_call_id
 from mcp_bridge._integrations.amplifier.results import is_second_form, to_result
 from mcp_bridge._integrations.amplifier.running_call import TOOL_CALL, bind_value
 from mcp_bridge._integrations.amplifier.session import ModuleSession
@@ -36,16 +36,18 @@ class ToolHandler:
     def build_entry(self) -> ToolEntry:
         """Return the entry of the tool. Raises TypeError if its name is not text, and the errors of its properties."""
         tool = self.tool
-        name, schema = getattr(tool, "name", "") or self.key, _read_schema(tool)
+        name, schema = getattr(tool, "name", "") or self.key, read_schema(tool)
         if not isinstance(name, str):
             raise TypeError(f"its name is not text, but {type(name).__name__}")
+        if not isinstance(schema, Mapping) or not schema:
+            schema = {"type": "object"}
         properties = schema.get("properties")
         if isinstance(properties, Mapping) and CALL_ID in properties:
             self.wants_id = True
         # A synchronous `execute` runs in a thread, but a built-in one returns a future of the loop that calls it.
         on_loop = is_async(tool.execute) or inspect.isbuiltin(tool.execute)
         run: Callable[[Any, RunningCall], Any] = self._run_async if on_loop else self._run_in_thread
-        return ToolEntry(name, str(getattr(tool, "description", "") or ""), run, schema)
+        return ToolEntry(name, str(getattr(tool, "description", "") or ""), run, dict(schema))
 
     async def _run_async(self, data: Any, ctx: RunningCall) -> Any:
         # The hooks of the call already hold a lease, except in a worker.
@@ -98,11 +100,3 @@ class ToolHandler:
         if is_second_form(result):
             self.wants_id = True
         return to_result(result, ctx.request_id)
-
-
-def _read_schema(tool: Any) -> dict[str, Any]:
-    """Return the `input_schema` of a tool, else its `get_schema()`, else the schema of any object."""
-    schema = getattr(tool, "input_schema", None)
-    if schema is None and callable(getattr(tool, "get_schema", None)):
-        schema = tool.get_schema()
-    return dict(schema) if isinstance(schema, Mapping) and schema else {"type": "object"}

@@ -123,13 +123,6 @@ async def _detect_type(module: Any, option: str | None, attributes: dict[str, An
     return "tool", "no declaration"
 
 
-def _read_order() -> dict[str, Any]:
-    """Read the order, and replace standard input by an empty one."""
-    order: dict[str, Any] = BlockingLineChannel(0, 1).receive()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    return order
-
-
 def _capture_stdout() -> tuple[Report, Callable[[], str]]:
     """Capture standard output in a file. Return what reports to the original one, and what reads the file."""
     channel = BlockingLineChannel(0, os.dup(1))
@@ -170,7 +163,9 @@ def _limit_resources() -> None:
 
 
 def main() -> None:
-    order = _read_order()
+    order: dict[str, Any] = BlockingLineChannel(0, 1).receive()
+    # The module reads an empty standard input.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _limit_resources()
     report, read_printed = _capture_stdout()
     # The module must not use the files of the user.

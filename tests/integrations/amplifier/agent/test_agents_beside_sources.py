@@ -60,11 +60,7 @@ async def test_conversations_mount_no_modules_of_sources_without_hooks(tmp_path:
 
 async def test_an_isolated_tool_cannot_start_agents_beyond_the_limits_of_a_run(tmp_path: Path) -> None:
     bridge = serve(
-        tmp_path,
-        call("task", agent="reader", instruction="Read."),
-        "Done.",
-        others=[],
-        isolation={"tools": ["task"]},
+        tmp_path, call("task", agent="reader", instruction="Read."), "Done.", others=[], isolation={"tools": ["task"]}
     )
     async with connect(bridge) as client:
         await client.call_tool("run_agent", {"task": "Go."})

@@ -261,10 +261,7 @@ async def test_a_run_starts_a_limited_number_of_agents(tmp_path: Path) -> None:
 
 async def test_the_tokens_of_a_subagent_count_against_its_parent(tmp_path: Path) -> None:
     long = {"providers": script({"text": "x" * 4000, **READ}, "Never sent.")}
-    session = {
-        "orchestrator": {"module": "loop-basic", "config": {"max_tokens": 900}},
-        "context": "context-simple",
-    }
+    session = {"orchestrator": {"module": "loop-basic", "config": {"max_tokens": 900}}, "context": "context-simple"}
     free = {**long, "orchestrator": {"config": {"max_tokens": 100_000}}}
     plan = Plan(tmp_path, ASK_READER, "Never sent.", agents={"reader": free}, session=session)
     async with plan.client() as client:

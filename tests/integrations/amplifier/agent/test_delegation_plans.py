@@ -74,10 +74,7 @@ async def test_agents_inherit_tools(
 
 async def test_an_excluded_tool_stays_excluded_further_down_but_its_hooks_stay(tmp_path: Path) -> None:
     note = name_module(tmp_path, "note")
-    agents = {
-        "middle": {"exclude_tools": ["note"], "providers": script(ASK_READER, "Done.")},
-        "reader": READER,
-    }
+    agents = {"middle": {"exclude_tools": ["note"], "providers": script(ASK_READER, "Done.")}, "reader": READER}
     first = call("delegate", agent="middle", instruction="Go.")
     plan = Plan(tmp_path, first, "Done.", agents=agents, modules={note: NOTE}, tools=[note])
     async with plan.client() as client:

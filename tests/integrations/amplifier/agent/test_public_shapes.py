@@ -119,9 +119,7 @@ def list_readings(history: list[dict[str, Any]]) -> list[Any]:
 
 LOOPS = pytest.mark.parametrize("loop", ["basic", "streaming"])
 BY_TWO = itertools.product(
-    ["basic", "streaming", "loop-basic", "loop-streaming"],
-    ["context", "context-simple"],
-    ["echo", "provider-scripted"],
+    ["basic", "streaming", "loop-basic", "loop-streaming"], ["context", "context-simple"], ["echo", "provider-scripted"]
 )
 
 

@@ -23,10 +23,7 @@ from mcp_bridge._integrations.amplifier.behavior import (
 )
 from mcp_bridge._integrations.amplifier.contexts import persistent, simple
 from mcp_bridge._integrations.amplifier.loops import basic, streaming
-from mcp_bridge._integrations.amplifier.providers import (
-    sampling_provider,
-    scripted_provider,
-)
+from mcp_bridge._integrations.amplifier.providers import sampling_provider, scripted_provider
 from mcp_bridge.amplifier.testing import MockApprovals, MockProvider, MockTool
 from tests.integrations.amplifier.behavior.test_own_modules import CALL
 
@@ -180,11 +177,7 @@ async def open_provider(suite: Any, module: Any) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("suite", "module"),
-    [
-        (ProviderBehaviorTests, scripted_provider),
-        (ProviderBehaviorTests, sampling_provider),
-    ],
+    ("suite", "module"), [(ProviderBehaviorTests, scripted_provider), (ProviderBehaviorTests, sampling_provider)]
 )
 async def test_providers_pass_the_behavior_tests_of_amplifier_core(suite: Any, module: Any) -> None:
     async with open_provider(suite, module) as provider:

@@ -16,10 +16,7 @@ from mcp_bridge._integrations.amplifier.behavior import (
 )
 from mcp_bridge._integrations.amplifier.contexts import persistent, simple
 from mcp_bridge._integrations.amplifier.loops import basic, streaming
-from mcp_bridge._integrations.amplifier.providers import (
-    sampling_provider,
-    scripted_provider,
-)
+from mcp_bridge._integrations.amplifier.providers import sampling_provider, scripted_provider
 from mcp_bridge.amplifier.testing import MockContextManager, MockProvider
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
 from tests.kits.amplifier.served_providers import SamplingProviderTests
@@ -52,11 +49,7 @@ async def test_orchestrators_follow_their_contract(host: Any, module: Any) -> No
 
 @BOTH_HOSTS
 @pytest.mark.parametrize(
-    ("suite", "module"),
-    [
-        (ProviderBehaviorTests, scripted_provider),
-        (SamplingProviderTests, sampling_provider),
-    ],
+    ("suite", "module"), [(ProviderBehaviorTests, scripted_provider), (SamplingProviderTests, sampling_provider)]
 )
 async def test_providers_follow_their_contract(host: Any, suite: Any, module: Any, monkeypatch: Any) -> None:
     names = ("tool_call", "error", "silence") if suite is SamplingProviderTests else ()

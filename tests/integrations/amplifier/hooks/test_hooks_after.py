@@ -107,8 +107,7 @@ async def test_the_error_names_all_hooks_that_have_changed_the_result(mode: str)
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [("result", "tool_result"), ("tool_result", "tool_response"), ("tool_response", "result")],
+    ("first", "second"), [("result", "tool_result"), ("tool_result", "tool_response"), ("tool_response", "result")]
 )
 async def test_hooks_that_use_different_keys_of_the_result_see_each_others_changes(
     mode: str, first: str, second: str

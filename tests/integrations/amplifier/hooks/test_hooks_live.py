@@ -54,10 +54,7 @@ def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: 
 
 @pytest.mark.parametrize(
     ("way", "choice", "code", "host"),
-    [
-        (Way("stdio", True), "Allow once", None, "core"),
-        (HTTP, "Deny", "approval_declined", "native"),
-    ],
+    [(Way("stdio", True), "Allow once", None, "core"), (HTTP, "Deny", "approval_declined", "native")],
     ids=str,
     indirect=["host"],
 )

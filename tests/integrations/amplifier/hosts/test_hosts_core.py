@@ -44,7 +44,7 @@ async def test_modules_are_mounted_on_amplifier_cores_own_coordinator_by_its_own
         assert session.problems == []
         assert isinstance(session.coordinator, amplifier_core.ModuleCoordinator)
         assert isinstance(session.coordinator.loader, amplifier_core.ModuleLoader)
-        answer = await session.get_tool("greet").execute({"who": "you"})
+        answer = await session.get_tools()["greet"].execute({"who": "you"})
         assert (type(answer), answer.output) == (amplifier_core.ToolResult, "Hi, you!")
         assert session.hooks.list_handlers() == {"tool:pre": ["manners"]}
         assert (await session.hooks.emit("tool:pre", {"tool_input": {"who": "enemy"}})).reason == "not them"

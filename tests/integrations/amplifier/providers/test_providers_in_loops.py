@@ -11,15 +11,7 @@ import pytest
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES, TOOLS, name_module
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.amplifier.messages_provider import MODULE
-from tests.kits.amplifier.model_server import (
-    THINKING,
-    TOOL,
-    ModelServer,
-    Reply,
-    build_stream,
-    build_text,
-    serve_model,
-)
+from tests.kits.amplifier.model_server import THINKING, TOOL, ModelServer, Reply, build_stream, build_text, serve_model
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.hooks.hooks_kit import code_of, texts
 
