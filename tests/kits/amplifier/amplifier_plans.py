@@ -1,4 +1,4 @@
-"""Plans that are served in the tests: modules in files, a bridge over them, the official client."""
+"""Served plans: modules in files, a bridge with them, and the official client."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Served:
     ) -> None:
         written(folder, {f"{name}.py": HEADS[self.host] + text for name, text in modules.items()})
         plan = plan or {"tools": [{"module": name} for name in modules]}
-        made, problems = read_plan(plan)
+        mount_plan, problems = read_plan(plan)
         assert problems == []
-        self.source = AmplifierSource("mine", made, config=plan, directory=folder, limits=limits, host=self.host)
+        self.source = AmplifierSource("mine", mount_plan, config=plan, directory=folder, limits=limits, host=self.host)
         self.bridge = Bridge(
             ToolRegistry(pipeline=Pipeline(self.source.middleware)), sources=[AttachedSource(source=self.source)]
         )

@@ -1,4 +1,4 @@
-"""Runs single rules of the contract suites, for tests with modules that break them."""
+"""Runs single rules of the contract suites, for tests of violations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mcp_bridge._integrations.amplifier.behavior.module_tests import list_rules
 
 
 def list_own_rules(suite: type[ModuleBehaviorTests]) -> set[str]:
-    """Return the rules of a suite that the others do not have."""
+    """Return the rules of one suite only."""
     return set(list_rules(suite)) - set(list_rules(ModuleBehaviorTests))
 
 
 async def run_rule(suite: type[ModuleBehaviorTests], rule: str, module: Any, **attributes: Any) -> str:
-    """Return what the rule reports about a module. Only broken rules are reported: other exceptions propagate."""
+    """Return the report of a rule about a module. Only broken rules are reported: other exceptions propagate."""
     tests = suite()
     vars(tests).update(attributes, module=module)
     try:

@@ -1,4 +1,4 @@
-"""Cancels code at its n-th step: each time that any task of the event loop gives up control is one."""
+"""Cancels code at its n-th step. A step ends when a task of the event loop suspends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_bridge._runtime.cancellation import CancellableBlock
 
 
 class _CountedSteps:
-    """A coroutine that reports each of its steps."""
+    """A coroutine with a report of each step."""
 
     def __init__(self, inner: Coroutine[Any, Any, Any], on_step: Callable[[], None]) -> None:
         self._inner = inner
@@ -37,7 +37,7 @@ class _CountedSteps:
 
 @contextmanager
 def report_steps(on_step: Callable[[], None]) -> Iterator[None]:
-    """Call `on_step` after each step of the tasks that are started in the block."""
+    """Call `on_step` after each step of the tasks of the block."""
     if sniffio.current_async_library() == "trio":
         import trio
 
@@ -71,7 +71,7 @@ def report_steps(on_step: Callable[[], None]) -> Iterator[None]:
 async def cancel_at_step(number: int, run: Callable[[], Awaitable[Any]], how: str = "server") -> bool:
     """Run something and cancel it at this step; return whether it ended before.
 
-    `how` is `server` for the way that a server cancels a request, or `scope` for a cancel scope.
+    `how` is `server` for the cancellation of a request by a server, or `scope` for a cancel scope.
     """
     block: Any = CancellableBlock() if how == "server" else anyio.CancelScope()
     count, is_running, has_ended = 0, False, False

@@ -19,17 +19,17 @@ RESULT = {"role": "tool", "tool_call_id": "1", "content": "text"}
 
 
 async def made(example: Example, **settings: Any) -> Any:
-    """A context manager of the document that has the methods of one example."""
-    kind = await my_context()
+    """Return a context manager of the document with the methods of one example."""
+    context_class = await my_context()
     names = await run(example)
     for name, value in names.items():
         if getattr(value, "__module__", "") == "example":
-            setattr(kind, name, value)
-    return kind(**settings)
+            setattr(context_class, name, value)
+    return context_class(**settings)
 
 
 async def protocol(example: Example) -> None:
-    """Contexts have the shape that the document says, and that we say."""
+    """Contexts have the documented shape, in the document and in this package."""
     theirs = (await run(example))["ContextManager"]
     for context in (MockContextManager(), (await my_context())()):
         assert isinstance(context, theirs)
@@ -39,14 +39,14 @@ async def protocol(example: Example) -> None:
 
 async def messages(example: Example) -> None:
     """Messages of the documents are remembered as they are."""
-    found, context = await values(example), MockContextManager()
-    for message in found:
+    names, context = await values(example), MockContextManager()
+    for message in names:
         await context.add_message(message)
     assert [message["role"] for message in context.messages] == ["user", "assistant", "assistant", "system", "tool"]
 
 
 async def mounts(example: Example) -> None:
-    """It is found by the document's mount point and by that of amplifier-core."""
+    """The mount points of the document and of amplifier-core have it."""
     mount = (await run(example, MyContextManager=await my_context()))["mount"]
     coordinator = TestCoordinator()
     context = await mount(coordinator, {"max_tokens": 7})
@@ -64,7 +64,7 @@ async def adds(example: Example) -> None:
 
 
 async def prepares(example: Example) -> None:
-    """The budget is what is given, what the provider has, or what is set; beyond it the context compacts."""
+    """The budget is an argument, that of the provider, or that of the settings; beyond it the context compacts."""
     context = await made(example, max_tokens=50)
     assert context._calculate_budget(5, None) == 5
     assert context._calculate_budget(None, MockProvider()) == 8192 - 1024 - 1000
@@ -74,7 +74,7 @@ async def prepares(example: Example) -> None:
 
 
 async def returns(example: Example) -> None:
-    """All messages, in a list of its own."""
+    """All messages are in a new list."""
     context = await made(example)
     await context.add_message(USER)
     (await context.get_messages()).clear()
@@ -85,9 +85,9 @@ async def resumes(example: Example) -> None:
     """Messages are set, except where a file has more of them."""
     context = await made(example)
     context._write_to_file = lambda: None
-    for loaded in (False, True):
-        context._loaded_from_file = loaded
-        await context.set_messages([USER] if not loaded else [])
+    for has_history in (False, True):
+        context._loaded_from_file = has_history
+        await context.set_messages([USER] if not has_history else [])
     assert context._messages == ([USER] if "_loaded_from_file" in example.text else [])
 
 
@@ -100,7 +100,7 @@ async def clears(example: Example) -> None:
 
 
 async def views(example: Example) -> None:
-    """What is compacted is a view; what is stored stays as it is."""
+    """Compaction creates a view; the stored messages do not change."""
     context = await made(example)
     context._count_tokens = len
     context._should_compact = lambda count, budget: count > budget

@@ -10,7 +10,7 @@ from tests.kits.amplifier.documents_running import run, run_tests, values
 
 
 async def protocol(example: Example) -> None:
-    """Hooks have the shape that the document says, and that we say."""
+    """Hooks have the documented shape, in the document and in this package."""
     theirs = (await run(example))["HookHandler"]
     for hook in (EventRecorder(), my_validation_hook):
         assert isinstance(hook, theirs)
@@ -19,19 +19,19 @@ async def protocol(example: Example) -> None:
 
 
 async def results(example: Example) -> None:
-    """The results of the document decide what the document says."""
+    """The results of the document have the documented decisions."""
     found = await values(example)
     assert [each.action for each in found] == ["continue", "deny", "inject_context", "ask_user"]
     for result in found:
         hooks = ours.HookRegistry()
         hooks.register("tool:pre", lambda event, data, result=result: result)
-        decided = await hooks.emit("tool:pre", {})
+        decision = await hooks.emit("tool:pre", {})
         for field in ("action", "reason", "context_injection", "user_message", "approval_prompt", "approval_default"):
-            assert getattr(decided, field) == getattr(result, field)
+            assert getattr(decision, field) == getattr(result, field)
 
 
 async def mounts(example: Example) -> None:
-    """Both hooks are heard until the cleanup."""
+    """Both hooks run until the cleanup."""
     hooks = {"my_validation_hook": my_validation_hook, "my_feedback_hook": my_feedback_hook}
     mount = (await run(example, **hooks))["mount"]
     coordinator = TestCoordinator()

@@ -19,7 +19,7 @@ from tests.kits.amplifier.documents_running import run, run_body, run_tests
 
 
 async def protocol(example: Example) -> None:
-    """Loops have the shape that the document says, and that we say."""
+    """Loops have the documented shape, in the document and in this package."""
     theirs = (await run(example))["Orchestrator"]
     for loop in (MyOrchestrator({}), ScriptedOrchestrator([])):
         assert isinstance(loop, theirs)
@@ -28,7 +28,7 @@ async def protocol(example: Example) -> None:
 
 
 async def mounts(example: Example) -> None:
-    """It is found by the document's mount point and by that of amplifier-core."""
+    """The mount points of the document and of amplifier-core have it."""
     mount = (await run(example, MyOrchestrator=MyOrchestrator))["mount"]
     coordinator = TestCoordinator()
     loop = await mount(coordinator, {})
@@ -38,8 +38,8 @@ async def mounts(example: Example) -> None:
 
 
 async def emits(example: Example) -> None:
-    """A registry hears the events of the document, in order."""
-    given = {
+    """A registry receives the events of the document, in order."""
+    names = {
         "provider_name": "test",
         "messages": [],
         "model_name": "mock-1",
@@ -48,7 +48,7 @@ async def emits(example: Example) -> None:
         "tool_call": ours.ToolCallBlock(id="1", name="read", input={"path": "a"}),
         "tool": MockTool("read", "text"),
     }
-    execute = (await run(example, **given))["execute"]
+    execute = (await run(example, **names))["execute"]
     hooks, recorder = ours.HookRegistry(), EventRecorder()
     events = ["provider:request", "provider:response", "tool:pre", "tool:post"]
     for event in events:
@@ -59,34 +59,34 @@ async def emits(example: Example) -> None:
 
 
 async def processes(example: Example) -> None:
-    """Each action does in the document's loop what the document says."""
-    said: list[Any] = []
+    """Each action has the documented effect in the loop of the document."""
+    requests: list[Any] = []
 
     async def decided(result: ours.HookResult, *, approved: bool = False) -> tuple[Any, list[Any]]:
         async def request_approval(asked: ours.HookResult) -> bool:
-            said.append(asked.approval_prompt)
+            requests.append(asked.approval_prompt)
             return approved
 
         hooks, context = ours.HookRegistry(), MockContextManager()
         hooks.register("tool:pre", lambda event, data: result)
-        given = {"hooks": hooks, "data": {"a": 1}, "context": context, "request_approval": request_approval}
-        return await run_body(example, **given), context.messages
+        names = {"hooks": hooks, "data": {"a": 1}, "context": context, "request_approval": request_approval}
+        return await run_body(example, **names), context.messages
 
-    denied, _ = await decided(ours.HookResult(action="deny", reason="no"))
-    assert (denied.is_error, denied.success, denied.output) == (True, False, "no")
-    modified, _ = await decided(ours.HookResult(action="modify", data={"a": 2}))
-    assert modified["data"]["a"] == 2
+    denial, _ = await decided(ours.HookResult(action="deny", reason="no"))
+    assert (denial.is_error, denial.success, denial.output) == (True, False, "no")
+    modification, _ = await decided(ours.HookResult(action="modify", data={"a": 2}))
+    assert modification["data"]["a"] == 2
     _, messages = await decided(ours.HookResult(action="inject_context", context_injection="lint"))
     assert messages == [{"role": "system", "content": "lint"}]
-    declined, _ = await decided(ours.HookResult(action="ask_user", approval_prompt="Really?"))
-    assert (declined.is_error, declined.output) == (True, "User denied")
-    allowed, _ = await decided(ours.HookResult(action="ask_user", approval_prompt="Really?"), approved=True)
-    assert allowed["data"]["a"] == 1
-    assert said == ["Really?", "Really?"]
+    refusal, _ = await decided(ours.HookResult(action="ask_user", approval_prompt="Really?"))
+    assert (refusal.is_error, refusal.output) == (True, "User denied")
+    approval, _ = await decided(ours.HookResult(action="ask_user", approval_prompt="Really?"), approved=True)
+    assert approval["data"]["a"] == 1
+    assert requests == ["Really?", "Really?"]
 
 
 async def manages(example: Example) -> None:
-    """The context has what was said, in order."""
+    """The context has the messages in order."""
     context = MockContextManager()
     given = {
         "context": context,

@@ -1,4 +1,4 @@
-"""Modules put together from the documents' own pieces, and what the documents leave to their reader."""
+"""Modules from pieces of the documents, and the parts left to the reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCUMENTS = (TOOL, MODULES, SUMMARY)
 
 def titled(title: str, document: str = MODULES, nth: int = 0) -> Example:
     """An example by its title."""
-    return [each for each in examples(document) if each.title == title][nth]
+    return [example for example in examples(document) if example.title == title][nth]
 
 
 async def my_tool(document: str = TOOL) -> type:
@@ -91,7 +91,7 @@ class MyOrchestrator:
 
 
 async def my_validation_hook(event: str, data: dict[str, Any]) -> HookResult:
-    """What the Hook contract leaves to the reader: nobody writes to /etc."""
+    """The part of the Hook contract left to the reader: no writing to /etc."""
     if str(data.get("tool_input", {}).get("file_path", "")).startswith("/etc"):
         return HookResult(action="deny", reason="Access denied")
     return HookResult()
@@ -116,6 +116,6 @@ async def provider_mount() -> Any:
 
 
 async def contributed(coordinator: ModuleCoordinator) -> list[str]:
-    """The events that modules say they emit."""
-    found = await coordinator.collect_contributions("observability.events")
-    return [event for events in found for event in events]
+    """Return the declared events of modules."""
+    contributions = await coordinator.collect_contributions("observability.events")
+    return [event for events in contributions for event in events]

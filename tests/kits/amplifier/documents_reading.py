@@ -1,4 +1,4 @@
-"""The code examples of a document, as they stand in it: fenced, or told from the prose by their shape."""
+"""The code examples of a document: fenced ones, and others by their shape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PYTHON = re.compile(
 
 @dataclass(frozen=True)
 class Example:
-    """One example: what language it is, and its text."""
+    """One example: its language and its text."""
 
     document: str
     number: int
@@ -34,7 +34,7 @@ class Example:
 
     @property
     def title(self) -> str:
-        """Its first line that is neither an import, a comment nor a decorator."""
+        """The first line except imports, comments and decorators."""
         lines = [line for line in self.text.splitlines() if line.strip() and line.startswith(tuple(_LETTERS))]
         return next((line for line in lines if not line.startswith(("from ", "import "))), self.text.splitlines()[0])
 
@@ -45,22 +45,22 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_["
 def examples(document: str) -> list[Example]:
     """Every example of a document, in order."""
     text = (FOLDER / document).read_text("utf-8")
-    found = _FENCE.findall(text) if "```" in text else list(unfenced(text.splitlines()))
-    return [Example(document, number, language, code) for number, (language, code) in enumerate(found)]
+    blocks = _FENCE.findall(text) if "```" in text else list(unfenced(text.splitlines()))
+    return [Example(document, number, language, code) for number, (language, code) in enumerate(blocks)]
 
 
 def unfenced(lines: list[str]) -> list[tuple[str, str]]:
     """The examples of a text without fences: a block begins where code begins, and ends before the next prose."""
-    found, at = [], 0
+    blocks, at = [], 0
     while at < len(lines):
         language = _language(lines, at)
         if language is None:
             at += 1
             continue
         end = _end(lines, at, language)
-        found.append((language, "\n".join(lines[at:end]).strip() + "\n"))
+        blocks.append((language, "\n".join(lines[at:end]).strip() + "\n"))
         at = end
-    return found
+    return blocks
 
 
 def _language(lines: list[str], at: int) -> str | None:
@@ -77,7 +77,7 @@ def _language(lines: list[str], at: int) -> str | None:
 
 
 def _end(lines: list[str], at: int, language: str) -> int:
-    """The line after an example: at a paragraph that is not code, or of another language."""
+    """Return the line after an example: a paragraph without code, or of another language."""
     end = at + 1
     while end < len(lines):
         line, before = lines[end], lines[end - 1]

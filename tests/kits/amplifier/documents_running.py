@@ -1,4 +1,4 @@
-"""Runs an example of a document with imports and the placeholders that it leaves undefined, and with nothing else."""
+"""Runs an example of a document with its imports and placeholders only."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def written(example: Example) -> str:
 
 
 def undefined(text: str) -> tuple[set[str], set[str]]:
-    """The names that a text uses, and those of them that it neither defines nor imports."""
+    """Return the used names of a text, and the undefined ones."""
     module = symtable.symtable(text, "example", "exec")
-    defined = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    used = {
+    definitions = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    uses = {
         symbol.get_name()
         for table in _tables(module)
         for symbol in table.get_symbols()
         if symbol.is_referenced() and (symbol.is_global() or table is module)
     }
-    return used, used - defined - set(vars(builtins))
+    return uses, uses - definitions - set(vars(builtins))
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -74,27 +74,27 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def supplied(text: str, placeholders: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that a text is run with."""
-    used, names = undefined(text)
-    assert set(placeholders) <= used, f"not needed: {set(placeholders) - used}"
+    """Return the names for running a text."""
+    uses, names = undefined(text)
+    assert set(placeholders) <= uses, f"not needed: {set(placeholders) - uses}"
     missing = names - set(placeholders) - set(IMPORTS)
     assert not missing, f"the example leaves more undefined: {missing}"
     return {**{name: IMPORTS[name] for name in names - set(placeholders)}, **placeholders}
 
 
 async def run(example: Example, **placeholders: Any) -> dict[str, Any]:
-    """Run an example; the names that it has made, and those it was given."""
+    """Run an example; return its names, and the supplied ones."""
     text = written(example)
     names = {"__name__": "example", **supplied(text, placeholders)}
     code = compile(text, example.title, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    done = eval(code, names)
-    if inspect.isawaitable(done):
-        await done
+    coroutine = eval(code, names)
+    if inspect.isawaitable(coroutine):
+        await coroutine
     return names
 
 
 async def run_body(example: Example, **placeholders: Any) -> Any:
-    """Run an example that is the inside of a function; what it returns, else the names of it."""
+    """Run an example from inside a function; return its result, or else its names."""
     text = written(example)
     body = "".join(f"    {line}\n" for line in text.splitlines())
     arguments = ", ".join(placeholders)
@@ -106,12 +106,12 @@ async def run_body(example: Example, **placeholders: Any) -> Any:
 async def values(example: Example, **placeholders: Any) -> list[Any]:
     """What each expression of an example comes to."""
     names = await run(example, **placeholders)
-    found = [node for node in ast.parse(written(example)).body if isinstance(node, ast.Expr)]
-    return [eval(compile(ast.Expression(node.value), example.title, "eval"), names) for node in found]
+    expressions = [node for node in ast.parse(written(example)).body if isinstance(node, ast.Expr)]
+    return [eval(compile(ast.Expression(node.value), example.title, "eval"), names) for node in expressions]
 
 
 async def run_tests(names: Mapping[str, Any]) -> int:
-    """Run the tests that an example has defined; how many there are."""
+    """Run the tests of an example; return their number."""
     tests = [value for name, value in names.items() if name.startswith("test_")]
     for test in tests:
         await test()

@@ -32,7 +32,7 @@ async def source(example: Example) -> None:
 
 
 async def resolver(example: Example) -> None:
-    """A resolver of the document is one of ours, and the loader loads what it finds."""
+    """A resolver of the document has the protocol of this package, and the loader loads its modules."""
     theirs = (await run(example))["ModuleSourceResolver"]
     folder = Path(mkdtemp())  # below the test's own
 
@@ -48,25 +48,25 @@ async def resolver(example: Example) -> None:
 
 
 async def loader(example: Example) -> None:
-    """The document's loader, with what it leaves out; ours takes the same arguments."""
+    """The loader of the document, completed; that of this package takes the same arguments."""
     theirs = (await run(example))["ModuleLoader"]
-    loaded: list[Any] = []
+    modules: list[Any] = []
 
     class Whole(theirs):  # type: ignore[misc,valid-type]
         async def _load_direct(self, module_id: str, config: Any) -> Any:
-            loaded.append(module_id)
+            modules.append(module_id)
 
     coordinator = TestCoordinator()
     await Whole(coordinator).load("tool-bash", {})
-    assert loaded == ["tool-bash"]
+    assert modules == ["tool-bash"]
     assert await _raises(ours.ModuleNotFoundError, ours.ModuleLoader(coordinator).load, "tool-none")
-    asked = [str(name) for name in inspect.signature(theirs.load).parameters]
-    assert list(inspect.signature(ours.ModuleLoader.load).parameters)[: len(asked)] == asked
+    parameters = [str(name) for name in inspect.signature(theirs.load).parameters]
+    assert list(inspect.signature(ours.ModuleLoader.load).parameters)[: len(parameters)] == parameters
     assert ours.AmplifierModuleLoader is ours.ModuleLoader
 
 
 async def mounts(example: Example) -> None:
-    """A resolver that is mounted without waiting is used."""
+    """A resolver is used if its mount is not awaited."""
     folder = Path(mkdtemp())  # below the test's own
     written(folder, {"here_of_mount.py": MODULE})
 

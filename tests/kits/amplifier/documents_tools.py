@@ -14,7 +14,7 @@ from tests.kits.amplifier.documents_running import run, run_tests
 
 
 async def my_module(example: Example) -> None:
-    """The quick start: a class that the reader completes, and its `mount`."""
+    """The quick start: a completed class, and its `mount`."""
     names = await run(example)
     names["MyModule"].__init__ = lambda self, config: setattr(self, "config", config)
     coordinator = TestCoordinator()
@@ -24,7 +24,7 @@ async def my_module(example: Example) -> None:
 
 
 async def tool_protocol(example: Example) -> None:
-    """Tools have the shape that the document says, and that we say."""
+    """Tools have the documented shape, in the document and in this package."""
     theirs = (await run(example))["Tool"]
     for tool in (MockTool(), (await my_tool())({})):
         assert isinstance(tool, theirs)
@@ -33,10 +33,10 @@ async def tool_protocol(example: Example) -> None:
 
 
 async def tool_call(example: Example) -> None:
-    """A call of the document is one of ours; the summary has its result beside it."""
+    """A call of the document has the shape of this package; the summary also has its result."""
     names = await run(example)
-    given = {"id": "1", "name": "read", "arguments": {"path": "a"}}
-    assert names["ToolCall"](**given).model_dump() == ours.ToolCall(**given).model_dump() == given
+    call = {"id": "1", "name": "read", "arguments": {"path": "a"}}
+    assert names["ToolCall"](**call).model_dump() == ours.ToolCall(**call).model_dump() == call
     if "ToolResult" in names:
         theirs = names["ToolResult"](tool_call_id="1", output="gone", is_error=True)
         result = ours.ToolResult.model_validate(theirs.model_dump())
@@ -52,7 +52,7 @@ async def tool_result(example: Example) -> None:
 
 
 async def tool_mount(example: Example) -> None:
-    """The tool is mounted once `mount` has answered, and is what it answered."""
+    """The tool is mounted after `mount`, and is its result."""
     mount = (await run(example, MyTool=await my_tool()))["mount"]
     coordinator = TestCoordinator()
     tool = await mount(coordinator, {})
@@ -61,7 +61,7 @@ async def tool_mount(example: Example) -> None:
 
 
 async def tool_class(example: Example) -> None:
-    """MyTool of the contract says who it is; that of the summary is a whole module."""
+    """MyTool of the contract has a name; that of the summary is a whole module."""
     names = await run(example)
     if example.document != SUMMARY:
         assert (names["MyTool"]().name, bool(names["MyTool"]().description)) == ("my_tool", True)
@@ -69,8 +69,8 @@ async def tool_class(example: Example) -> None:
     coordinator = TestCoordinator()
     assert await names["mount"](coordinator, {"a": 1}) is None
     tool = coordinator.get("tools", "my_tool")
-    failed = await tool.execute({"_tool_call_id": "7"})
-    assert (failed.is_error, failed.tool_call_id, failed.success) == (True, "7", False)
+    failure = await tool.execute({"_tool_call_id": "7"})
+    assert (failure.is_error, failure.tool_call_id, failure.success) == (True, "7", False)
     names["MyTool"]._do_work = _same
     result = await tool.execute({"a": 1})
     assert (result.success, result.output, result.tool_call_id) == (True, {"a": 1}, "")
@@ -81,18 +81,18 @@ async def _same(self: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 
 async def tool_execute(example: Example) -> None:
-    """It works, refuses what is not enough, and never raises."""
+    """It works, rejects incomplete arguments, and never raises."""
     tool = (await my_tool(example.document))({})
     tool.__class__.execute = (await run(example))["execute"]
     assert (await tool.execute({"required_param": "x"})).output == "did x"
     assert (await tool.execute({})).error == {"message": "required_param is required"}
-    failed = await tool.execute({"required_param": "broken"})
-    assert (failed.success, failed.error) == (False, {"message": "no such thing", "type": "RuntimeError"})
-    assert failed.get_serialized_output() == "no such thing"
+    failure = await tool.execute({"required_param": "broken"})
+    assert (failure.success, failure.error) == (False, {"message": "no such thing", "type": "RuntimeError"})
+    assert failure.get_serialized_output() == "no such thing"
 
 
 async def tool_schema(example: Example) -> None:
-    """The schema asks for what `execute` asks for."""
+    """The schema requires the same arguments as `execute`."""
     assert (await run(example))["get_schema"](None)["required"] == ["required_param"]
 
 
@@ -114,7 +114,7 @@ async def mock_tool(example: Example) -> None:
 
 
 async def provider_protocol(example: Example) -> None:
-    """Providers have the shape that the document says, and that we say."""
+    """Providers have the documented shape, in the document and in this package."""
     theirs = (await run(example))["Provider"]
     provider = MyProvider("key", {})
     assert isinstance(provider, theirs)

@@ -1,4 +1,4 @@
-"""Repositories with modules for the tests: bare ones in a folder, and settings that name them."""
+"""Repositories with modules: bare ones in a folder, and settings for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def mount(coordinator, config):
 
 
 def says(name: str, text: str) -> str:
-    """A module with a tool of this name, which says this."""
+    """Return a module with a tool of this name and this result."""
     return SAYS.format(name=name, text=text)
 
 
@@ -54,19 +54,19 @@ class Repository:
         return f"git+{self.url}"
 
     def git(self, *args: str, here: Path | None = None) -> str:
-        """Run git in the clone, without anybody's settings; what it says."""
+        """Run git in the clone, without settings of users; return its output."""
         environ = {
             **os.environ,
             **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"), "me"),
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        done = subprocess.run([GIT, *args], cwd=here or self.work, env=environ, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        process = subprocess.run([GIT, *args], cwd=here or self.work, env=environ, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
 
     def commit(self, files: Mapping[str, str], *, branch: str = "main") -> str:
-        """Commit these files besides those that are there, and push them; the commit."""
+        """Commit these files in addition, and push them; return the commit."""
         written(self.work, files)
         self.git("add", "--all", "--force")
         self.git("commit", "-q", "--allow-empty", "-m", "more")
@@ -74,7 +74,7 @@ class Repository:
         return self.git("rev-parse", "HEAD")
 
     def push(self, *refs: str) -> None:
-        """Push these, whatever was there."""
+        """Push these refs, with force."""
         self.git("push", "-q", "--force", str(self.bare), *refs)
 
 
@@ -97,15 +97,15 @@ class Place:
         return LockFile.read(self.folder)
 
     def locked(self, *, update: bool = False) -> LockOutcome:
-        """Lock what the plan names."""
-        wanted = [RequestedModule(parse_address(uri), self.kept) for uri in self._uris]
-        return ModuleLocker(self.lock, update=update, report=lambda text: None).lock(wanted)
+        """Lock the modules of the plan."""
+        requests = [RequestedModule(parse_address(uri), self.kept) for uri in self._uris]
+        return ModuleLocker(self.lock, update=update, report=lambda text: None).lock(requests)
 
     def files(self, uri: str) -> Path:
         """Where the files of a locked module's commit are."""
-        (found,) = self.kept.glob(f"*/{self.lock.modules[uri].commit}/files")
-        return found
+        (folder,) = self.kept.glob(f"*/{self.lock.modules[uri].commit}/files")
+        return folder
 
     def bridge(self) -> Any:
-        """A bridge as the settings say."""
+        """Build the bridge of the settings."""
         return build_from_settings(load(self.file, dict(os.environ)))

@@ -1,4 +1,4 @@
-"""A provider over an official SDK: models that speak the Messages API, for tests with a local server."""
+"""A provider over an official SDK: models with the Messages API, for tests with a local server."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OPTIONS = frozenset({"model", "temperature", "top_p", "max_output_tokens", "sto
 
 
 class ModelConfig(BaseModel):
-    """The configuration of the provider. `price` is that of a token."""
+    """The configuration of the provider. `price` is the price of a token."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
@@ -94,10 +94,10 @@ class MessagesProvider:
         self, request: ChatRequest, *, on_text: TextListener | None = None, **kwargs: Any
     ) -> ChatResponse:
         """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
-        given = _apply_options(read_request(request), kwargs)
-        model = given.model or self._config.default_model
-        async with self.events.report_completion(self.name, model, given) as report:
-            response = await self._complete(given, model, on_text, kwargs)
+        chat_request = _apply_options(read_request(request), kwargs)
+        model = chat_request.model or self._config.default_model
+        async with self.events.report_completion(self.name, model, chat_request) as report:
+            response = await self._complete(chat_request, model, on_text, kwargs)
             if self._config.price is not None and response.usage is not None:
                 response.usage.cost_usd = response.usage.total_tokens * self._config.price
             report.usage = response.usage
@@ -108,7 +108,7 @@ class MessagesProvider:
     ) -> ChatResponse:
         """Return the response of a model.
 
-        With `extended_thinking`, which loops pass if they are configured so, the model decides how much it thinks.
+        With `extended_thinking`, an option of loops, the model decides how much it thinks.
         """
         params = self._build_params(request, model)
         if options.get("extended_thinking"):
@@ -131,7 +131,9 @@ class MessagesProvider:
             "max_tokens": min(request.max_output_tokens or most, most),
             "messages": build_messages(request.messages),
         }
-        system = [render_text(each.content) for each in request.messages if each.role in ("system", "developer")]
+        system = [
+            render_text(message.content) for message in request.messages if message.role in ("system", "developer")
+        ]
         if system:
             params["system"] = "\n\n".join(system)
         if request.tools:
@@ -156,9 +158,9 @@ class MessagesProvider:
 
 
 def _apply_options(request: ChatRequest, options: Mapping[str, Any]) -> ChatRequest:
-    """Return a request with the further arguments of `complete`: some orchestrators pass its fields that way."""
-    changed = {name: value for name, value in options.items() if name in _OPTIONS and value is not None}
-    return request.model_copy(update=changed) if changed else request
+    """Return a request with the further arguments of `complete`, because some orchestrators pass its fields there."""
+    fields = {name: value for name, value in options.items() if name in _OPTIONS and value is not None}
+    return request.model_copy(update=fields) if fields else request
 
 
 def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -182,7 +184,7 @@ def _build_blocks(message: Message) -> list[dict[str, Any]]:
     for block in content if isinstance(content, list) else ():
         blocks += _build_block(block)
     calls = [
-        {"type": "tool_use", "id": each.id, "name": each.name, "input": each.input} for each in list_calls(message)
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in list_calls(message)
     ]
     return blocks + calls
 
@@ -193,8 +195,8 @@ def _build_tool_result(result: ToolResultBlock) -> dict[str, Any]:
     if images:
         content = [{"type": "text", "text": text}] if text.strip() else []
         content += [{"type": "image", "source": image.source} for image in images]
-    failed = {"is_error": True} if is_failed(result) else {}
-    return {"type": "tool_result", "tool_use_id": result.tool_call_id, "content": content, **failed}
+    marks = {"is_error": True} if is_failed(result) else {}
+    return {"type": "tool_result", "tool_use_id": result.tool_call_id, "content": content, **marks}
 
 
 def _build_block(block: Block) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A local HTTP server that responds as model APIs do, and checks requests with the models of the official SDK."""
+"""A local HTTP server with the responses of model APIs. It checks requests with the models of the official SDK."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def build_stream(*blocks: tuple[dict[str, Any], list[dict[str, Any]]], stop: str
 
 def build_text(*parts: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A block of text, with its deltas."""
-    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in parts]
+    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in parts]
 
 
 class ModelServer:
-    """Gives its replies in turn. `requests` are the bodies that it has received, `open` those without a response."""
+    """Gives its replies in turn. `requests` are the received bodies, `open` the number of those without a response."""
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)
@@ -63,11 +63,11 @@ class ModelServer:
     def handle(self, path: str, body: bytes) -> Reply:
         if not body:
             return Reply({"error": {"message": "not found"}}, 404)
-        given = json.loads(body)
+        request = json.loads(body)
         if path.endswith("/messages"):
-            _load_adapter(bool(given.get("stream"))).validate_python(given)
-        self.requests.append(given)
-        return self.respond(given)
+            _load_adapter(bool(request.get("stream"))).validate_python(request)
+        self.requests.append(request)
+        return self.respond(request)
 
     def respond(self, given: Mapping[str, Any]) -> Reply:
         return self.replies.pop(0)
@@ -107,15 +107,15 @@ def serve_model(*replies: Reply, model: ModelServer | None = None) -> Iterator[M
         do_GET = do_POST
 
         def send(self, reply: Reply) -> None:
-            kind = "text/event-stream" if isinstance(reply.body, list) else "application/json"
+            content_type = "text/event-stream" if isinstance(reply.body, list) else "application/json"
             parts = [reply.body] if isinstance(reply.body, bytes) else _encode(reply.body)
             length = sum(map(len, parts)) + reply.is_endless
             self.send_response(reply.status)
-            for name, value in {"content-type": kind, "content-length": str(length), **reply.headers}.items():
+            for name, value in {"content-type": content_type, "content-length": str(length), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            for part in parts:  # clients read a stream part by part
-                self.wfile.write(part)
+            for piece in parts:  # clients read a stream part by part
+                self.wfile.write(piece)
             if reply.is_endless:
                 select([self.connection], [], [], 30)  # readable when the client closes the connection
                 self.close_connection = True
@@ -138,6 +138,6 @@ def _encode(body: Any) -> list[bytes]:
         return [json.dumps(body).encode()]
     lines = []
     for event in body:
-        kind = f"event: {event['type']}\n" if isinstance(event, dict) and "type" in event else ""
-        lines.append(f"{kind}data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
+        head = f"event: {event['type']}\n" if isinstance(event, dict) and "type" in event else ""
+        lines.append(f"{head}data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
     return lines

@@ -1,4 +1,4 @@
-"""What the tests of observing share: sources that are observed, and what their clients read of them."""
+"""The kit of tests of observing: observed sources, and the resources for their clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTRIBUTIONS = "amplifier://mine/contributions"
 
 
 class Observed(Served):
-    """A source over modules in files, with options of its own, beside others, in a bridge that hides `secrets`."""
+    """A source with modules in files and options, next to other sources, in a bridge with hidden `secrets`."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class Observed(Served):
 
 async def read(client: Client, uri: str, **options: Any) -> Any:
     """What a client reads at a URI."""
-    found = (await client.read_resource(uri, **options)).contents[0]
-    assert found.mime_type == "application/json"
-    return json.loads(found.text)
+    content = (await client.read_resource(uri, **options)).contents[0]
+    assert content.mime_type == "application/json"
+    return json.loads(content.text)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -74,5 +74,5 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def named(mode: str, name: str) -> dict[str, Any]:
-    """What tells a client's session from others, where its connection does not."""
+    """Return the name of a client's session, unless its connection identifies it."""
     return {} if mode == LEGACY else {"meta": {"mcp-bridge/session": name}}

@@ -1,7 +1,7 @@
-"""Modules of the shape of the public ones, small: loops, a context, a provider and a tool that delegates.
+"""Small modules in the shape of the public ones: loops, a context, a provider and a delegating tool.
 
-They use what the public modules use: hooks through the argument of `execute`, decisions through the coordinator,
-attributes of responses, and results as text. `PACKAGE` is what they are written against.
+They work as the public modules do: with hooks in the argument of `execute`, decisions through the coordinator,
+attributes of responses, and results as text. `PACKAGE` is their package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The contract suite for the model of a client, which does what each situation says."""
+"""The contract suite for the model of a client in each situation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool that waits, and notes when it begins and ends."""
+"""A waiting tool with a record of its beginning and end."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def mount(coordinator: ModuleCoordinator, config=None):
 
 
 def package(folder: Path, module_id: str, text: str) -> Path:
-    """A module as a package in a folder of its own, as Amplifier's repositories have it."""
+    """Write a module as a package in a folder, as in Amplifier's repositories."""
     root = folder / f"amplifier-module-{module_id}"
     name = f"amplifier_module_{module_id.replace('-', '_')}"
     (root / name).mkdir(parents=True)
@@ -113,7 +113,7 @@ def package(folder: Path, module_id: str, text: str) -> Path:
 
 
 class Hosted:
-    """A session of modules on a host, begun for as long as the block; `ended` is for what modules want to say."""
+    """A session of modules on a host for the block; modules may append to `ended`."""
 
     def __init__(self, folder: Path, host: Host, plan: Mapping[str, Any]) -> None:
         self.plan: MountPlan

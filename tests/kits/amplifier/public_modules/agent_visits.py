@@ -1,4 +1,4 @@
-"""Agents of public loops, contexts and providers, also beside those of the bridge, as a client uses them."""
+"""Agents of public loops, contexts and providers, also with those of the bridge, for a client."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ async def mount(coordinator, config):
     await coordinator.mount("tools", Read())
 """
 """The tool that provider-mock calls when the prompt has its name. The name must not be in the result as well."""
-APPROVAL = {
-    "rules": [{"pattern": "sleep 77.7", "action": "auto_approve"}],
-    "audit": {"enabled": False},
-}
+APPROVAL = {"rules": [{"pattern": "sleep 77.7", "action": "auto_approve"}], "audit": {"enabled": False}}
 SCRIPT = [{"text": "I look.", "calls": [{"name": "read"}]}, "It is done.", "It goes on."]
 LOOPS = ("loop-basic", "loop-streaming")
 
@@ -46,7 +43,9 @@ def visit_agents(repositories: Repositories, seen: Seen) -> None:
             anyio.run(visit, path, mode, seen)
     for host, loop, public in itertools.product(("core", "native"), LOOPS, itertools.product((True, False), repeat=3)):
         names = ("loop", "context", "provider")
-        shown = ", ".join(f"{'public' if one else 'own'} {name}" for name, one in zip(names, public, strict=True))
+        shown = ", ".join(
+            f"{'public' if is_public else 'own'} {name}" for name, is_public in zip(names, public, strict=True)
+        )
         print(f"== {host}, {loop}: {shown}")
         plan = build_small_plan(repositories, loop, *public)
         path = repositories.write_plan(f"{host}-{loop}-{'-'.join(map(str, public))}", plan, host=host)
@@ -104,7 +103,7 @@ def build_use(tool: str, **arguments: Any) -> str:
 
 
 class AgentClient:
-    """A client that runs the agent of a server."""
+    """The client of a server with an agent."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -118,7 +117,7 @@ class AgentClient:
         )
 
     async def use(self, tool: str, **arguments: Any) -> str:
-        """Run a task that calls a tool, and return the response, which repeats the result of the tool."""
+        """Run a task with a tool call, and return the response. It repeats the result of the tool."""
         return said(await self.run(build_use(tool, **arguments), provider="echo"))
 
     async def _record_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -157,25 +156,25 @@ async def check_conversation(agent: AgentClient, seen: Seen) -> None:
     seen.check("the conversation", repeated, lambda text: "Please look." in text and "test.txt" in text)
     scripted = await agent.run("Go.", provider="scripted")
     seen.check("a call without arguments", said(scripted), lambda text: "It is done." in text)
-    lost = await agent.run("Go.", session="guessed")
-    seen.check("an unknown session", said(lost), lambda text: lost.is_error and "no such conversation" in text)
+    failure = await agent.run("Go.", session="guessed")
+    seen.check("an unknown session", said(failure), lambda text: failure.is_error and "no such conversation" in text)
 
 
 async def check_tools(agent: AgentClient, path: Path, person: Person, seen: Seen) -> None:
-    """Public tools in the run, and hooks-approval, which asks inside of it."""
+    """Check public tools in the run, and the questions of hooks-approval in it."""
     fails = await agent.use("bash", command="echo out; exit 3")
     seen.check("bash, approved in the run, that fails", fails, lambda text: "out" in text and "3" in text)
     seen.check("the question", person.asked[-1:], lambda found: "echo out; exit 3" in str(found))
-    denied = await agent.use("bash", command="rm -rf /tmp/nothing")
-    seen.check("bash, denied in the run", denied, lambda text: "I saw" in text and "declined" in text)
+    denial = await agent.use("bash", command="rm -rf /tmp/nothing")
+    seen.check("bash, denied in the run", denial, lambda text: "I saw" in text and "declined" in text)
     (path.parent / "card.txt").write_text("the card\n")
-    shown = await agent.use("read_file", file_path=str(path.parent / "card.txt"))
-    seen.check("read_file", shown, lambda text: "the card" in text)
-    lost = await agent.use("read_file", file_path=str(path.parent / "lost.txt"))
-    seen.check("read_file, no file", lost, lambda text: "not found" in text.lower() or "no such" in text.lower())
+    card = await agent.use("read_file", file_path=str(path.parent / "card.txt"))
+    seen.check("read_file", card, lambda text: "the card" in text)
+    failure = await agent.use("read_file", file_path=str(path.parent / "lost.txt"))
+    seen.check("read_file, no file", failure, lambda text: "not found" in text.lower() or "no such" in text.lower())
     await agent.use("write_file", file_path="made.txt", content="here")
-    made = path.parent / "made.txt"
-    seen.check("write_file", made.exists() and made.read_text(), lambda text: text == "here")
+    file = path.parent / "made.txt"
+    seen.check("write_file", file.exists() and file.read_text(), lambda text: text == "here")
     invalid = await agent.use("bash", command=7)
     seen.check("invalid arguments", invalid, lambda text: "validation failed" in text)
 
@@ -195,7 +194,7 @@ async def check_cancel(agent: AgentClient, seen: Seen) -> None:
 
 
 async def wait_for_program(command: str, *, running: bool) -> bool:
-    """Whether a program runs, or no longer does, within ten seconds. Linux only."""
+    """Return whether a program runs, or has ended, within ten seconds. Linux only."""
     for _ in range(100):
         if is_running(command) == running:
             return True
@@ -228,10 +227,10 @@ async def check_delegation(agent: AgentClient, seen: Seen) -> None:
 
 
 def find_response(text: str, *, last: bool = False) -> Mapping[str, Any]:
-    """The result of tool-task in a text, which can have several."""
+    """Return the first result of tool-task in a text."""
     start = (text.rfind if last else text.find)('{"response"')
-    found: Mapping[str, Any] = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else {}
-    return found
+    response: Mapping[str, Any] = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else {}
+    return response
 
 
 async def visit_combination(path: Path, is_mock: bool, seen: Seen) -> None:

@@ -1,4 +1,4 @@
-"""What a visit shares: lines about what was seen, a server over stdio, and the person at the client."""
+"""The common part of visits: lines of observations, a server over stdio, and the user of the client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES = ("legacy", STATELESS)
 
 
 class Seen:
-    """What is seen, and whether it is what it should be."""
+    """The observations, and whether they are as expected."""
 
     def __init__(self) -> None:
         self.failed = 0
@@ -30,7 +30,7 @@ class Seen:
 
 
 class Person:
-    """Says yes to questions that contain `allowed`, and no to all others."""
+    """Accepts questions with the text `allowed`, and declines all others."""
 
     def __init__(self, allowed: str) -> None:
         self.asked: list[str] = []

@@ -35,10 +35,7 @@ def visit_models(repositories: Repositories, seen: Seen) -> None:
     """Run an agent of each public loop with the models of both APIs."""
     replies = {
         "provider-anthropic": [build_stream([THINKING, CALL], "tool_use"), build_stream([TEXT], "end_turn")],
-        "provider-openai": [
-            build_response(FUNCTION_CALL),
-            build_response(OUTPUT_TEXT),
-        ],
+        "provider-openai": [build_response(FUNCTION_CALL), build_response(OUTPUT_TEXT)],
     }
     for loop, provider in itertools.product(LOOPS, replies):
         print(f"== {loop} with {provider}")
@@ -49,7 +46,7 @@ def visit_models(repositories: Repositories, seen: Seen) -> None:
 
 
 def write_agent(repositories: Repositories, loop: str, provider: str, server: ModelServer) -> Path:
-    """An agent whose model is at the server."""
+    """An agent with the model of a server."""
     plan = build_small_plan(repositories, loop, public_loop=True, public_context=True, public_provider=False)
     plan["session"]["orchestrator"]["config"]["extended_thinking"] = True
     url = server.url + ("/v1" if provider == "provider-openai" else "")

@@ -1,4 +1,4 @@
-"""The modules that are visited: their repositories and commits, and settings files whose plans have them."""
+"""The visited modules: their repositories and commits, and settings files for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOUNDATION = ("microsoft", "amplifier-foundation", "d0d96f70afc89a3dfbc14e4610a7
 
 @dataclass(frozen=True)
 class Repositories:
-    """Where modules come from, and the `folder` for what is written."""
+    """The repositories of modules, and the `folder` for written files."""
 
     folder: Path
     clones: Path | None
@@ -49,7 +49,7 @@ class Repositories:
         return f"git+{self._find_url(owner, f'amplifier-module-{name}')}@{commit}"
 
     def write_plan(self, name: str, plan: Mapping[str, Any], **source: Any) -> Path:
-        """A settings file in a folder of its own, with a lock file for all modules; returns its path."""
+        """Write a settings file in a new folder, with a lock file for all modules; return its path."""
         path = self.folder / name / "bridge.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         whole = {"type": "amplifier", "git": ["git+*"], "modules": str(self.folder / "modules"), "plan": plan}
@@ -60,7 +60,7 @@ class Repositories:
         return path
 
     def lock_all(self) -> None:
-        """Fetch every module once, and write the lock file that all plans share."""
+        """Fetch every module once, and write the common lock file of all plans."""
         names = [*PINS, *AGENT_PINS]
         tools = [{"module": name, "source": self.find_address(name)} for name in names]
         path = self.write_plan("all", {"tools": tools})
@@ -68,7 +68,7 @@ class Repositories:
         shutil.copy(path.parent / "amplifier.lock.json", self.folder)
 
     def fetch_foundation(self) -> None:
-        """Put the package that tool-task needs on the path of servers that are started from here."""
+        """Put the required package of tool-task on the path of servers."""
         owner, repository, commit = FOUNDATION
         target = self.folder / repository
         run_git(target, "init", "--quiet", str(target))
@@ -84,7 +84,7 @@ class Repositories:
 
 
 def run_git(folder: Path, *args: str) -> None:
-    """Run git in a folder, which is made."""
+    """Run git in a new folder."""
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["git", *args], cwd=folder, check=True)
 

@@ -46,10 +46,7 @@ LOOP_RULES = {
 KNOWN_FAILURES = {
     "loop_basic": {*LOOP_RULES, "a_call_without_arguments_runs", "max_iterations_stops_a_model_that_never_stops"},
     "loop_streaming": {*LOOP_RULES, "a_call_that_fails_emits_tool_error", "events_come_in_order_with_their_data"},
-    "context_simple": {
-        "a_message_without_a_role_raises_value_error_and_is_not_stored",
-        "compaction_emits_its_events",
-    },
+    "context_simple": {"a_message_without_a_role_raises_value_error_and_is_not_stored", "compaction_emits_its_events"},
     "hooks_logging": {"its_cleanups_unregister_the_handlers"},
     "hooks_redaction": {"its_cleanups_unregister_the_handlers"},
     "provider_mock": {
@@ -71,17 +68,17 @@ def visit_tools(repositories: Repositories, seen: Seen) -> None:
         print(f"== {mode}")
         anyio.run(visit, path, mode, seen)
         anyio.run(try_denied_edits, path, mode, seen)
-    logged = [line for log in path.parent.glob("log-*.jsonl") for line in log.read_text().splitlines()]
-    events = sorted({json.loads(line).get("event", "") for line in logged})
+    lines = [line for log in path.parent.glob("log-*.jsonl") for line in log.read_text().splitlines()]
+    events = sorted({json.loads(line).get("event", "") for line in lines})
     seen.check("hooks-logging wrote", events, lambda found: {"tool:pre", "tool:post"} <= set(found))
 
 
 def write_settings(repositories: Repositories) -> Path:
-    """A settings file whose plan has all of them."""
+    """Write a settings file with all of them."""
     folder = repositories.folder / "tools"
     config = json.loads(json.dumps(CONFIG).replace("{home}", str(folder)))
-    names = {kind: [name for name in PINS if name.startswith(kind)] for kind in ("tool", "hook")}
-    plan = {f"{kind}s": build_modules(repositories, names[kind], config) for kind in names}
+    names = {section: [name for name in PINS if name.startswith(section)] for section in ("tool", "hook")}
+    plan = {f"{section}s": build_modules(repositories, names[section], config) for section in names}
     hooks = folder / ".amplifier" / "hooks" / "hooks.json"
     hooks.parent.mkdir(parents=True)
     hooks.write_text(json.dumps(SHELL_HOOKS))
@@ -89,7 +86,7 @@ def write_settings(repositories: Repositories) -> Path:
 
 
 async def visit(path: Path, mode: str, seen: Seen) -> None:
-    """One client of one server, and a person at it who allows one command."""
+    """Visit a server with one client. Its user allows one command."""
     person = Person("echo out; exit 3")
     asked = person.asked
     server = stdio_client(server_parameters(path, folder="/"))  # as Claude Desktop starts it
@@ -103,19 +100,19 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
         fails = await call("bash", command="echo out; exit 3")
         seen.check("bash, approved, that fails", said(fails), lambda text: "out" in text and "3" in text)
         seen.check("the question", asked[:1], lambda found: "echo out; exit 3" in str(found))
-        declined = said(await call("bash", command="rm -rf /tmp/nothing"))
-        seen.check("bash, declined", declined, lambda text: "declined" in text)
+        refusal = said(await call("bash", command="rm -rf /tmp/nothing"))
+        seen.check("bash, declined", refusal, lambda text: "declined" in text)
         seen.check("bash, by rule", said(await call("bash", command="echo fine")), lambda text: "fine" in text)
         (path.parent / "card.txt").write_text("write to ada@example.com with AKIAIOSFODNN7EXAMPLE\n")
         read = said(await call("read_file", file_path=str(path.parent / "card.txt")))
         seen.check("read_file, redacted", read, lambda text: "REDACTED" in text and "AKIAIOSF" not in text)
         await call("write_file", file_path="made.txt", content="here")
-        made = path.parent / "made.txt"
-        seen.check("write_file, from /", made.exists() and made.read_text(), lambda text: text == "here")
-        with tempfile.TemporaryDirectory() as other:
-            outside = said(await call("write_file", file_path=f"{other}/made.txt", content="there"))
+        file = path.parent / "made.txt"
+        seen.check("write_file, from /", file.exists() and file.read_text(), lambda text: text == "here")
+        with tempfile.TemporaryDirectory() as folder:
+            outside = said(await call("write_file", file_path=f"{folder}/made.txt", content="there"))
             seen.check("write_file, outside", outside, lambda text: "denied" in text.lower())
-            seen.check("files outside", os.listdir(other), lambda found: not found)
+            seen.check("files outside", os.listdir(folder), lambda found: not found)
         seen.check("bash, from /", said(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
         todo = await call("todo", action="create", todos=[{"content": "a", "activeForm": "a", "status": "pending"}])
         seen.check("todo", said(todo), lambda text: not todo.is_error and "pending" in text)
@@ -123,7 +120,7 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
 
 
 async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
-    """Calls that hook-shell denies, many at once. It reads its hooks from the folder that the server is started in."""
+    """Check concurrent calls with denials of hook-shell. It reads its hooks from the folder of the server."""
     card = path.parent / "card.txt"
     card.write_text("write")
     edit = {"file_path": str(card), "old_string": "write", "new_string": "wrote"}
@@ -142,13 +139,17 @@ async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
 
 
 def validate_modules(folder: Path, seen: Seen) -> None:
-    """Every module that was fetched follows the rules of its contract, except the known ones."""
+    """Check every fetched module against the rules of its contract, except the known failures."""
     for package in sorted(folder.glob("modules/**/amplifier_module_*/__init__.py")):
         path = str(package.parents[1])
         command = [sys.executable, "-m", "mcp_bridge", "module", "validate", path, "--json", "--timeout", SECONDS]
         if "provider" in package.parent.name:
             command += ["--config", json.dumps({"api_key": "sk-sample"})]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        failed = json.loads(done.stdout)["failed"] if done.stdout else [done.stderr]
-        known = sorted(KNOWN_FAILURES.get(package.parent.name.removeprefix("amplifier_module_"), ()))
-        seen.check(f"module validate {package.parent.name}", sorted(failed), lambda found, known=known: found == known)
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        failures = json.loads(process.stdout)["failed"] if process.stdout else [process.stderr]
+        known_failures = sorted(KNOWN_FAILURES.get(package.parent.name.removeprefix("amplifier_module_"), ()))
+        seen.check(
+            f"module validate {package.parent.name}",
+            sorted(failures),
+            lambda found, known_failures=known_failures: found == known_failures,
+        )
