@@ -23,7 +23,8 @@ TOOLS = """
 import asyncio, datetime, math
 from mcp_bridge.amplifier import ToolResult as Either
 
-Rich = ToolResult if "content" in ToolResult.model_fields else Either  # amplifier-core 1 has no blocks
+# amplifier-core 1 has no content blocks.
+Rich = ToolResult if "content" in ToolResult.model_fields else Either
 
 
 class Answers:

@@ -371,7 +371,8 @@ async def mount(coordinator, config):
 @BOTH_LOOPS
 async def test_calls_keep_their_session_alive_without_hooks(tmp_path: Path) -> None:
     server = Served(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
-    server.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=server.source)])  # as in a worker
+    # A worker has no middleware.
+    server.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=server.source)])
     async with server.running():
         for session in ("first", "second"):
             call, ctx = ToolCall(id="1", name="long", arguments={}), RunningCall(session=session)

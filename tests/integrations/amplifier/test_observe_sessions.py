@@ -167,7 +167,8 @@ async def test_in_a_worker_session_start_has_an_empty_plan(tmp_path: Path) -> No
     log = tmp_path / "heard"
     server = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(log)}}])
     source = server.source
-    source.attach(SourceServices())  # those of a worker, which cannot report updates
+    # A worker has these services. They cannot report updates.
+    source.attach(SourceServices())
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             is_published = anyio.Event()

@@ -42,7 +42,8 @@ async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str)
         assert await noted(second, "b", tool) == ["b"]
         assert await noted(first, "c", tool) == ["c"]
         await noting.until_ended(3)
-    assert noting.sessions("begun") == 4  # with the one that was begun to publish the tools
+    # The first session was started to publish the tools.
+    assert noting.sessions("begun") == 4
 
 
 async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_path: Path) -> None:

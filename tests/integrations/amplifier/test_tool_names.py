@@ -62,7 +62,8 @@ sources:
 
 @pytest.mark.parametrize("isolation", ["tags: []", "isolation: process"], ids=["here", "isolated"])
 async def test_a_name_in_two_plans_excludes_one_tool(isolation: str, tmp_path: Path) -> None:
-    file = f"pair_{len(isolation)}.py"  # a module is imported once in a process
+    # A module is imported only once in a process.
+    file = f"pair_{len(isolation)}.py"
     (tmp_path / file).write_text(HEADS["native"] + PAIR)
     (tmp_path / "plans.yaml").write_text(COLLIDING.format(isolation=isolation, file=file))
     async with open_bridge(tmp_path / "plans.yaml") as bridge:

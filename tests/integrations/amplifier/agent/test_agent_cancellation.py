@@ -59,7 +59,8 @@ async def mount(coordinator, config):
         await coordinator.mount("tools", tool)
 
     async def decide(event, data):
-        if data.get("tool_name") != "run_agent":  # once the agent is done, its conversation is kept
+        # After the end of the agent, its conversation remains.
+        if data.get("tool_name") != "run_agent":
             await anyio.sleep(0)
         if event == "tool:pre" and data["tool_name"] == "first":
             return HookResult(action="ask_user", approval_prompt="May it?")
@@ -221,7 +222,8 @@ async def test_a_new_conversation_ends_if_its_first_call_is_cancelled(how: str, 
             async def run() -> None:
                 results.append(await call_agent(server, task="Begin."))
 
-            await call_agent(server, task="Begin.")  # so that the sessions of the client and of this one exist
+            # Create the sessions of the client and of this conversation.
+            await call_agent(server, task="Begin.")
             tasks, sessions, number = count_tasks(), server.source.sessions.in_use, 0
             while not await cancel_at_step(number, run, how):
                 await check_nothing_is_left(server, model, tasks)

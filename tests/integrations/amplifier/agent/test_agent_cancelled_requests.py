@@ -38,7 +38,8 @@ async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool,
             number = await client.send_call("run_agent", {"task": "Begin."})
             assert await wait_for(lambda: model.open == 1 and len(model.requests) == 1, 10)
             await client.notify("notifications/cancelled", {"requestId": number})
-            await check_nothing_is_left(server, model, tasks + 1)  # the session of the client
+            # One more task belongs to the session of the client.
+            await check_nothing_is_left(server, model, tasks + 1)
             answer = await client.receive_response(await client.send_call("run_agent", {"task": "Begin."}))
     assert answer["result"]["structuredContent"]["text"] == "Here I am."
 

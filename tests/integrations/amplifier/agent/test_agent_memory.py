@@ -47,7 +47,8 @@ async def test_memory_levels_off_under_abandoned_conversations(tmp_path: Path) -
     server = serve(tmp_path, LOOK, "It says hello.", limits=SessionLimits(conversations=LIMIT))
     async with server.bridge.run_sources():
         await server.bridge.wait_until_started()
-        await abandon_conversations(server, 400)  # fills the caches
+        # Fill the caches.
+        await abandon_conversations(server, 400)
         gc.collect()
         full = psutil.Process().memory_info().rss
         await abandon_conversations(server, 1600)
@@ -55,6 +56,7 @@ async def test_memory_levels_off_under_abandoned_conversations(tmp_path: Path) -
         memory = psutil.Process().memory_info().rss
         sessions = [value for value in gc.get_objects() if isinstance(value, ModuleSession)]
         print(f"{full >> 10} KiB, then {memory >> 10} KiB, {len(sessions)} sessions")
-        assert len(sessions) <= LIMIT + 1  # and the first, which determines what is published
+        # The first session exists, too, because it determines the published tools.
+        assert len(sessions) <= LIMIT + 1
         assert len(anyio.get_running_tasks()) < LIMIT + 10
         assert memory < 1.1 * full

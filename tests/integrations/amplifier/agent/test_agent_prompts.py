@@ -82,5 +82,6 @@ async def test_an_orchestrator_without_events_does_not_get_a_denied_task(host: s
 async def test_hooks_are_asked_once_about_a_task(tmp_path: Path) -> None:
     decide = {"prompt:submit": {"action": "inject_context", "context_injection": "it rains", "ephemeral": True}}
     result, history = await run(serve(tmp_path, "native", loop="loop-basic", decide=decide), "Go.", "Go on.")
-    assert texts(result)[0].count("it rains") == 2  # that of this request, and that which the first response repeats
+    # One text is from this request, and one from the first response.
+    assert texts(result)[0].count("it rains") == 2
     assert [message["content"] for message in history if message["role"] == "user"] == ["Go.", "Go on."]

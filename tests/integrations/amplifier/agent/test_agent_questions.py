@@ -120,7 +120,8 @@ async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conver
     server.source.asking.policy = ApprovalPolicy(grants=GrantStore(MemoryStore()), audit=AuditLog(audit))
     user = ScriptedUser("Allow for session")
     async with server.client(elicitation_callback=user) as client:
-        first = await client.call_tool("run_agent", {"task": "Count."})  # with two requests to the model
+        # This task makes two requests to the model.
+        first = await client.call_tool("run_agent", {"task": "Count."})
         assert len(user.asked) == 1
         handle = first.structured_content["session"]
         for task, asked in (("Go on.", 2), ("Go on.", 2), ("Stop.", 3)):

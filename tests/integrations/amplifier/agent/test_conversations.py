@@ -74,7 +74,8 @@ async def test_sessions_of_clients_end_no_conversation(tmp_path: Path) -> None:
 async def test_the_conversation_that_was_idle_the_longest_ends_for_a_new_one(tmp_path: Path) -> None:
     server = serve(tmp_path, conversations=8)
     async with server.running():
-        handles = [await begin(server) for _ in range(6)]  # the share of one client
+        # This is the share of one client.
+        handles = [await begin(server) for _ in range(6)]
         assert await is_open(server, handles[0])
         handles.append(await begin(server))
         assert [await is_open(server, handle) for handle in handles] == [True, False, *[True] * 5]

@@ -288,7 +288,8 @@ async def test_a_worker_with_a_conversation_does_not_stop_when_it_is_idle(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(begin)
             tasks.start_soon(begin)
-        for _ in range(2):  # the idle worker would stop between these
+        # An idle worker would stop between these calls.
+        for _ in range(2):
             await anyio.sleep(0.2)
             for handle in handles:
                 result = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
@@ -303,7 +304,8 @@ async def test_a_crash_in_the_middle_of_a_run_is_reported_and_the_next_run_works
         second_result = await client.call_tool("run_agent", {"task": "Count."})
     assert code_of(failure) == "tool_crashed"
     assert "run_agent" in texts(failure)[0]
-    assert not result.is_error  # from the file of its context
+    # The conversation continues from the file of its context.
+    assert not result.is_error
     assert texts(second_result)[0] == "One."
 
 

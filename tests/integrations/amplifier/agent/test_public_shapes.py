@@ -211,7 +211,8 @@ async def test_an_execution_that_a_hook_denies_is_a_failed_call(
 async def test_the_model_reads_what_hooks_inject(event: str, loop: str, host: str, tmp_path: Path) -> None:
     decide = {event: {"action": "inject_context", "context_injection": "it rains"}}
     result, _ = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
-    times = 2 if event == "provider:request" else 1  # the history keeps the text of each request
+    # The history keeps the text of each request.
+    times = 2 if event == "provider:request" else 1
     assert texts(result)[0].count("it rains") == times
 
 
@@ -293,7 +294,8 @@ async def test_a_module_that_fails_validation_is_logged_once(tmp_path: Path, cap
     settings = {"sources": [{"type": "amplifier", "host": "core", "plan": plan}]}
     (tmp_path / "bridge.json").write_text(json.dumps(settings))
     async with open_bridge(tmp_path / "bridge.json") as bridge, connect(bridge) as client:
-        for _ in range(3):  # each is a conversation, with its own instances of the modules
+        # Each call is a conversation with its own instances of the modules.
+        for _ in range(3):
             assert texts(await client.call_tool("run_agent", {"task": "Go."}))[0] == "Half done."
     levels = [record.levelname for record in caplog.records if "fails the validation" in record.message]
     assert levels.count("WARNING") == 1

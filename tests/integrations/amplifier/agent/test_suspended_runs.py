@@ -245,7 +245,8 @@ async def test_suspended_runs_are_bounded_and_one_principal_cannot_lock_out_anot
     server, task = serve(tmp_path, "One.", suspended=4), {"task": "Ask first."}
     async with run_endpoint(server):
         states = [(await call_as(server, "ann", task))["requestState"] for _ in range(6)]
-        assert await wait_for(lambda: count_runs(server) == 3, 30)  # three quarters of the places
+        # One client has at most three quarters of the places.
+        assert await wait_for(lambda: count_runs(server) == 3, 30)
         mine = (await call_as(server, "bob", task))["requestState"]
         assert get_text(await call_as(server, "bob", task, requestState=mine, inputResponses=ALLOW)) == "One."
         result = await call_as(server, "ann", task, requestState=states[0], inputResponses=ALLOW)

@@ -45,7 +45,8 @@ turns = st.lists(
 def build_history(drawn: list[tuple[str, Any]]) -> Messages:
     history: Messages = []
     for number, (kind, text) in enumerate(drawn):
-        is_long = kind == "system" and number > 3  # system messages stay, so there are few of them
+        # System messages are never left out, so there must be few of them.
+        is_long = kind == "system" and number > 3
         history += (
             make_tool_use(f"call{number}", text)
             if kind == "tools"

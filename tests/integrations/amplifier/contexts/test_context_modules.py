@@ -72,7 +72,8 @@ async def test_another_process_continues_the_history(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     second = await open_history(path)
     assert await second.get_messages() == [SYSTEM, HELLO]
-    await second.set_messages([HELLO])  # a transcript without system messages
+    # This transcript lacks the system messages.
+    await second.set_messages([HELLO])
     assert await second.get_messages() == [SYSTEM, HELLO]
     await second.clear()
     assert not path.exists()

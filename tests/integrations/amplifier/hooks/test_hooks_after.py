@@ -90,7 +90,8 @@ async def test_a_changed_result_that_violates_the_schema_is_an_error_with_the_na
     server.on("tool:post", modify(result={"sum": "[masked]"}), name="masks")
     server.on("tool:post", inject("It was masked."))
     server.on("tool:error")
-    result = await called(server, mode)  # the official client raises for a success without structured content
+    # The official client raises for a success without structured content.
+    result = await called(server, mode)
     assert code_of(result) == "invalid_output"
     error, output, injection = texts(result)
     assert "Output validation failed for tool 't'. The tool did run, but the hook 'masks' changed its result." in error

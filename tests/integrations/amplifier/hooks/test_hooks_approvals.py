@@ -115,7 +115,8 @@ async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
 @pytest.mark.parametrize("default", ["allow", "deny"])
 async def test_the_default_applies_after_a_timeout(mode: str, default: str, caplog: pytest.LogCaptureFixture) -> None:
     server, late = create_asking_server(approval_default=default, approval_timeout=0.05), anyio.Event()
-    runs = default == "allow" and mode == "legacy"  # in the stateless era nothing runs before the late answer, Deny
+    # In the stateless era, nothing runs before the late answer `Deny`.
+    runs = default == "allow" and mode == "legacy"
 
     async def too_late() -> None:
         with anyio.move_on_after(0.5):

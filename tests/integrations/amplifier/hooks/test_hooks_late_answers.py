@@ -92,6 +92,7 @@ async def test_a_late_denial_of_a_nested_call_stops_it(caplog: pytest.LogCapture
         with anyio.fail_after(60):
             while "by default" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
                 await anyio.sleep(0.01)
-        await anyio.sleep(1.2)  # the time limit of the outer call is paused
+        # The time limit of the outer call is paused.
+        await anyio.sleep(1.2)
         result = await call.get_result({"q1": DENY})
     assert (get_code(result), server.calls) == ("approval_declined", [])
