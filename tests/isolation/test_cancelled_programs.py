@@ -12,7 +12,7 @@ import pytest
 from mcp_bridge import open_bridge
 from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.hooks.hooks_kit import texts
 
 TOOLS = """
@@ -42,7 +42,7 @@ SETTINGS = "sources:\n  - {type: python, path: programs_of_calls.py, isolation: 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="programs in sessions of their own")
 async def test_a_cancelled_call_ends_its_programs_and_no_others(tmp_path: Path) -> None:
-    written(tmp_path, {"programs_of_calls.py": TOOLS, "bridge.yaml": SETTINGS})
+    write_files(tmp_path, {"programs_of_calls.py": TOOLS, "bridge.yaml": SETTINGS})
     pid_file = tmp_path / "pid"
     async with open_bridge(tmp_path / "bridge.yaml") as bridge, connect(bridge) as client:
         before = await client.call_tool("list_pids")

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_bridge import open_bridge
 from mcp_bridge._contracts.errors import BridgeError
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 
 PROJECT = "[project]\nname = 'mine'\ndependencies = ['lost-soup4>=4.12', 'pydantic']\n"
 DECLARED = {
@@ -40,7 +40,7 @@ async def test_the_error_of_a_missing_package_has_the_declared_requirement(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"needs_lost_soup_for_{source}"
-    written(tmp_path, {"pyproject.toml": PROJECT, f"{name}.py": "import lostsoup\n"})
+    write_files(tmp_path, {"pyproject.toml": PROJECT, f"{name}.py": "import lostsoup\n"})
     monkeypatch.syspath_prepend(str(tmp_path))
     problem = await get_problem(tmp_path, SOURCES[source].replace("NAME", name))
     assert "pip install 'lost-soup4>=4.12'" in problem
@@ -50,13 +50,13 @@ async def test_the_error_of_a_missing_package_has_the_declared_requirement(
 @pytest.mark.parametrize("declared", DECLARED)
 async def test_a_requirement_is_declared_in_the_project_or_beside_the_file(declared: str, tmp_path: Path) -> None:
     name = f"lost_soup_in_{declared.partition('.')[0]}"
-    written(tmp_path, {**DECLARED[declared], f"{name}.py": "import lostsoup\n"})
+    write_files(tmp_path, {**DECLARED[declared], f"{name}.py": "import lostsoup\n"})
     problem = await get_problem(tmp_path, f"{{type: python, path: {name}.py}}")
     assert problem.endswith("pip install 'lost-soup4>=4.12'")
 
 
 async def test_a_password_in_a_requirement_is_not_shown(tmp_path: Path) -> None:
     requirement = "lost-soup4 @ git+https://me:hunter2@host.example/soup"
-    written(tmp_path, {"requirements.txt": requirement, "lost_private_soup.py": "import lostsoup\n"})
+    write_files(tmp_path, {"requirements.txt": requirement, "lost_private_soup.py": "import lostsoup\n"})
     problem = await get_problem(tmp_path, "{type: python, path: lost_private_soup.py}")
     assert problem.endswith("pip install 'lost-soup4 @ git+https://***@host.example/soup'")

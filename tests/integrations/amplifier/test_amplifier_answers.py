@@ -296,15 +296,15 @@ BEFORE = contracts.ToolResult(
 )
 
 
-def changed_by_hook(changed: Any, before: contracts.ToolResult = BEFORE) -> contracts.ToolResult:
+def apply_hook(changed: Any, before: contracts.ToolResult = BEFORE) -> contracts.ToolResult:
     return from_hook_data(changed, before, to_hook_data(before))
 
 
 def test_a_result_that_comes_back_whole_keeps_what_is_unchanged() -> None:
     values = to_hook_data(BEFORE)
-    assert changed_by_hook(values) == BEFORE
+    assert apply_hook(values) == BEFORE
     blocks = [{"type": "text", "text": "***"}, *values["content"][1:]]
-    result = changed_by_hook({**values, "output": "***", "content": blocks})
+    result = apply_hook({**values, "output": "***", "content": blocks})
     assert (result.output, result.content) == ("***", [Text("***"), BEFORE.content[1]])  # type: ignore[index]
     assert (result.success, result.tool_call_id, result.meta) == (True, "7", {"m": 1})
 
@@ -312,26 +312,24 @@ def test_a_result_that_comes_back_whole_keeps_what_is_unchanged() -> None:
 def test_a_hook_may_return_a_single_block_in_either_form() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lG"}}
     for given in (image, [image], {"type": "image", "data": "R0lG", "mimeType": "image/gif"}):
-        assert changed_by_hook({"success": True, "content": given}).content == [Image(b"GIF", "image/gif")]
+        assert apply_hook({"success": True, "content": given}).content == [Image(b"GIF", "image/gif")]
 
 
 def test_content_is_dropped_when_the_output_changes_because_it_may_repeat_what_a_hook_has_redacted() -> None:
     for changed in ("***", {"success": True, "output": "***"}, {"success": True, "output": "***", "content": None}):
-        result = changed_by_hook(changed)
+        result = apply_hook(changed)
         assert (result.output, result.content) == ("***", None)
-    assert changed_by_hook({"success": True, "output": "s3cret", "error": None}).content == BEFORE.content
-    assert changed_by_hook({**to_hook_data(BEFORE), "output": "***"}).content is None
+    assert apply_hook({"success": True, "output": "s3cret", "error": None}).content == BEFORE.content
+    assert apply_hook({**to_hook_data(BEFORE), "output": "***"}).content is None
 
 
 def test_a_hook_may_change_whether_a_result_is_a_failure() -> None:
     failure = contracts.ToolResult(success=False, output="out", error="no", code="own")
-    assert changed_by_hook({"n": 1}, failure) == contracts.ToolResult(
-        success=False, output={"n": 1}, error="no", code="own"
-    )
-    assert changed_by_hook("other", failure) == contracts.ToolResult(success=False, error="other", code="own")
-    result = changed_by_hook({"success": True, "output": "out", "error": {"message": "no"}}, failure)
+    assert apply_hook({"n": 1}, failure) == contracts.ToolResult(success=False, output={"n": 1}, error="no", code="own")
+    assert apply_hook("other", failure) == contracts.ToolResult(success=False, error="other", code="own")
+    result = apply_hook({"success": True, "output": "out", "error": {"message": "no"}}, failure)
     assert (result.success, result.error, result.code) == (True, None, None)
-    broken = changed_by_hook(ToolResult(success=False, output="x", error={"message": "redacted"}))
+    broken = apply_hook(ToolResult(success=False, output="x", error={"message": "redacted"}))
     assert (broken.is_error, broken.error_text) == (True, "redacted")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_bridge.amplifier import HookResult, ModuleCoordinator, ModuleLoader
 from mcp_bridge.amplifier.testing import MockContextManager, TestCoordinator
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.loops import BOTH_LOOPS
 
 HANGS = """
@@ -36,25 +36,25 @@ class Hanging:
     resolve = staticmethod(forever)
 
 
-async def contributes(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def collect_from_contributor(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Collect from a hanging contributor."""
     coordinator.register_contributor("x", "a", forever)
     await coordinator.collect_contributions("x")
 
 
-async def cancels(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def cancel_session(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Cancel with a hanging callback."""
     coordinator.cancellation.on_cancel(forever)
     await coordinator.request_cancel()
 
 
-async def shows(coordinator: TestCoordinator, folder: Path) -> None:
+async def show_message(coordinator: TestCoordinator, folder: Path) -> None:
     """Show a message on a hanging display."""
     coordinator.display.show_message = forever  # type: ignore[assignment,method-assign]
     await coordinator.process_hook_result(HookResult(user_message="hi"), "x")
 
 
-async def remembers(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def store_message(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Store a message in a hanging context."""
     context = MockContextManager()
     context.add_message = forever  # type: ignore[method-assign]
@@ -63,31 +63,40 @@ async def remembers(coordinator: ModuleCoordinator, folder: Path) -> None:
     await coordinator.process_hook_result(result, "x")
 
 
-async def collects(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def collect_data(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Collect from a hanging handler."""
     coordinator.hooks.register("x", forever)
     await coordinator.hooks.emit_and_collect("x", timeout=None)
 
 
-async def mounts(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def mount_module(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Mount a hanging module."""
     await ModuleLoader(coordinator, [folder]).load("hanging_module", {"hang": True})
 
 
-async def gets_ready(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def become_ready(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Make a hanging module ready."""
     loader = ModuleLoader(coordinator, [folder])
     await loader.load("hanging_module")
     await loader.run_session_ready(coordinator)
 
 
-async def resolves(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def resolve_module(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Resolve with a hanging resolver."""
     coordinator.mount("module-source-resolver", Hanging())
     await ModuleLoader(coordinator).load("mine")
 
 
-WAYS = [contributes, cancels, shows, remembers, collects, mounts, gets_ready, resolves]
+WAYS = [
+    collect_from_contributor,
+    cancel_session,
+    show_message,
+    store_message,
+    collect_data,
+    mount_module,
+    become_ready,
+    resolve_module,
+]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -100,7 +109,7 @@ async def test_a_cancellation_passes_through_a_module_that_hangs(
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    written(tmp_path, {"hanging_module.py": HANGS})
+    write_files(tmp_path, {"hanging_module.py": HANGS})
     has_passed = False
     with caplog.at_level(logging.WARNING), anyio.move_on_after(0.1) as scope:
         await way(TestCoordinator(), tmp_path)
@@ -111,5 +120,5 @@ async def test_a_cancellation_passes_through_a_module_that_hangs(
 async def test_a_module_may_be_mounted_without_a_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    written(tmp_path, {"mounted_on_nothing.py": "def mount(coordinator, config): return coordinator"})
+    write_files(tmp_path, {"mounted_on_nothing.py": "def mount(coordinator, config): return coordinator"})
     assert await ModuleLoader(search_paths=[tmp_path]).load("mounted_on_nothing") is None

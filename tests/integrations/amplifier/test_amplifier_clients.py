@@ -89,7 +89,7 @@ def noting(tmp_path: Path) -> Noting:
     return Noting(tmp_path)
 
 
-async def noted(client: Client, word: str, tool: str = "note", **options: Any) -> list[str]:
+async def call_note(client: Client, word: str, tool: str = "note", **options: Any) -> list[str]:
     """What a client's session has noted, with this word."""
     result = await client.call_tool(tool, {"word": word}, **options)
     assert not result.is_error, result.content
@@ -105,7 +105,7 @@ async def wait_until(so: Callable[[], bool]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def two(server: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]:
+async def connect_two(server: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]:
     """Two clients of one bridge."""
     with anyio.fail_after(TIMEOUT):
         async with (
@@ -119,15 +119,15 @@ async def two(server: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]
 @pytest.mark.parametrize("tool", ["note", "note_in_thread"])
 @BOTH_HOSTS
 async def test_two_connected_clients_do_not_see_each_others_state(noting: Noting, tool: str) -> None:
-    async with two(noting, "legacy") as (first, second):
-        assert await noted(first, "a", tool) == ["a"]
-        assert await noted(second, "b", tool) == ["b"]
-        assert await noted(first, "c", tool) == ["a", "c"]
+    async with connect_two(noting, "legacy") as (first, second):
+        assert await call_note(first, "a", tool) == ["a"]
+        assert await call_note(second, "b", tool) == ["b"]
+        assert await call_note(first, "c", tool) == ["a", "c"]
         assert noting.sessions("begun") == 2
 
 
 async def test_hooks_have_their_state_for_each_client(noting: Noting) -> None:
-    async with two(noting, "legacy") as (one, other):
+    async with connect_two(noting, "legacy") as (one, other):
         first = (await one.call_tool("note", {"word": "a"})).content[-1].text
         second = (await other.call_tool("note", {"word": "a"})).content[-1].text
         assert first.startswith("call 1 in ")
@@ -136,28 +136,28 @@ async def test_hooks_have_their_state_for_each_client(noting: Noting) -> None:
 
 
 async def test_stateless_clients_share_a_session_unless_they_name_theirs(noting: Noting) -> None:
-    async with two(noting, "2026-07-28") as (first, second):
-        assert await noted(first, "a") == ["a"]
-        assert await noted(second, "b") == ["a", "b"]
+    async with connect_two(noting, "2026-07-28") as (first, second):
+        assert await call_note(first, "a") == ["a"]
+        assert await call_note(second, "b") == ["a", "b"]
         mine, yours = ({"mcp-bridge/session": name} for name in ("mine", "yours"))
-        assert await noted(first, "c", meta=mine) == ["c"]
-        assert await noted(second, "d", meta=yours) == ["d"]
-        assert await noted(second, "e", meta=mine) == ["c", "e"]
+        assert await call_note(first, "c", meta=mine) == ["c"]
+        assert await call_note(second, "d", meta=yours) == ["d"]
+        assert await call_note(second, "e", meta=mine) == ["c", "e"]
 
 
 @pytest.mark.parametrize("name", ["", 7, "x" * 257])
 async def test_invalid_names_of_sessions_are_ignored(noting: Noting, name: Any) -> None:
-    async with two(noting, "2026-07-28") as (first, second):
-        assert await noted(first, "a") == ["a"]
-        assert await noted(second, "b", meta={"mcp-bridge/session": name}) == ["a", "b"]
+    async with connect_two(noting, "2026-07-28") as (first, second):
+        assert await call_note(first, "a") == ["a"]
+        assert await call_note(second, "b", meta={"mcp-bridge/session": name}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_all_clients_share_a_session_if_the_settings_require_it(tmp_path: Path, mode: str) -> None:
     noting = Noting(tmp_path, shared=True)
-    async with two(noting, mode) as (first, second):
-        assert await noted(first, "a", meta={"mcp-bridge/session": "mine"}) == ["a"]
-        assert await noted(second, "b") == ["a", "b"]
+    async with connect_two(noting, mode) as (first, second):
+        assert await call_note(first, "a", meta={"mcp-bridge/session": "mine"}) == ["a"]
+        assert await call_note(second, "b") == ["a", "b"]
     assert (noting.sessions("begun"), noting.sessions("ended")) == (1, 1)
 
 
@@ -167,34 +167,34 @@ async def test_a_session_ends_when_its_client_has_left(noting: Noting) -> None:
     with anyio.fail_after(TIMEOUT):
         async with noting.running():
             async with connect(noting.bridge.registry, mode="legacy") as first:
-                await noted(first, "a")
+                await call_note(first, "a")
                 async with connect(noting.bridge.registry, mode="legacy") as second:
-                    await noted(second, "b")
+                    await call_note(second, "b")
                 await noting.until_ended(1)
-                assert await noted(first, "c") == ["a", "c"]
+                assert await call_note(first, "c") == ["a", "c"]
             async with connect(noting.bridge.registry, mode="legacy") as third:
-                assert await noted(third, "d") == ["d"]
+                assert await call_note(third, "d") == ["d"]
         assert noting.sessions("begun") == noting.sessions("ended") == 3
 
 
 @BOTH_LOOPS
 async def test_an_idle_session_ends_and_its_client_gets_a_new_one(tmp_path: Path) -> None:
     noting = Noting(tmp_path, idle_timeout=0.1)
-    async with two(noting, "legacy") as (first, second):
-        await noted(first, "a")
-        await noted(second, "b")
+    async with connect_two(noting, "legacy") as (first, second):
+        await call_note(first, "a")
+        await call_note(second, "b")
         await noting.until_ended(1)
-        assert await noted(second, "c") == ["c"]
+        assert await call_note(second, "c") == ["c"]
 
 
 async def test_the_session_that_was_idle_the_longest_ends_for_a_new_one(tmp_path: Path) -> None:
     noting = Noting(tmp_path, limit=2)
-    async with two(noting, "2026-07-28") as (one, _):
+    async with connect_two(noting, "2026-07-28") as (one, _):
         for name in ("a", "b", "a", "c"):
-            await noted(one, name, meta={"mcp-bridge/session": name})
+            await call_note(one, name, meta={"mcp-bridge/session": name})
         await noting.until_ended(1)
-        assert await noted(one, "again", meta={"mcp-bridge/session": "a"}) == ["a", "a", "again"]
-        assert await noted(one, "again", meta={"mcp-bridge/session": "b"}) == ["again"]
+        assert await call_note(one, "again", meta={"mcp-bridge/session": "a"}) == ["a", "a", "again"]
+        assert await call_note(one, "again", meta={"mcp-bridge/session": "b"}) == ["again"]
 
 
 WAITS = """
@@ -219,7 +219,7 @@ async def mount(coordinator, config):
 @BOTH_LOOPS
 async def test_a_new_client_is_rejected_while_all_sessions_are_in_use(tmp_path: Path) -> None:
     server = Served(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
-    async with two(server, "2026-07-28") as (first, second), anyio.create_task_group() as tasks:
+    async with connect_two(server, "2026-07-28") as (first, second), anyio.create_task_group() as tasks:
         tasks.start_soon(first.call_tool, "wait", {})
         while not server.coordinator.session_state.get("waits"):
             await anyio.lowlevel.checkpoint()
@@ -253,7 +253,7 @@ async def test_a_module_that_cannot_be_mounted_again_is_missing_in_this_session_
     tmp_path: Path, kind: str, code: str, problem: str
 ) -> None:
     server = Served(tmp_path, {"breaks": BREAKS}, **{kind: ["breaks"]})
-    async with two(server, "legacy") as (first, second):
+    async with connect_two(server, "legacy") as (first, second):
         assert not (await first.call_tool("mine", {})).is_error
         failure = await second.call_tool("mine", {})
         assert failure.meta["mcp-bridge/code"] == code
@@ -263,12 +263,12 @@ async def test_a_module_that_cannot_be_mounted_again_is_missing_in_this_session_
 
 @BOTH_LOOPS
 async def test_concurrent_first_calls_of_one_client_start_one_session(noting: Noting) -> None:
-    async with two(noting, "legacy") as (first, second):
-        await noted(first, "first")
+    async with connect_two(noting, "legacy") as (first, second):
+        await call_note(first, "first")
         async with anyio.create_task_group() as tasks:
             for n in range(10):
-                tasks.start_soon(noted, second, str(n))
-        assert len(await noted(second, "last")) == 11
+                tasks.start_soon(call_note, second, str(n))
+        assert len(await call_note(second, "last")) == 11
         assert noting.sessions("begun") == 2
 
 
@@ -311,9 +311,9 @@ async def test_an_ended_session_is_released_while_its_client_is_connected(tmp_pa
     noting, folder = Noting(tmp_path, limit=1), []
     make = noting.source.sessions._create
     noting.source.sessions._create = lambda *value: folder.append(make(*value)) or folder[-1]  # type: ignore[func-returns-value]
-    async with two(noting, "legacy") as (first, second):
+    async with connect_two(noting, "legacy") as (first, second):
         for client in (first, second, first):
-            await noted(client, "a")
+            await call_note(client, "a")
         await noting.until_ended(1)
         values = [weakref.ref(session) for session in folder]
         folder.clear()

@@ -46,7 +46,7 @@ class Foreign(BaseModel):
     something_new: int = 1
 
 
-async def decided(*answers: Any, event: str = "x", data: dict[str, Any] | None = None) -> HookResult:
+async def combine_decisions(*answers: Any, event: str = "x", data: dict[str, Any] | None = None) -> HookResult:
     """Return the combined decision of handlers with these results."""
     hooks = HookRegistry()
     for answer in answers:
@@ -61,7 +61,7 @@ def expected(actions: list[str]) -> list[str]:
 
 @given(st.lists(st.sampled_from(ORDER), max_size=8))
 def test_precedence_holds_for_any_handlers_and_no_decision_is_lost(actions: list[str]) -> None:
-    result = anyio.run(lambda: decided(*(ALL[action] for action in actions)))
+    result = anyio.run(lambda: combine_decisions(*(ALL[action] for action in actions)))
     event = expected(actions)
     assert result.action == next((action for action in ORDER if action in event), "continue")
     assert result.data["tool_input"] == ("changed" if "modify" in event else "original")
@@ -81,8 +81,8 @@ async def test_a_handler_receives_the_data_as_earlier_handlers_have_changed_it()
 
 async def test_a_modification_is_a_change_of_the_value() -> None:
     decision = HookResult(action="modify", data={"tool_input": "".join(["orig", "inal"])})
-    assert (await decided(decision)).action == "continue"
-    assert (await decided(HookResult(action="modify"))).action == "continue"
+    assert (await combine_decisions(decision)).action == "continue"
+    assert (await combine_decisions(HookResult(action="modify"))).action == "continue"
 
 
 async def test_values_that_cannot_be_compared_count_as_modified() -> None:
@@ -92,17 +92,17 @@ async def test_values_that_cannot_be_compared_count_as_modified() -> None:
 
         __hash__ = None  # type: ignore[assignment]
 
-    result = await decided(HookResult(action="modify", data={"array": Array()}), data={"array": Array()})
+    result = await combine_decisions(HookResult(action="modify", data={"array": Array()}), data={"array": Array()})
     assert result.action == "modify"
 
 
 async def test_the_data_of_other_decisions_changes_nothing() -> None:
-    result = await decided(HookResult(action="continue", data={"tool_input": "sneaked in"}))
+    result = await combine_decisions(HookResult(action="continue", data={"tool_input": "sneaked in"}))
     assert (result.action, result.data["tool_input"]) == ("continue", "original")
 
 
 async def test_injected_texts_keep_their_order_and_their_roles() -> None:
-    result = await decided(
+    result = await combine_decisions(
         HookResult(action="inject_context", context_injection="one", context_injection_role="user", ephemeral=True),
         HookResult(action="inject_context", context_injections=[ContextInjection(content="two")]),
         HookResult(action="inject_context"),
@@ -117,13 +117,13 @@ async def test_injected_texts_keep_their_order_and_their_roles() -> None:
 
 async def test_a_result_that_a_handler_returns_repeatedly_is_never_changed() -> None:
     decision = HookResult(action="inject_context", context_injections=[ContextInjection(content="one")])
-    result = await decided(decision, decision)
+    result = await combine_decisions(decision, decision)
     result.context_injections[0].content = "spoilt"
-    assert (await decided(decision)).context_injection == "one"
+    assert (await combine_decisions(decision)).context_injection == "one"
 
 
 async def test_several_questions_become_one_with_the_strictest_terms() -> None:
-    result = await decided(
+    result = await combine_decisions(
         HookResult(
             action="ask_user",
             approval_prompt="Write?",
@@ -141,12 +141,12 @@ async def test_several_questions_become_one_with_the_strictest_terms() -> None:
 
 async def test_questions_without_common_options_have_the_options_allow_and_deny() -> None:
     asks = [HookResult(action="ask_user", approval_options=options) for options in (["Yes", "No"], ["Allow", "Deny"])]
-    assert (await decided(*asks)).approval_options == ["Allow", "Deny"]
-    assert (await decided(asks[0])).approval_options == ["Yes", "No"]
+    assert (await combine_decisions(*asks)).approval_options == ["Allow", "Deny"]
+    assert (await combine_decisions(asks[0])).approval_options == ["Yes", "No"]
 
 
 async def test_the_user_reads_every_message_at_the_worst_level() -> None:
-    result = await decided(
+    result = await combine_decisions(
         HookResult(user_message="one", user_message_source="a"),
         HookResult(action="deny", user_message="two", user_message_level="error"),
     )
@@ -154,20 +154,20 @@ async def test_the_user_reads_every_message_at_the_worst_level() -> None:
 
 
 async def test_output_stays_suppressed_and_reasons_are_kept() -> None:
-    result = await decided(HookResult(suppress_output=True, reason="one"), HookResult(reason="two"))
+    result = await combine_decisions(HookResult(suppress_output=True, reason="one"), HookResult(reason="two"))
     assert (result.action, result.suppress_output, result.reason) == ("continue", True, "one\ntwo")
 
 
 @pytest.mark.parametrize("action", ORDER)
 async def test_a_result_of_another_package_or_a_dict_is_a_decision(action: str) -> None:
-    ours = await decided(ALL[action], data={"tool_input": "original", "timestamp": ""})
+    ours = await combine_decisions(ALL[action], data={"tool_input": "original", "timestamp": ""})
     fields = ALL[action].model_dump()
-    assert await decided(Foreign(**fields), data={"tool_input": "original", "timestamp": ""}) == ours
-    assert await decided(fields, data={"tool_input": "original", "timestamp": ""}) == ours
+    assert await combine_decisions(Foreign(**fields), data={"tool_input": "original", "timestamp": ""}) == ours
+    assert await combine_decisions(fields, data={"tool_input": "original", "timestamp": ""}) == ours
 
 
 async def test_none_continues() -> None:
-    assert (await decided(None, {}, event="tool:pre")).action == "continue"
+    assert (await combine_decisions(None, {}, event="tool:pre")).action == "continue"
 
 
 GARBAGE = [
@@ -186,11 +186,11 @@ GARBAGE = [
 
 @pytest.mark.parametrize("answer", GARBAGE, ids=lambda answer: type(answer).__name__)
 async def test_an_invalid_decision_denies_a_call_and_is_skipped_for_other_events(answer: Any) -> None:
-    result = await decided(answer, event="tool:pre")
+    result = await combine_decisions(answer, event="tool:pre")
     assert (result.action, result.reason) == ("deny", "The hook '<lambda>' failed, so the operation is denied.")
-    assert (await decided(answer, ALL["modify"], event="tool:post")).action == "modify"
+    assert (await combine_decisions(answer, ALL["modify"], event="tool:post")).action == "modify"
 
 
 async def test_the_log_does_not_show_the_contents_of_an_invalid_decision(caplog: pytest.LogCaptureFixture) -> None:
-    await decided({"action": "explode", "reason": "s3cret", "data": ["s3cret"]}, event="tool:pre")
+    await combine_decisions({"action": "explode", "reason": "s3cret", "data": ["s3cret"]}, event="tool:pre")
     assert "s3cret" not in caplog.text

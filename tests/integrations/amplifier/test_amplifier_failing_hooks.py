@@ -37,7 +37,7 @@ FAILURES = [
 ]
 
 
-def raising(error: BaseException, *, waits: bool) -> Any:
+def make_raising_handler(error: BaseException, *, waits: bool) -> Any:
     """A handler with an exception, immediately or after a wait."""
 
     async def handler(event: str, data: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ async def test_a_handler_that_raises_denies_a_call_and_is_skipped_for_other_even
 ) -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
     for event in ("tool:pre", "tool:post"):
-        hooks.register(event, raising(error, waits=waits), name="bad")
+        hooks.register(event, make_raising_handler(error, waits=waits), name="bad")
         hooks.register(event, recorder)
     denial = await hooks.emit("tool:pre")
     assert (denial.action, denial.reason) == ("deny", "The hook 'bad' failed, so the operation is denied.")
@@ -73,12 +73,12 @@ async def test_a_handler_that_raises_denies_a_call_and_is_skipped_for_other_even
 async def test_which_events_fail_closed_can_be_set() -> None:
     hooks = HookRegistry(fail_closed=["prompt:submit"])
     for event in ("tool:pre", "prompt:submit"):
-        hooks.register(event, raising(ValueError(), waits=False))
+        hooks.register(event, make_raising_handler(ValueError(), waits=False))
     assert (await hooks.emit("tool:pre")).action == "continue"
     assert (await hooks.emit("prompt:submit")).action == "deny"
 
 
-async def hangs(event: str, data: dict[str, Any]) -> None:
+async def hang(event: str, data: dict[str, Any]) -> None:
     """A handler without a decision."""
     await anyio.sleep_forever()
 
@@ -87,9 +87,9 @@ async def hangs(event: str, data: dict[str, Any]) -> None:
 async def test_a_handler_that_hangs_denies_a_call_and_is_skipped_for_other_events() -> None:
     hooks, recorder = HookRegistry(timeout=0.05), EventRecorder()
     for event in ("tool:pre", "tool:post"):
-        hooks.register(event, hangs)
+        hooks.register(event, hang)
         hooks.register(event, recorder)
-        hooks.register(event, hangs)
+        hooks.register(event, hang)
     assert (await hooks.emit("tool:pre")).action == "deny"
     assert (await hooks.emit("tool:post", {"a": 1})).action == "continue"
     assert [event for event, _ in recorder.events] == ["tool:post"]
@@ -156,7 +156,7 @@ async def test_a_handler_that_raises_when_its_time_is_over_has_failed() -> None:
 @BOTH_LOOPS
 async def test_the_timeout_of_handlers_may_be_none() -> None:
     hooks = HookRegistry(timeout=None)
-    hooks.register("x", hangs)
+    hooks.register("x", hang)
     with anyio.move_on_after(0.05) as scope:
         await hooks.emit("x")
     assert scope.cancelled_caught
@@ -166,7 +166,7 @@ async def test_the_timeout_of_handlers_may_be_none() -> None:
 @BOTH_LOOPS
 async def test_the_callers_cancellation_passes(event: str) -> None:
     hooks, after = HookRegistry(), EventRecorder()
-    hooks.register(event, hangs)
+    hooks.register(event, hang)
     hooks.register(event, after)
     with anyio.move_on_after(0.05) as scope:
         await hooks.emit(event)
@@ -209,7 +209,7 @@ async def test_a_handler_that_awaits_a_task_it_has_cancelled_has_failed() -> Non
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_cancellation_by_asyncio_passes() -> None:
     hooks = HookRegistry()
-    hooks.register("tool:pre", hangs)
+    hooks.register("tool:pre", hang)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(hooks.emit("tool:pre"), 0.05)
 

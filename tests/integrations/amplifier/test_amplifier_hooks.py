@@ -14,7 +14,7 @@ from mcp_bridge.amplifier.testing import EventRecorder
 DENY = HookResult(action="deny", reason="no")
 
 
-def said(order: list[Any], name: Any, answer: Any = None) -> Any:
+def make_recording_handler(order: list[Any], name: Any, answer: Any = None) -> Any:
     """A handler with a record of its calls."""
 
     def handler(event: str, data: dict[str, Any]) -> Any:
@@ -27,16 +27,16 @@ def said(order: list[Any], name: Any, answer: Any = None) -> Any:
 async def test_lower_priorities_come_first_and_ties_in_the_order_of_registration() -> None:
     hooks, order = HookRegistry(), []
     for number, priority in enumerate([10, 0, -5, 0, 10, -100]):
-        hooks.register("x", said(order, number), priority)
+        hooks.register("x", make_recording_handler(order, number), priority)
     await hooks.emit("x")
     assert order == [5, 2, 1, 3, 0, 4]
 
 
 async def test_a_denial_ends_the_event_after_any_question() -> None:
     hooks, order = HookRegistry(), []
-    hooks.register("x", said(order, 1, HookResult(action="ask_user")))
-    hooks.register("x", said(order, 2, DENY))
-    hooks.register("x", said(order, 3))
+    hooks.register("x", make_recording_handler(order, 1, HookResult(action="ask_user")))
+    hooks.register("x", make_recording_handler(order, 2, DENY))
+    hooks.register("x", make_recording_handler(order, 3))
     decision = await hooks.emit("x")
     assert (decision.action, decision.reason, order) == ("deny", "no", [1, 2])
 
@@ -49,7 +49,7 @@ async def test_handlers_are_functions_methods_or_objects_sync_or_async() -> None
         order.append("later")
         return HookResult()
 
-    for handler in (said(order, "sync"), later, recorder, recorder.emit):
+    for handler in (make_recording_handler(order, "sync"), later, recorder, recorder.emit):
         hooks.on("x", handler)
     await hooks.emit("x", {"a": 1})
     assert order == ["sync", "later"]
@@ -135,13 +135,13 @@ async def test_a_handler_that_is_registered_or_removed_during_an_event_changes_o
 
     async def changes(event: str, data: dict[str, Any]) -> None:
         order.append("changes")
-        hooks.register("x", said(order, "before"), -1)
+        hooks.register("x", make_recording_handler(order, "before"), -1)
         take_away()
         await anyio.lowlevel.checkpoint()
 
     hooks.register("x", changes)
-    take_away = hooks.register("x", said(order, "taken away"), 1)
-    hooks.register("x", said(order, "last"), 2)
+    take_away = hooks.register("x", make_recording_handler(order, "taken away"), 1)
+    hooks.register("x", make_recording_handler(order, "last"), 2)
     await hooks.emit("x")
     assert order == ["changes", "taken away", "last"]
     order.clear()
@@ -151,9 +151,9 @@ async def test_a_handler_that_is_registered_or_removed_during_an_event_changes_o
 
 async def test_the_result_of_register_removes_this_handler_only() -> None:
     hooks, order = HookRegistry(), []
-    first = hooks.register("x", said(order, 1), name="shared")
-    hooks.register("x", said(order, 2), name="shared")
-    hooks.register("y", said(order, 3), name="shared")
+    first = hooks.register("x", make_recording_handler(order, 1), name="shared")
+    hooks.register("x", make_recording_handler(order, 2), name="shared")
+    hooks.register("y", make_recording_handler(order, 3), name="shared")
     first()
     first()
     await hooks.emit("x")
@@ -165,7 +165,7 @@ async def test_the_result_of_register_removes_this_handler_only() -> None:
 
 async def test_the_same_handler_may_be_registered_twice() -> None:
     hooks, order = HookRegistry(), []
-    handler = said(order, 1)
+    handler = make_recording_handler(order, 1)
     take_away = hooks.register("x", handler)
     hooks.register("x", handler)
     take_away()
@@ -177,7 +177,7 @@ async def test_handlers_are_listed_by_event_in_their_order() -> None:
     hooks = HookRegistry()
     hooks.register("x", EventRecorder(), 5)
     hooks.register("x", EventRecorder(), 1, name="first")
-    hooks.register("y", said([], 1))
+    hooks.register("y", make_recording_handler([], 1))
     assert hooks.list_handlers() == {"x": ["first", "EventRecorder"], "y": ["handler"]}
     assert hooks.list_handlers("x") == {"x": ["first", "EventRecorder"]}
     assert hooks.list_handlers("z") == {"z": []}

@@ -18,7 +18,7 @@ from mcp_bridge.amplifier import (
     PackageSource,
 )
 from mcp_bridge.amplifier.testing import TestCoordinator
-from tests.kits.amplifier.amplifier_modules import MODULE, distribution, written
+from tests.kits.amplifier.amplifier_modules import MODULE, distribution, write_files
 
 POINTS = '[project.entry-points."amplifier.modules"]\n'
 
@@ -80,12 +80,12 @@ LAYOUTS = {
 
 @pytest.mark.parametrize(("files", "handles"), LAYOUTS.values(), ids=LAYOUTS.keys())
 async def test_a_module_is_found_in_its_folder(files: dict[str, str], handles: str, tmp_path: Path) -> None:
-    assert await where(written(tmp_path, files)) == handles
+    assert await where(write_files(tmp_path, files)) == handles
 
 
 async def test_a_path_may_be_a_file_or_a_package_also_in_another(tmp_path: Path) -> None:
     relative = "from .beside import NAME\n" + MODULE
-    written(
+    write_files(
         tmp_path, {"a/__init__.py": "", "a/b/__init__.py": relative, "a/b/beside.py": "NAME = 1", "odd-name.py": MODULE}
     )
     assert await where(tmp_path / "odd-name.py") == "odd-name.py"
@@ -94,7 +94,7 @@ async def test_a_path_may_be_a_file_or_a_package_also_in_another(tmp_path: Path)
 
 
 async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None:
-    written(tmp_path, {"here.py": MODULE, "sched.py": "raise AssertionError('imported')", "needed_beside.py": ""})
+    write_files(tmp_path, {"here.py": MODULE, "sched.py": "raise AssertionError('imported')", "needed_beside.py": ""})
     assert await where(tmp_path / "here.py") == "here.py"
     sys.modules.pop("sched", None)
     __import__("sched")
@@ -103,18 +103,18 @@ async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None
 
 async def test_a_path_takes_precedence_over_an_installed_module(tmp_path: Path, monkeypatch: Any) -> None:
     distribution(tmp_path / "installed", monkeypatch, {}, {"here.py": "raise AssertionError"})
-    written(tmp_path / "mine", {"here.py": MODULE})
+    write_files(tmp_path / "mine", {"here.py": MODULE})
     assert await where(tmp_path / "mine") == "here.py"
 
 
 async def test_two_modules_cannot_have_one_name_in_python(tmp_path: Path) -> None:
     for folder in ("one", "two"):
-        written(tmp_path / folder, {"here.py": MODULE})
+        write_files(tmp_path / folder, {"here.py": MODULE})
     assert await where(tmp_path / "one") == await where(tmp_path / "one")
     with pytest.raises(ModuleLoadError, match=r"'here' is taken by .*one/here.py"):
         await where(tmp_path / "two")
     with pytest.raises(ModuleLoadError, match="'sys' is taken by Python itself"):
-        await where(written(tmp_path / "three", {"sys.py": MODULE}) / "sys.py")
+        await where(write_files(tmp_path / "three", {"sys.py": MODULE}) / "sys.py")
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ async def test_two_modules_cannot_have_one_name_in_python(tmp_path: Path) -> Non
 )
 async def test_the_error_for_a_folder_without_the_module_has_advice(files: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match=r"has no package .*\. Declare it in pyproject\.toml"):
-        await where(written(tmp_path, files))
+        await where(write_files(tmp_path, files))
 
 
 async def test_other_files_are_no_modules(tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match="nothing that can be imported as 'notes'"):
-        await where(written(tmp_path, {"notes.txt": ""}) / "notes.txt")
+        await where(write_files(tmp_path, {"notes.txt": ""}) / "notes.txt")
 
 
 BROKEN = {
@@ -165,12 +165,12 @@ async def test_the_error_of_a_module_that_cannot_be_loaded_has_the_reason(
     text: str, problem: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModuleLoadError, match=problem):
-        await where(written(tmp_path, {"here.py": text}))
+        await where(write_files(tmp_path, {"here.py": text}))
     assert "here" not in sys.modules or "cannot be imported" not in problem
 
 
 async def test_the_prints_of_an_import_go_to_stderr(tmp_path: Path, capsys: Any) -> None:
-    await where(written(tmp_path, {"here.py": f"print('hello')\n{MODULE}"}))
+    await where(write_files(tmp_path, {"here.py": f"print('hello')\n{MODULE}"}))
     assert capsys.readouterr().out == ""
 
 
@@ -214,7 +214,7 @@ async def test_without_a_resolver_entry_points_come_before_search_paths(
     distribution(
         tmp_path / "a", monkeypatch, {"mine": "mine_here:mount"}, {"mine_here.py": "def mount(c, d): return 1"}
     )
-    written(tmp_path / "b", {"mine.py": "", "amplifier-module-tool-x/tool_x.py": "def mount(c, d): return 2"})
+    write_files(tmp_path / "b", {"mine.py": "", "amplifier-module-tool-x/tool_x.py": "def mount(c, d): return 2"})
     loader = ModuleLoader(TestCoordinator(), search_paths=[tmp_path / "none", tmp_path / "b"])
     assert [await loader.load("mine"), await loader.load("tool-x")] == [1, 2]
 
@@ -238,7 +238,9 @@ async def test_modules_become_ready_after_all_mounts_and_a_failing_one_stops_no_
         "\nasync def on_session_ready(coordinator): coordinator.session_state[__name__] = len(coordinator.get('tools'))"
     )
     fails = "def mount(c, d): ...\ndef on_session_ready(coordinator): raise SystemExit('no')"
-    written(tmp_path, {"ready_a.py": MODULE + ready, "ready_b.py": fails, "ready_c.py": f"def mount(c, d): ...{ready}"})
+    write_files(
+        tmp_path, {"ready_a.py": MODULE + ready, "ready_b.py": fails, "ready_c.py": f"def mount(c, d): ...{ready}"}
+    )
     loader = ModuleLoader(coordinator := TestCoordinator(), search_paths=[tmp_path])
     for module in ("ready_c", "ready_b", "ready_a"):
         await loader.load(module)
@@ -248,7 +250,7 @@ async def test_modules_become_ready_after_all_mounts_and_a_failing_one_stops_no_
 
 
 async def test_sources_resolve_to_the_folders_of_their_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path, {"with space.py": "", "amplifier_module_x/__init__.py": "", "single_x.py": ""})
+    write_files(tmp_path, {"with space.py": "", "amplifier_module_x/__init__.py": "", "single_x.py": ""})
     distribution(tmp_path, monkeypatch, {"x": "single_x:mount"}, {}, name="Named-Otherwise")
     assert FileSource((tmp_path / "with space.py").as_uri()).resolve() == tmp_path / "with space.py"
     assert PackageSource("amplifier-module-x").resolve() == tmp_path / "amplifier_module_x"

@@ -14,7 +14,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._integrations.amplifier.mount_plan import read_plan
 from mcp_bridge._settings import load
-from tests.kits.amplifier.amplifier_modules import MODULE, written
+from tests.kits.amplifier.amplifier_modules import MODULE, write_files
 
 
 def test_an_orchestrator_by_name_has_keys_for_its_source_and_its_config() -> None:
@@ -154,7 +154,7 @@ sources:
 """
 
 
-def refused(path: Path) -> str:
+def get_error(path: Path) -> str:
     """Return the error of a bridge from these settings."""
     with pytest.raises(ConfigError) as caught:
         build_from_settings(load(path, {"SECRET": "hunter2hunter2"}))
@@ -162,8 +162,8 @@ def refused(path: Path) -> str:
 
 
 def test_errors_of_settings_have_the_file_the_line_and_the_place_in_a_plan(tmp_path: Path) -> None:
-    written(tmp_path, {"s.yaml": SETTINGS.lstrip()})
-    output = refused(tmp_path / "s.yaml").splitlines()
+    write_files(tmp_path, {"s.yaml": SETTINGS.lstrip()})
+    output = get_error(tmp_path / "s.yaml").splitlines()
     assert len(output) == 2
     assert output[0].startswith(
         f"{tmp_path}/s.yaml:6: sources[0].plan.tools[0].confg: unknown key 'confg', did you mean"
@@ -173,8 +173,8 @@ def test_errors_of_settings_have_the_file_the_line_and_the_place_in_a_plan(tmp_p
 
 
 def test_errors_of_a_plan_show_no_secret(tmp_path: Path) -> None:
-    written(tmp_path, {"s.yaml": "sources: [{type: amplifier, plan: {tools: [{module: x, config: '${SECRET}'}]}}]"})
-    output = refused(tmp_path / "s.yaml")
+    write_files(tmp_path, {"s.yaml": "sources: [{type: amplifier, plan: {tools: [{module: x, config: '${SECRET}'}]}}]"})
+    output = get_error(tmp_path / "s.yaml")
     assert "plan.tools[0].config: expected a mapping" in output
     assert "hunter2" not in output
 
@@ -191,7 +191,7 @@ tools:
 
 
 def test_a_plan_is_a_settings_file_as_it_is_and_variables_are_expanded(tmp_path: Path) -> None:
-    written(tmp_path, {"plan.yaml": PLAN})
+    write_files(tmp_path, {"plan.yaml": PLAN})
     settings = load(tmp_path / "plan.yaml", {"FOLDER": "modules", "SECRET": "hunter2hunter2"})
     [source] = settings.sources
     assert (source.type, source.options["plan"]["tools"][0]) == (
@@ -207,36 +207,36 @@ def test_a_plan_is_a_settings_file_as_it_is_and_variables_are_expanded(tmp_path:
 
 
 def test_problems_of_a_plan_that_is_the_whole_file_have_lines(tmp_path: Path) -> None:
-    written(tmp_path, {"plan.yaml": "tools:\n  - module: here\nhooks:\n  - {module: x, config: 5}\nagents: []\n"})
-    output = refused(tmp_path / "plan.yaml").splitlines()
+    write_files(tmp_path, {"plan.yaml": "tools:\n  - module: here\nhooks:\n  - {module: x, config: 5}\nagents: []\n"})
+    output = get_error(tmp_path / "plan.yaml").splitlines()
     assert output[0].startswith(f"{tmp_path}/plan.yaml:4: hooks[0].config: expected a mapping, found")
     assert output[1].startswith(f"{tmp_path}/plan.yaml:5: agents: expected a mapping of names to agents, such as")
 
 
 @pytest.mark.parametrize("text", ["tools: [{name: x}]", "tools: {x: 1}", "hooks: []", "session: x", "session: {}"])
 def test_other_files_without_sources_are_not_plans(text: str, tmp_path: Path) -> None:
-    written(tmp_path, {"s.yaml": text})
-    problem = refused(tmp_path / "s.yaml")
+    write_files(tmp_path, {"s.yaml": text})
+    problem = get_error(tmp_path / "s.yaml")
     assert "unknown key" in problem
     assert problem.endswith("each module is a mapping with `module`; all other tools are listed under `sources`.")
 
 
 @pytest.mark.parametrize("text", ["cnt", "[cnt, 5]", "{module: cnt}"])
 def test_a_file_that_names_modules_in_another_form_is_a_plan(text: str, tmp_path: Path) -> None:
-    written(tmp_path, {"s.yaml": f"tools: {text}"})
-    assert f"{tmp_path / 's.yaml'}:1: tools" in (problem := refused(tmp_path / "s.yaml"))
+    write_files(tmp_path, {"s.yaml": f"tools: {text}"})
+    assert f"{tmp_path / 's.yaml'}:1: tools" in (problem := get_error(tmp_path / "s.yaml"))
     assert "expected a" in problem
 
 
 def test_a_bundle_is_a_plan_except_for_what_it_includes(tmp_path: Path) -> None:
     bundle = "bundle: {name: mine, version: 1.0.0}\n"
-    written(tmp_path, {"s.yaml": f"{bundle}tools: [here]\nspawn: {{}}\n", "more.yaml": f"{bundle}includes: [x]\n"})
+    write_files(tmp_path, {"s.yaml": f"{bundle}tools: [here]\nspawn: {{}}\n", "more.yaml": f"{bundle}includes: [x]\n"})
     assert load(tmp_path / "s.yaml", {}).sources[0].options["plan"]["tools"] == ["here"]
     build_from_settings(load(tmp_path / "s.yaml", {}))
-    assert refused(tmp_path / "more.yaml").startswith(f"{tmp_path / 'more.yaml'}:2: includes: the bundles that it")
+    assert get_error(tmp_path / "more.yaml").startswith(f"{tmp_path / 'more.yaml'}:2: includes: the bundles that it")
 
 
-def validated(path: Path) -> Any:
+def run_validate(path: Path) -> Any:
     """Return the exit code and the output of `mcp-bridge validate` for a file."""
     command = [sys.executable, "-m", "mcp_bridge", "validate", str(path), "--json"]
     process = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=100, check=False)
@@ -244,11 +244,11 @@ def validated(path: Path) -> Any:
 
 
 def test_validate_lists_published_tools_and_modules_that_are_not_mounted(tmp_path: Path) -> None:
-    written(tmp_path, {"here.py": MODULE, "plan.yaml": "tools: [{module: here, source: here.py}, {module: gone}]"})
-    code, output = validated(tmp_path / "plan.yaml")
+    write_files(tmp_path, {"here.py": MODULE, "plan.yaml": "tools: [{module: here, source: here.py}, {module: gone}]"})
+    code, output = run_validate(tmp_path / "plan.yaml")
     assert (code != 0, output["ok"], output["tools"]) == (True, False, ["here"])
     assert output["problems"]["amplifier"][0].startswith("gone: module 'gone' is not an entry point")
-    written(tmp_path, {"good.yaml": "tools: [{module: here, source: here.py}]", "bad.yaml": "tools: [{module: 5}]"})
-    assert validated(tmp_path / "good.yaml")[0] == 0
-    code, output = validated(tmp_path / "bad.yaml")
+    write_files(tmp_path, {"good.yaml": "tools: [{module: here, source: here.py}]", "bad.yaml": "tools: [{module: 5}]"})
+    assert run_validate(tmp_path / "good.yaml")[0] == 0
+    code, output = run_validate(tmp_path / "bad.yaml")
     assert (code != 0, output["errors"][0].split(": ", 1)[1][:20]) == (True, "tools[0].module: exp")

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.testing import TestCoordinator
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 
 
 class Source:
@@ -119,7 +119,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module, forgotten after the test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    return written(tmp_path, {"resolved_module.py": "def mount(coordinator, config): return config"})
+    return write_files(tmp_path, {"resolved_module.py": "def mount(coordinator, config): return config"})
 
 
 def loading(resolver: Any) -> ModuleLoader:

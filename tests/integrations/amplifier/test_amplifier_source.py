@@ -17,7 +17,7 @@ from mcp_bridge._settings import load
 from mcp_bridge.amplifier import FileSource, ModuleNotFoundError
 from mcp_bridge.amplifier.testing import MockTool
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_modules import MODULE, written
+from tests.kits.amplifier.amplifier_modules import MODULE, write_files
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.constants import TIMEOUT
 
@@ -50,7 +50,7 @@ async def mount(coordinator, config):
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-async def listed(client: Client) -> dict[str, Any]:
+async def list_schemas(client: Client) -> dict[str, Any]:
     """Return the schemas of the listed tools by their names."""
     tools = (await client.list_tools(cache_mode="refresh")).tools
     return {tool.name: tool.input_schema for tool in tools}
@@ -59,7 +59,7 @@ async def listed(client: Client) -> dict[str, Any]:
 @BOTH_HOSTS
 async def test_clients_see_the_names_and_schemas_of_tools(tmp_path: Path) -> None:
     async with Served(tmp_path, {"names": NAMES}).client() as client:
-        tools = await listed(client)
+        tools = await list_schemas(client)
         assert sorted(tools) == ["direct", "method", "nameless", "none", "odd", "open", "property"]
         for name in ("property", "method"):
             assert tools[name]["required"] == ["n"]
@@ -75,7 +75,7 @@ async def test_two_keys_with_tools_of_one_name_are_a_problem_and_the_first_is_pu
     }
     server = Served(tmp_path, modules)
     async with server.client() as client:
-        assert list(await listed(client)) == ["same"]
+        assert list(await list_schemas(client)) == ["same"]
         assert (await client.call_tool("same", {})).content[0].text == "one"
     assert server.problems == [
         "the tools mounted as 'one' and 'two' are both named 'same'. "
@@ -99,7 +99,7 @@ def mount(c, d):
 """
     server = Served(tmp_path, {"odd": odd})
     async with server.client() as client:
-        assert list(await listed(client)) == ["good"]
+        assert list(await list_schemas(client)) == ["good"]
     assert server.problems == [
         "tool 'odd0' cannot be read: ValueError: why",
         "tool 'odd1' cannot be read: SystemExit: 3",
@@ -137,7 +137,7 @@ async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: s
     async def changed(client: Client, tool: str) -> list[str]:
         await client.call_tool(tool, {})
         await notifications.receive()
-        return sorted(await listed(client))
+        return sorted(await list_schemas(client))
 
     with anyio.fail_after(TIMEOUT):
         async with (
@@ -152,7 +152,7 @@ async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: s
             async with client.listen(tools_list_changed=True) as changes:
                 await client.call_tool("grow", {})
                 await anext(aiter(changes))
-                assert sorted(await listed(client)) == ["grow", "grown", "shrink"]
+                assert sorted(await list_schemas(client)) == ["grow", "grown", "shrink"]
 
 
 @BOTH_HOSTS
@@ -164,7 +164,7 @@ async def test_a_change_after_the_end_has_no_effect(tmp_path: Path) -> None:
 
 
 async def test_hooks_apply_to_the_calls_of_every_source(tmp_path: Path) -> None:
-    written(
+    write_files(
         tmp_path,
         {
             "plain.py": "from mcp_bridge import tool\n\n@tool\ndef add(a: int, b: int) -> int:\n    return a + b\n",
@@ -197,7 +197,7 @@ async def test_hooks_apply_to_the_calls_of_every_source(tmp_path: Path) -> None:
 async def test_modules_are_found_by_path_by_file_url_and_next_to_the_settings(tmp_path: Path) -> None:
     names = ["by_path", "by_url", "beside", "home"]
     for name in names:
-        written(tmp_path, {f"{name}.py": MODULE.replace('"here"', f'"{name}"')})
+        write_files(tmp_path, {f"{name}.py": MODULE.replace('"here"', f'"{name}"')})
     url = f"{tmp_path.as_uri()}/by_url.py"
     plan = f"""
     tools:
@@ -206,10 +206,10 @@ async def test_modules_are_found_by_path_by_file_url_and_next_to_the_settings(tm
       - beside
       - {{module: home, source: "{tmp_path}/home.py"}}
     """
-    written(tmp_path, {"plan.yaml": plan})
+    write_files(tmp_path, {"plan.yaml": plan})
     bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
     async with connect(bridge) as client:
-        assert sorted(await listed(client)) == sorted(names)
+        assert sorted(await list_schemas(client)) == sorted(names)
     assert bridge.problems == {"amplifier": []}
 
 
@@ -227,7 +227,7 @@ async def test_modules_are_found_by_path_by_file_url_and_next_to_the_settings(tm
 async def test_a_source_without_a_module_is_an_error_with_the_reason(
     source: str | int, problem: str, tmp_path: Path
 ) -> None:
-    written(tmp_path, {"plan.yaml": f"tools: [{{module: x, source: {source!r}}}]"})
+    write_files(tmp_path, {"plan.yaml": f"tools: [{{module: x, source: {source!r}}}]"})
     bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
     with pytest.raises(SourceError, match=problem):
         async with bridge.run_sources():
@@ -245,7 +245,7 @@ def test_a_source_may_be_an_object_that_resolves_itself(tmp_path: Path) -> None:
 async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -> None:
     names = NAMES.replace("class Tool", "from mcp_bridge.amplifier import ToolResult\n\n\nclass Tool", 1)
     plan = "sources: [{type: amplifier, call_ids: ['o*', direct], plan: {tools: [names]}}]"
-    written(tmp_path, {"names.py": names, "s.yaml": plan})
+    write_files(tmp_path, {"names.py": names, "s.yaml": plan})
     async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
         for name, has_id in (("open", True), ("odd", True), ("direct", True), ("none", False)):
             content = (await client.call_tool(name, {"a": 1})).structured_content
@@ -253,8 +253,8 @@ async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -
 
 
 def test_the_settings_limit_the_time_of_a_hook(tmp_path: Path) -> None:
-    written(tmp_path, {"s.yaml": "sources:\n  - {type: amplifier, hook_timeout: soon, plan: {}}"})
+    write_files(tmp_path, {"s.yaml": "sources:\n  - {type: amplifier, hook_timeout: soon, plan: {}}"})
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].hook_timeout: "):
         build_from_settings(load(tmp_path / "s.yaml", {}))
-    written(tmp_path, {"t.yaml": "sources:\n  - {type: amplifier, hook_timeout: 2s, plan: {}}"})
+    write_files(tmp_path, {"t.yaml": "sources:\n  - {type: amplifier, hook_timeout: 2s, plan: {}}"})
     build_from_settings(load(tmp_path / "t.yaml", {}))

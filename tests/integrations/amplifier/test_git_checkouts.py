@@ -20,7 +20,7 @@ from mcp_bridge._integrations.amplifier.source.checkouts import (
 )
 from mcp_bridge._integrations.amplifier.source.git import parse_address
 from mcp_bridge.amplifier import ModuleLoadError
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 
 FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
 
@@ -28,19 +28,19 @@ FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with three files, a link, and an empty folder."""
-    written(tmp_path / "files", FILES)
+    write_files(tmp_path / "files", FILES)
     (tmp_path / "files" / "link").symlink_to("b/c.py")
     (tmp_path / "files" / "empty").mkdir()
     return tmp_path / "files"
 
 
 def test_the_hash_depends_only_on_names_and_contents(folder: Path, tmp_path: Path) -> None:
-    second = written(tmp_path / "again", dict(reversed(FILES.items())))
+    second = write_files(tmp_path / "again", dict(reversed(FILES.items())))
     (second / "link").symlink_to("b/c.py")
     os.utime(second / "a.py", (1, 1))
     assert hash_files(second) == hash_files(folder)
     # How it is made is a promise: it stands in lock files.
-    fixed = written(tmp_path / "fixed", {"a.py": "a = 1\n"})
+    fixed = write_files(tmp_path / "fixed", {"a.py": "a = 1\n"})
     expected = hashlib.sha256(b"0 4 6\na.py\na = 1\n").hexdigest()
     assert hash_files(fixed) == f"sha256:{expected}"
 
@@ -72,7 +72,7 @@ def test_every_change_of_a_file_changes_the_hash(change: str, folder: Path) -> N
 
 def test_compiled_files_do_not_change_the_hash_and_are_removed(folder: Path) -> None:
     before = hash_files(folder)
-    written(folder, {"__pycache__/a.cpython-311.pyc": "x", "b/__pycache__/deep/c.pyc": "x"})
+    write_files(folder, {"__pycache__/a.cpython-311.pyc": "x", "b/__pycache__/deep/c.pyc": "x"})
     assert hash_files(folder) == before
     (folder / "empty" / "__pycache__").symlink_to("../b")
     remove_compiled(folder)
@@ -88,11 +88,11 @@ def test_compiled_files_that_another_bridge_removes_are_no_error(folder: Path, m
         real(path)
         real(path)
 
-    written(folder, {"__pycache__/a.pyc": "x"})
+    write_files(folder, {"__pycache__/a.pyc": "x"})
     monkeypatch.setattr(shutil, "rmtree", late)
     remove_compiled(folder)
     monkeypatch.setattr(shutil, "rmtree", lambda path: os.unlink(path))
-    written(folder, {"__pycache__/a.pyc": "x"})
+    write_files(folder, {"__pycache__/a.pyc": "x"})
     with pytest.raises(OSError, match="__pycache__"):
         remove_compiled(folder)
 
@@ -148,7 +148,7 @@ def test_a_complete_folder_replaces_an_older_one(tmp_path: Path) -> None:
     checkouts, place = Checkouts(tmp_path / "kept"), tmp_path / "kept" / "name" / "commit" / "files"
     for text in ("one", "two"):
         with checkouts.create_temporary_folder() as room:
-            move_into_place(written(room / "files", {"a.py": text}), place, room)
+            move_into_place(write_files(room / "files", {"a.py": text}), place, room)
         assert (place / "a.py").read_text() == text
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["name"]
 
@@ -156,11 +156,11 @@ def test_a_complete_folder_replaces_an_older_one(tmp_path: Path) -> None:
 def test_a_failed_fetch_leaves_no_files_and_an_interrupted_one_is_removed_later(tmp_path: Path) -> None:
     checkouts = Checkouts(tmp_path / "kept")
     with pytest.raises(ZeroDivisionError), checkouts.create_temporary_folder() as room:
-        written(room, {"files/a.py": str(1 / 0)})
+        write_files(room, {"files/a.py": str(1 / 0)})
     assert list((tmp_path / "kept").iterdir()) == []
     old, new = (tmp_path / "kept" / f".partial-{name}" for name in ("old", "new"))
     for folder in (old, new):
-        written(folder, {"files/a.py": ""})
+        write_files(folder, {"files/a.py": ""})
     os.utime(old, (time.time() - 2 * 24 * 3600,) * 2)
     with checkouts.create_temporary_folder():
         assert not old.exists()
@@ -168,7 +168,7 @@ def test_a_failed_fetch_leaves_no_files_and_an_interrupted_one_is_removed_later(
 
 
 def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
-    written(tmp_path, {"file": ""})
+    write_files(tmp_path, {"file": ""})
     with (
         pytest.raises(ModuleLoadError, match="file/kept: modules cannot be stored there: "),
         Checkouts(tmp_path / "file" / "kept").create_temporary_folder(),

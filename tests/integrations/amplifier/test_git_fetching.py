@@ -30,7 +30,7 @@ def repository(tmp_path: Path) -> Repository:
     return folder
 
 
-def stand_in(folder: Path, script: str) -> dict[str, str]:
+def replace_git(folder: Path, script: str) -> dict[str, str]:
     """Return an environment with this script as git; the real one is `$GIT`."""
     program = folder / "bin" / "git"
     program.parent.mkdir()
@@ -40,7 +40,7 @@ def stand_in(folder: Path, script: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def held(pipe: Path) -> Iterator[None]:
+def check_pipe(pipe: Path) -> Iterator[None]:
     """Check after the block: no process has this pipe open."""
     os.mkfifo(pipe)
     end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -105,7 +105,7 @@ def https(folder: Path) -> Iterator[tuple[str, Path]]:
             serving.join()
 
 
-def fetched(git: Git, uri: str, folder: Path) -> str:
+def fetch_text(git: Git, uri: str, folder: Path) -> str:
     """Return the text of the module in the commit of an address."""
     address = parse_address(uri)
     git.fetch(address, git.find_commit(address), folder)
@@ -133,9 +133,9 @@ def test_a_branch_a_tag_a_commit_and_the_default_branch_are_found(repository: Re
     }
     git = Git()
     assert {ref: git.find_commit(parse_address(repository.uri + ref)) for ref in expected} == expected
-    assert "first" in fetched(git, f"{repository.uri}@main", tmp_path / "a")
-    assert "second" in fetched(git, f"{repository.uri}@v1", tmp_path / "b")
-    assert "first" in fetched(git, f"{repository.uri}@{first}", tmp_path / "c")
+    assert "first" in fetch_text(git, f"{repository.uri}@main", tmp_path / "a")
+    assert "second" in fetch_text(git, f"{repository.uri}@v1", tmp_path / "b")
+    assert "first" in fetch_text(git, f"{repository.uri}@{first}", tmp_path / "c")
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["one.py"]
 
 
@@ -173,7 +173,7 @@ def test_a_missing_commit_and_another_object_are_reported(repository: Repository
         (("0" * 40, "the repository has no commit 0{40}"), (tree, f"{tree} is not a commit"))
     ):
         with pytest.raises(ModuleLoadError, match=output):
-            fetched(Git(), f"{repository.uri}@{commit}", tmp_path / f"out{number}")
+            fetch_text(Git(), f"{repository.uri}@{commit}", tmp_path / f"out{number}")
 
 
 def test_a_server_that_sends_no_single_commits_is_asked_for_all_branches(
@@ -181,8 +181,8 @@ def test_a_server_that_sends_no_single_commits_is_asked_for_all_branches(
 ) -> None:
     first = repository.git("rev-parse", "HEAD~1")
     repository.push("HEAD:refs/heads/main")
-    old = Git(stand_in(tmp_path, f'echo "$@" >> {tmp_path}/asked\nexec "$GIT" -c protocol.version=0 "$@"'))
-    assert "first" in fetched(old, f"{repository.uri}@{first}", tmp_path / "out")
+    old = Git(replace_git(tmp_path, f'echo "$@" >> {tmp_path}/asked\nexec "$GIT" -c protocol.version=0 "$@"'))
+    assert "first" in fetch_text(old, f"{repository.uri}@{first}", tmp_path / "out")
     assert (tmp_path / "asked").read_text().count(" fetch ") == 2
 
 
@@ -219,12 +219,12 @@ def test_the_settings_of_the_user_and_of_the_folder_are_not_read(
         "GIT_EXTERNAL_DIFF": str(trap),
     }.items():
         monkeypatch.setenv(name, value)
-    assert "Says one thing" in fetched(Git(), f"{repository.uri}@main", tmp_path / "out")
+    assert "Says one thing" in fetch_text(Git(), f"{repository.uri}@main", tmp_path / "out")
     assert not sprung.exists()
 
 
 def test_git_uses_only_the_scheme_of_the_address_and_does_not_prompt(repository: Repository, tmp_path: Path) -> None:
-    environ = stand_in(tmp_path, f'env > {tmp_path}/env\nexec "$GIT" "$@"')
+    environ = replace_git(tmp_path, f'env > {tmp_path}/env\nexec "$GIT" "$@"')
     git = Git({**environ, "SECRET_TOKEN": "x", "GIT_PROXY_COMMAND": "x", "https_proxy": "http://proxy"})
     git.find_commit(parse_address(repository.uri))
     values = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
@@ -239,7 +239,7 @@ def test_submodules_are_not_fetched(repository: Repository, tmp_path: Path) -> N
     inner.commit({"inside.py": ""})
     repository.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.bare), "part")
     repository.commit({})
-    fetched(Git(), f"{repository.uri}@main", tmp_path / "out")
+    fetch_text(Git(), f"{repository.uri}@main", tmp_path / "out")
     assert list((tmp_path / "out" / "part").iterdir()) == []
 
 
@@ -252,13 +252,13 @@ def test_missing_git_is_reported() -> None:
 def test_git_may_be_on_the_path_by_a_relative_name(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(tmp_path, 'exec "$GIT" "$@"')
+    replace_git(tmp_path, 'exec "$GIT" "$@"')
     monkeypatch.chdir(tmp_path)
     assert Git({"PATH": "bin"}).find_commit(parse_address(repository.uri)) == repository.git("rev-parse", "HEAD~1")
 
 
 def test_a_git_that_cannot_ignore_settings_is_rejected(tmp_path: Path) -> None:
-    environ = stand_in(tmp_path, "")
+    environ = replace_git(tmp_path, "")
     for output, is_fine in (("git version 2.31.9", False), ("git version 2.32.0.windows.1", True), ("hello", False)):
         (tmp_path / "bin" / "git").write_text(f"#!/bin/sh\necho {output}\n")
         if is_fine:
@@ -269,14 +269,14 @@ def test_a_git_that_cannot_ignore_settings_is_rejected(tmp_path: Path) -> None:
 
 
 def test_a_git_that_hangs_is_killed_with_its_children(repository: Repository, tmp_path: Path) -> None:
-    with held(tmp_path / "pipe"):
-        git = Git(stand_in(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"), timeout=3)
+    with check_pipe(tmp_path / "pipe"):
+        git = Git(replace_git(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"), timeout=3)
         with pytest.raises(ModuleLoadError, match=r"git took longer than 3 seconds"):
             git.find_commit(parse_address(repository.uri))
 
 
 def test_the_last_lines_of_the_errors_of_git_are_reported(repository: Repository, tmp_path: Path) -> None:
-    git = Git(stand_in(tmp_path, "for n in 1 2 3 4 5 6; do echo line $n >&2; done; exit 7"))
+    git = Git(replace_git(tmp_path, "for n in 1 2 3 4 5 6; do echo line $n >&2; done; exit 7"))
     with pytest.raises(ModuleLoadError, match=r"main: line 3; line 4; line 5; line 6$"):
         git.find_commit(parse_address(f"{repository.uri}@main"))
     (tmp_path / "bin" / "git").write_text("#!/bin/sh\nexit 7\n")
@@ -288,8 +288,8 @@ def test_an_interrupt_ends_git_too(repository: Repository, tmp_path: Path, monke
     def interrupted(self: subprocess.Popen[bytes], *args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    with held(tmp_path / "pipe"):
-        git = Git(stand_in(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"))
+    with check_pipe(tmp_path / "pipe"):
+        git = Git(replace_git(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"))
         monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
         with pytest.raises(KeyboardInterrupt):
             git.find_commit(parse_address(repository.uri))
@@ -305,6 +305,6 @@ def test_over_https_certificates_are_checked_and_redirections_not_followed(
         with pytest.raises(ModuleLoadError, match="certificate"):
             Git().find_commit(parse_address(uri))
         git = Git({**os.environ, "GIT_SSL_CAINFO": str(certificate)})
-        assert "first" in fetched(git, uri, tmp_path / "out")
+        assert "first" in fetch_text(git, uri, tmp_path / "out")
         with pytest.raises(ModuleLoadError, match="unable to"):
             git.find_commit(parse_address(uri.replace(host, f"{host}/moved")))

@@ -18,7 +18,7 @@ from mcp_bridge._integrations.amplifier.source.git import Git
 from mcp_bridge._integrations.amplifier.source.lock_file import LockEntry, LockFile
 from mcp_bridge.amplifier import ModuleLoadError
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.git_repositories import Place, Repository, says
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -32,14 +32,14 @@ def pyproject(*lines: str) -> str:
     return f'[project]\nname = "x"\nversion = "1"\ndependencies = {list(lines)}\n'
 
 
-async def said(place: Place, *names: str) -> list[str]:
+async def call_tools(place: Place, *names: str) -> list[str]:
     """Return the results of the tools of these names for a client."""
     async with connect(place.bridge()) as client:
         answers = [await client.call_tool(name, {}) for name in names or ("one",)]
         return [answer.content[0].text for answer in answers]
 
 
-async def refused(place: Place) -> str:
+async def get_error(place: Place) -> str:
     """Why nothing of a plan is served."""
     bridge = place.bridge()
     with pytest.raises(SourceError) as error:
@@ -48,7 +48,7 @@ async def refused(place: Place) -> str:
     return str(error.value)
 
 
-def changed(folder: Path, command: str) -> None:
+def change_file(folder: Path, command: str) -> None:
     """Change something there by a command."""
     assert os.system(f"cd {folder} && {command}") == 0
 
@@ -74,7 +74,7 @@ def place(tmp_path: Path, uri: str) -> Place:
 
 
 async def test_an_unlocked_module_is_an_error_with_the_command(place: Place, uri: str) -> None:
-    assert f"{uri} is not locked. Run: mcp-bridge module lock {place.file}" in await refused(place)
+    assert f"{uri} is not locked. Run: mcp-bridge module lock {place.file}" in await get_error(place)
     assert not place.kept.exists()
 
 
@@ -86,14 +86,14 @@ async def test_a_locked_module_is_served_and_the_lock_names_commit_and_hash(
     assert data["version"] == 1
     assert data["modules"][uri]["commit"] == repository.git("rev-parse", "HEAD")
     assert data["modules"][uri]["hash"].startswith("sha256:")
-    assert await said(place) == ["first"]
+    assert await call_tools(place) == ["first"]
     assert [path.name for path in place.files(uri).iterdir() if path.name != "__pycache__"] == ["one.py"]
 
 
 async def test_a_moved_branch_is_followed_only_by_an_update(place: Place, uri: str, repository: Repository) -> None:
     first = place.locked().locked[0].entry
     second = repository.commit({"one.py": says("one", "second")})
-    assert await said(place) == ["first"]
+    assert await call_tools(place) == ["first"]
     for path in place.kept.iterdir():
         path.rename(place.folder / "away")
     again = place.locked().locked[0]
@@ -143,7 +143,7 @@ async def test_several_modules_of_one_repository_are_fetched_once(
     place = Place(tmp_path / "place", places)
     assert sorted(module.uri for module in place.locked().locked) == sorted(places.values())
     assert len(commits) == 1
-    assert await said(place, "one", "two") == ["first", "second"]
+    assert await call_tools(place, "one", "two") == ["first", "second"]
 
 
 def test_a_missing_subdirectory_is_reported(tmp_path: Path, repository: Repository) -> None:
@@ -156,13 +156,13 @@ def test_a_missing_subdirectory_is_reported(tmp_path: Path, repository: Reposito
 @pytest.mark.parametrize("change", ["echo '# more' >> one.py", "rm one.py"])
 async def test_a_changed_file_is_not_run_and_locking_fetches_it_again(change: str, place: Place, uri: str) -> None:
     entry = place.locked().locked[0].entry
-    changed(place.files(uri), change)
-    error = await refused(place)
+    change_file(place.files(uri), change)
+    error = await get_error(place)
     assert error.startswith(f"one: {uri}: the files in {place.kept}")
     assert "have changed since they were locked, and are not run" in error
     assert f"mcp-bridge module lock {place.file}" in error
     assert place.locked().locked[0].entry == entry
-    assert await said(place) == ["first"]
+    assert await call_tools(place) == ["first"]
 
 
 def test_a_rejected_checkout_is_checked_again(place: Place, uri: str) -> None:
@@ -184,7 +184,7 @@ async def test_compiled_files_in_a_checkout_are_not_run(place: Place, uri: str) 
     py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     source.write_text(honest)
     assert list((files / "__pycache__").iterdir())
-    assert await said(place) == ["first"]
+    assert await call_tools(place) == ["first"]
 
 
 async def test_a_locked_module_that_is_not_fetched_is_an_error_with_the_command(
@@ -192,22 +192,22 @@ async def test_a_locked_module_that_is_not_fetched_is_an_error_with_the_command(
 ) -> None:
     commit = place.locked().locked[0].entry.commit
     place.kept.rename(tmp_path / "away")
-    error = await refused(place)
+    error = await get_error(place)
     assert f"{uri} is locked, but commit {commit[:12]} is not on this machine" in error
     assert f"mcp-bridge module lock {place.file}" in error
     place.locked()
-    assert await said(place) == ["first"]
+    assert await call_tools(place) == ["first"]
 
 
 async def test_a_locked_module_that_is_not_allowed_is_not_run(tmp_path: Path, uri: str) -> None:
     Place(tmp_path / "place", {"one": uri}).locked()
     for patterns in ((), ("https://*",), ("file:///other/*",)):
         place = Place(tmp_path / "place", {"one": uri}, git=patterns)
-        assert "is not allowed" in await refused(place)
+        assert "is not allowed" in await get_error(place)
 
 
 async def test_a_hostile_address_is_reported_and_the_other_modules_are_served(tmp_path: Path) -> None:
-    written(tmp_path / "place", {"one.py": says("one", "first")})
+    write_files(tmp_path / "place", {"one.py": says("one", "first")})
     place = Place(tmp_path / "place", {"one": "one.py", "bad": "git+ext::sh -c id", "out": "git+file:///a/../b"})
     bridge = place.bridge()
     async with connect(bridge) as client:
@@ -227,12 +227,12 @@ def test_a_commit_with_a_link_out_of_it_is_rejected(place: Place, repository: Re
 
 
 async def test_compiled_files_in_a_commit_are_not_kept(place: Place, uri: str, repository: Repository) -> None:
-    written(repository.work, {"__pycache__/one.cpython-311.pyc": "odd", "deep/two.py": ""})
+    write_files(repository.work, {"__pycache__/one.cpython-311.pyc": "odd", "deep/two.py": ""})
     (repository.work / "deep" / "__pycache__").symlink_to("..")
     repository.commit({})
     place.locked()
     assert not list(place.files(uri).rglob("__pycache__"))
-    assert await said(place) == ["first"]
+    assert await call_tools(place) == ["first"]
 
 
 def test_files_that_differ_from_the_locked_ones_are_an_error(place: Place, uri: str, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_files_on_the_disk_are_not_used_for_a_new_entry(place: Place, uri: str) 
 
 def test_an_interrupted_fetch_is_not_seen(place: Place, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: Git, address: Any, commit: str, folder: Path) -> None:
-        written(folder, {"one.py": "half of it"})
+        write_files(folder, {"one.py": "half of it"})
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -327,7 +327,7 @@ async def test_a_missing_dependency_is_reported_with_the_command_that_installs_i
     repository.commit({"one.py": NEEDY, "pyproject.toml": pyproject("needed-words>=1", "pytest", "amplifier-core")})
     place = Place(tmp_path / "place", {"one": repository.uri})
     place.locked()
-    reason = await refused(place)
+    reason = await get_error(place)
     assert "No module named 'needed_words'" in reason
     assert "requires what is not installed. Run: " in reason
     assert reason.endswith("'needed-words>=1'")
@@ -338,11 +338,11 @@ async def test_every_call_is_denied_while_hooks_from_git_are_missing(tmp_path: P
     repository.commit({"hook.py": hook})
     place = Place(tmp_path / "place", {"hook": repository.uri})
     text = place.file.read_text().replace("tools:", "tools: [one]\n      hooks:")
-    written(place.folder, {"mine.yaml": text, "one.py": says("one", "first")})
-    (denial,) = await said(place)
+    write_files(place.folder, {"mine.yaml": text, "one.py": says("one", "first")})
+    (denial,) = await call_tools(place)
     assert "the hooks of 'hook' are not in place, so every call is denied" in denial
     place.locked()
-    assert await said(place) == ["first"]
+    assert await call_tools(place) == ["first"]
 
 
 async def test_the_files_are_checked_once(
@@ -379,7 +379,7 @@ def test_a_broken_lock_file_is_reported(text: str, problem: str, tmp_path: Path)
 
 async def test_nothing_is_served_with_a_broken_lock_file(place: Place) -> None:
     place.lock.path.write_text("<<<<<<< HEAD")
-    assert "is not a lock file" in await refused(place)
+    assert "is not a lock file" in await get_error(place)
 
 
 def test_the_lock_file_is_written_in_order_and_only_when_it_changes(tmp_path: Path, repository: Repository) -> None:

@@ -13,7 +13,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._settings import load
-from tests.kits.amplifier.amplifier_modules import MODULE, written
+from tests.kits.amplifier.amplifier_modules import MODULE, write_files
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -28,7 +28,7 @@ async def mount(coordinator, config):
 
 def get_problem(folder: Path, more: str) -> str:
     """The error of a plan with these keys besides its modules."""
-    written(folder, {"here.py": MODULE, "plan.yaml": PLAN + more})
+    write_files(folder, {"here.py": MODULE, "plan.yaml": PLAN + more})
     with pytest.raises(ConfigError) as caught:
         build_from_settings(load(folder / "plan.yaml", {}))
     return str(caught.value)
@@ -36,7 +36,7 @@ def get_problem(folder: Path, more: str) -> str:
 
 async def call_here(folder: Path, more: str) -> tuple[Any, Any]:
     """The bridge of a plan with these keys besides its modules, and the result of a call of its tool."""
-    written(folder, {"here.py": MODULE, "hanging.py": HANGING, "plan.yaml": PLAN + more})
+    write_files(folder, {"here.py": MODULE, "hanging.py": HANGING, "plan.yaml": PLAN + more})
     bridge = build_from_settings(load(folder / "plan.yaml", {}))
     with anyio.fail_after(60):
         async with bridge.run_sources():
@@ -79,5 +79,5 @@ def test_other_keys_are_rejected_with_their_line(tmp_path: Path, more: str, line
 
 
 def test_a_secret_in_the_configuration_of_a_module_is_hidden_from_clients(tmp_path: Path) -> None:
-    written(tmp_path, {"plan.yaml": "tools:\n  - {module: here, config: {word: '${WORD}'}}\n"})
+    write_files(tmp_path, {"plan.yaml": "tools:\n  - {module: here, config: {word: '${WORD}'}}\n"})
     assert "pears and apples" in load(tmp_path / "plan.yaml", {"WORD": "pears and apples"}).hidden_from_clients

@@ -13,7 +13,7 @@ from mcp_bridge import CallContext, ToolEntry
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._settings import Document, parse
-from tests.integrations.amplifier.test_amplifier_clients import COUNTS, NOTES, Noting, noted
+from tests.integrations.amplifier.test_amplifier_clients import COUNTS, NOTES, Noting, call_note
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import ROADS, hosted
@@ -38,9 +38,9 @@ async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str)
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,
     ):
-        assert await noted(first, "a", tool) == ["a"]
-        assert await noted(second, "b", tool) == ["b"]
-        assert await noted(first, "c", tool) == ["c"]
+        assert await call_note(first, "a", tool) == ["a"]
+        assert await call_note(second, "b", tool) == ["b"]
+        assert await call_note(first, "c", tool) == ["c"]
         await noting.until_ended(3)
     # The first session was started to publish the tools.
     assert noting.sessions("begun") == 4
@@ -54,10 +54,10 @@ async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_pat
         STATELESS.to(base) as first,
         LEGACY.to(base) as second,
     ):
-        assert await noted(first, "a", meta=meta) == ["a"]
-        assert await noted(first, "b", meta=meta) == ["a", "b"]
-        assert await noted(second, "c") == ["c"]
-        assert await noted(second, "d") == ["c", "d"]
+        assert await call_note(first, "a", meta=meta) == ["a"]
+        assert await call_note(first, "b", meta=meta) == ["a", "b"]
+        assert await call_note(second, "c") == ["c"]
+        assert await call_note(second, "d") == ["c", "d"]
 
 
 async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_pa
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,
     ):
-        assert await noted(first, "a") == ["a"]
-        assert await noted(second, "b") == ["a", "b"]
+        assert await call_note(first, "a") == ["a"]
+        assert await call_note(second, "b") == ["a", "b"]
 
 
 async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_
         assert not (await client.call_tool("own", {})).is_error
         assert events.read_text() == "begun\n"
         for tool in ("note", "note_in_thread"):
-            assert await noted(client, "a", tool) == ["a"]
+            assert await call_note(client, "a", tool) == ["a"]
         with anyio.fail_after(TIMEOUT):
             while events.read_text().count("ended") < 2:  # noqa: ASYNC110 - the modules write a file
                 await anyio.sleep(0.01)
@@ -112,7 +112,7 @@ async def test_workers_keep_no_state_for_the_next_call(tmp_path: Path) -> None:
             await bridge.wait_until_started()
             async with hosted(bridge.registry) as (base, _), STATELESS.to(base) as client:
                 for tool in ("note", "note", "note_in_thread", "note_in_thread"):
-                    assert await noted(client, "a", tool) == ["a"]
+                    assert await call_note(client, "a", tool) == ["a"]
 
 
 async def test_more_calls_at_once_than_sessions_are_rejected(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
 from mcp_bridge._integrations.amplifier.module_import import import_module_at
-from tests.kits.amplifier.amplifier_modules import distribution, written
+from tests.kits.amplifier.amplifier_modules import distribution, write_files
 from tests.kits.amplifier.amplifier_plans import Served
 
 PROJECT = """
@@ -28,7 +28,7 @@ def load(path: Path, module_id: str) -> str:
 
 def test_the_error_has_the_missing_requirement_that_the_module_declares(tmp_path: Path) -> None:
     name = "amplifier_module_declares"
-    written(tmp_path, {"pyproject.toml": PROJECT, f"{name}/__init__.py": "import lostsoup\n"})
+    write_files(tmp_path, {"pyproject.toml": PROJECT, f"{name}/__init__.py": "import lostsoup\n"})
     problem = load(tmp_path, "declares")
     assert problem.endswith(SUGGESTED)
     assert f"'lostsoup'. {tmp_path / 'pyproject.toml'} requires what is not installed. Run: " in problem
@@ -36,9 +36,9 @@ def test_the_error_has_the_missing_requirement_that_the_module_declares(tmp_path
 
 def test_the_requirements_are_those_of_the_file_with_the_import(tmp_path: Path) -> None:
     helper = {"pyproject.toml": PROJECT, "lost_helper.py": "import lostsoup\n"}
-    written(tmp_path / "helper", helper)
+    write_files(tmp_path / "helper", helper)
     module = f"import sys\nsys.path.append({str(tmp_path / 'helper')!r})\nimport lost_helper\n"
-    written(tmp_path / "own", {"pyproject.toml": "[project]\nname = 'own'\n", "uses_lost_helper.py": module})
+    write_files(tmp_path / "own", {"pyproject.toml": "[project]\nname = 'own'\n", "uses_lost_helper.py": module})
     assert load(tmp_path / "own" / "uses_lost_helper.py", "uses").endswith(SUGGESTED)
 
 
@@ -65,12 +65,12 @@ def test_an_installed_module_declares_its_requirements_in_its_metadata(
 )
 def test_the_name_of_the_import_is_never_suggested(name: str, code: str, end: str, tmp_path: Path) -> None:
     module = f"lost_by_{name}.py"
-    written(tmp_path, {"pyproject.toml": "[project]\nname = 'x'\n", module: f"{code}\n"})
+    write_files(tmp_path, {"pyproject.toml": "[project]\nname = 'x'\n", module: f"{code}\n"})
     assert load(tmp_path / module, name).endswith(end)
 
 
 def test_an_incompatible_amplifier_core_is_not_reported_as_missing(tmp_path: Path) -> None:
-    written(tmp_path, {"newer_core.py": "from amplifier_core import NameOfTheFuture\n"})
+    write_files(tmp_path, {"newer_core.py": "from amplifier_core import NameOfTheFuture\n"})
     assert "cannot import name 'NameOfTheFuture' from 'amplifier_core'" in load(tmp_path / "newer_core.py", "newer")
 
 
@@ -83,7 +83,7 @@ WHEN = {
 
 @pytest.mark.parametrize("when", WHEN)
 async def test_an_import_that_fails_later_has_the_command_too(when: str, tmp_path: Path) -> None:
-    server = Served(written(tmp_path, {"pyproject.toml": PROJECT}), {f"lost_when_{when}": WHEN[when]})
+    server = Served(write_files(tmp_path, {"pyproject.toml": PROJECT}), {f"lost_when_{when}": WHEN[when]})
     with pytest.raises(Exception, match="lost-soup4"):
         async with server.running():
             raise RuntimeError("; ".join(server.problems))

@@ -78,7 +78,7 @@ def settings(folder: Path, working_dir: str | None = None, **source: Any) -> Pat
     return path
 
 
-def bridge_of(folder: Path, working_dir: str | None = None, **source: Any) -> Bridge:
+def build_bridge(folder: Path, working_dir: str | None = None, **source: Any) -> Bridge:
     """Build a bridge with the module."""
     return build_from_settings(load(settings(folder, working_dir, **source), {}))
 
@@ -89,7 +89,7 @@ def call(path: Path, cwd: Path, *given: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT)
 
 
-async def where(client: Client, **options: Any) -> str:
+async def get_folder(client: Client, **options: Any) -> str:
     """Return the working directory of the modules in a client's session."""
     result = await client.call_tool("where", {}, **options)
     assert not result.is_error, result.content
@@ -98,7 +98,7 @@ async def where(client: Client, **options: Any) -> str:
     return block.text
 
 
-def listing(*folders: Path, asked: list[int] | None = None) -> Roots:
+def make_roots_callback(*folders: Path, asked: list[int] | None = None) -> Roots:
     """Return a client's callback with these roots, and count its calls."""
 
     async def list_roots(_: Any) -> types.ListRootsResult:
@@ -136,13 +136,13 @@ async def test_modules_work_in_the_folder_of_the_setting(
     for name in ("work", "cwd", "../other", "../started"):
         (folder / name).mkdir()
     monkeypatch.chdir(folder / "../started")
-    async with connect(bridge_of(folder, working_dir, host=host)) as client:
-        assert await where(client) == str(folder.parent / expected)
+    async with connect(build_bridge(folder, working_dir, host=host)) as client:
+        assert await get_folder(client) == str(folder.parent / expected)
 
 
 async def test_an_absolute_path_is_used_unchanged(folder: Path) -> None:
-    async with connect(bridge_of(folder, str(folder.parent))) as client:
-        assert await where(client) == str(folder.parent)
+    async with connect(build_bridge(folder, str(folder.parent))) as client:
+        assert await get_folder(client) == str(folder.parent)
 
 
 def test_a_missing_folder_is_an_error_with_its_line(folder: Path) -> None:
@@ -163,29 +163,33 @@ async def test_each_client_works_in_its_first_root_and_is_asked_once(tmp_path: P
     mine, yours, requests = tmp_path / "my work", tmp_path / "yours", []
     mine.mkdir()
     yours.mkdir()
-    bridge = bridge_of(folder, "roots", host=host)
+    bridge = build_bridge(folder, "roots", host=host)
     with anyio.fail_after(TIMEOUT):
         async with (
-            connect(bridge, mode="legacy", list_roots_callback=listing(mine, yours, asked=requests)) as first,
-            connect(bridge.registry, mode="legacy", list_roots_callback=listing(yours)) as second,
+            connect(
+                bridge, mode="legacy", list_roots_callback=make_roots_callback(mine, yours, asked=requests)
+            ) as first,
+            connect(bridge.registry, mode="legacy", list_roots_callback=make_roots_callback(yours)) as second,
         ):
             results: list[str] = []
 
             async def look() -> None:
-                results.append(await where(first))
+                results.append(await get_folder(first))
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(3):
                     tasks.start_soon(look)
             assert results == [str(mine)] * 3
-            assert await where(second) == str(yours)
+            assert await get_folder(second) == str(yours)
             assert requests == [1]
 
 
 async def test_a_client_that_reads_the_status_first_works_in_its_root_too(tmp_path: Path, folder: Path) -> None:
-    async with connect(bridge_of(folder, "roots"), mode="legacy", list_roots_callback=listing(tmp_path)) as client:
+    async with connect(
+        build_bridge(folder, "roots"), mode="legacy", list_roots_callback=make_roots_callback(tmp_path)
+    ) as client:
         await client.read_resource("amplifier://amplifier/status")
-        assert await where(client) == str(tmp_path)
+        assert await get_folder(client) == str(tmp_path)
 
 
 async def fails(_: Any) -> types.ListRootsResult:
@@ -197,8 +201,8 @@ async def fails(_: Any) -> types.ListRootsResult:
     ("roots", "why"),
     [
         (None, "the client has no file:// root"),
-        (listing(), "the client has no file:// root"),
-        (listing(Path("/nowhere")), "the client's root 'file:///nowhere' is not a folder here"),
+        (make_roots_callback(), "the client has no file:// root"),
+        (make_roots_callback(Path("/nowhere")), "the client's root 'file:///nowhere' is not a folder here"),
         (fails, "the client has not listed its roots"),
     ],
     ids=["no capability", "none", "missing", "error"],
@@ -207,9 +211,9 @@ async def test_without_a_root_a_client_works_in_the_settings_folder_and_the_log_
     roots: Roots | None, why: str, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "mcp_bridge.amplifier")
-    async with connect(bridge_of(folder, "roots"), mode="legacy", list_roots_callback=roots) as client:
-        assert await where(client) == str(folder)
-        assert await where(client) == str(folder)
+    async with connect(build_bridge(folder, "roots"), mode="legacy", list_roots_callback=roots) as client:
+        assert await get_folder(client) == str(folder)
+        assert await get_folder(client) == str(folder)
     (line,) = [record.getMessage() for record in caplog.records if "working_dir" in record.getMessage()]
     assert line.startswith(f"working_dir: roots: {why}")
 
@@ -217,23 +221,23 @@ async def test_without_a_root_a_client_works_in_the_settings_folder_and_the_log_
 async def test_stateless_clients_are_asked_only_if_they_name_a_session(tmp_path: Path, folder: Path) -> None:
     requests: list[int] = []
     async with connect(
-        bridge_of(folder, "roots"), mode=STATELESS, list_roots_callback=listing(tmp_path, asked=requests)
+        build_bridge(folder, "roots"), mode=STATELESS, list_roots_callback=make_roots_callback(tmp_path, asked=requests)
     ) as client:
-        assert await where(client) == str(folder)
+        assert await get_folder(client) == str(folder)
         assert requests == []
         for _ in range(2):
-            assert await where(client, meta={"mcp-bridge/session": "mine"}) == str(tmp_path)
+            assert await get_folder(client, meta={"mcp-bridge/session": "mine"}) == str(tmp_path)
         assert requests == [1]
 
 
 async def test_clients_that_share_a_session_are_not_asked(tmp_path: Path, folder: Path) -> None:
     requests: list[int] = []
     async with connect(
-        bridge_of(folder, "roots", sessions="shared"),
+        build_bridge(folder, "roots", sessions="shared"),
         mode="legacy",
-        list_roots_callback=listing(tmp_path, asked=requests),
+        list_roots_callback=make_roots_callback(tmp_path, asked=requests),
     ) as client:
-        assert (await where(client), requests) == (str(folder), [])
+        assert (await get_folder(client), requests) == (str(folder), [])
 
 
 def test_a_command_has_no_roots_and_works_in_the_settings_folder(folder: Path) -> None:
@@ -253,8 +257,8 @@ def test_a_command_has_no_roots_and_works_in_the_settings_folder(folder: Path) -
 async def test_a_worker_has_the_same_folder(working_dir: str | None, mode: str, expected: str, folder: Path) -> None:
     for name in ("work", "../root"):
         (folder / name).mkdir()
-    isolation = {"tools": ["where"], "workers": 1}
-    bridge = bridge_of(folder, working_dir, isolation=isolation)
+    isolation = {"tools": ["get_folder"], "workers": 1}
+    bridge = build_bridge(folder, working_dir, isolation=isolation)
     root = (folder / "../root").resolve()
-    async with connect(bridge, mode=mode, list_roots_callback=listing(root)) as client:
-        assert await where(client, meta={"mcp-bridge/session": "mine"}) == str(folder.parent / expected)
+    async with connect(bridge, mode=mode, list_roots_callback=make_roots_callback(root)) as client:
+        assert await get_folder(client, meta={"mcp-bridge/session": "mine"}) == str(folder.parent / expected)

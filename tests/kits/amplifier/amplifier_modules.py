@@ -27,7 +27,7 @@ async def mount(coordinator, config):
 """A module that mounts a tool `here`, which says what file it is in."""
 
 
-def written(folder: Path, files: Mapping[str, str]) -> Path:
+def write_files(folder: Path, files: Mapping[str, str]) -> Path:
     """A folder with these files."""
     for name, text in files.items():
         path = folder / name
@@ -47,7 +47,7 @@ def distribution(
     lines = "".join(f"{key} = {value}\n" for key, value in points.items())
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
     info = f"{name.replace('-', '_')}-1.0.dist-info"
-    written(
+    write_files(
         folder, {f"{info}/METADATA": metadata, f"{info}/entry_points.txt": f"[amplifier.modules]\n{lines}", **files}
     )
     monkeypatch.setattr(sys, "modules", dict(sys.modules))

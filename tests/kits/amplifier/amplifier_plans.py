@@ -19,7 +19,7 @@ from mcp_bridge._integrations.amplifier.mount_plan import read_plan
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._integrations.amplifier.source import AmplifierSource
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.constants import TIMEOUT
 
 BOTH_HOSTS = pytest.mark.parametrize("host", ["native", "core"], indirect=True)
@@ -46,7 +46,7 @@ class Served:
     def __init__(
         self, folder: Path, modules: Mapping[str, str], *, limits: SessionLimits | None = None, **plan: Any
     ) -> None:
-        written(folder, {f"{name}.py": HEADS[self.host] + text for name, text in modules.items()})
+        write_files(folder, {f"{name}.py": HEADS[self.host] + text for name, text in modules.items()})
         plan = plan or {"tools": [{"module": name} for name in modules]}
         mount_plan, problems = read_plan(plan)
         assert problems == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import mcp_bridge.amplifier as ours
 from mcp_bridge.amplifier.testing import TestCoordinator
-from tests.kits.amplifier.amplifier_modules import MODULE, written
+from tests.kits.amplifier.amplifier_modules import MODULE, write_files
 from tests.kits.amplifier.documents_reading import Example
 from tests.kits.amplifier.documents_running import run
 
@@ -38,7 +38,7 @@ async def resolver(example: Example) -> None:
 
     class Here(theirs):  # type: ignore[misc,valid-type]
         def resolve(self, module_id: str, profile_hint: Any = None) -> ours.ModuleSource:
-            return ours.FileSource(written(folder, {"here_of_resolver.py": MODULE}) / profile_hint)
+            return ours.FileSource(write_files(folder, {"here_of_resolver.py": MODULE}) / profile_hint)
 
     assert isinstance(Here(), ours.ModuleSourceResolver)
     coordinator = TestCoordinator()
@@ -68,7 +68,7 @@ async def loader(example: Example) -> None:
 async def mounts(example: Example) -> None:
     """A resolver is used if its mount is not awaited."""
     folder = Path(mkdtemp())  # below the test's own
-    written(folder, {"here_of_mount.py": MODULE})
+    write_files(folder, {"here_of_mount.py": MODULE})
 
     class Here:
         def resolve(self, module_id: str, profile_hint: Any = None) -> ours.ModuleSource:

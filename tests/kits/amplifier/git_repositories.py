@@ -13,7 +13,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._integrations.amplifier.source.git import parse_address
 from mcp_bridge._integrations.amplifier.source.lock_file import LockFile, LockOutcome, ModuleLocker, RequestedModule
 from mcp_bridge._settings import load
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 
 GIT = shutil.which("git") or "git"
 SAYS = """
@@ -67,7 +67,7 @@ class Repository:
 
     def commit(self, files: Mapping[str, str], *, branch: str = "main") -> str:
         """Commit these files in addition, and push them; return the commit."""
-        written(self.work, files)
+        write_files(self.work, files)
         self.git("add", "--all", "--force")
         self.git("commit", "-q", "--allow-empty", "-m", "more")
         self.push(f"HEAD:refs/heads/{branch}")
@@ -88,7 +88,7 @@ class Place:
         text = (
             f"sources:\n  - type: amplifier\n    git: {list(git)}\n    modules: kept\n    plan:\n      tools:{rows}\n"
         )
-        self.file = written(folder, {"mine.yaml": text}) / "mine.yaml"
+        self.file = write_files(folder, {"mine.yaml": text}) / "mine.yaml"
         self._uris = list(modules.values())
 
     @property

@@ -83,7 +83,7 @@ OF_ALL = ["of_chain", "of_file", "of_module", "of_registry", "of_worker"]
 """A tool of every kind of source, which answers with the `word` that it got."""
 
 
-def written(folder: Path, **more: Any) -> Path:
+def write_settings(folder: Path, **more: Any) -> Path:
     """A settings file for all of them; `more` are options of the Amplifier source.
 
     Where its `host` is amplifier-core, the hooks are written against that.

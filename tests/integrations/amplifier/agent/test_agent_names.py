@@ -10,7 +10,7 @@ from mcp_bridge import open_bridge
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.hooks.hooks_kit import ScriptedUser, texts
 
@@ -43,7 +43,7 @@ def write_settings(folder: Path, sources: str) -> Path:
     """Write a settings file, and replace `PLAN` by a plan with an agent and a hook for approvals."""
     name = name_module(folder, "asks")
     settings = sources.replace("    PLAN\n", PLAN).replace("MODULE", name)
-    written(folder, {f"{name}.py": HEADS["native"] + ASKS, "tools.py": TOOLS, "agent.yaml": settings})
+    write_files(folder, {f"{name}.py": HEADS["native"] + ASKS, "tools.py": TOOLS, "agent.yaml": settings})
     return folder / "agent.yaml"
 
 

@@ -15,7 +15,7 @@ from mcp_bridge import ToolCall, open_bridge
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.constants import EVERY_ERA
@@ -354,9 +354,9 @@ sources:
 
 
 async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_path: Path) -> None:
-    written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
+    write_files(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
     settings = SETTINGS.replace("{ISOLATION}", "{tools: [where]}").replace("history", str(tmp_path / "h"))
-    written(tmp_path, {"agent.yaml": settings})
+    write_files(tmp_path, {"agent.yaml": settings})
     async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
         result = await client.call_tool("run_agent", {"task": "Where?"})
         direct = await client.call_tool("where")
@@ -367,8 +367,8 @@ async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_pa
 
 
 async def test_an_agent_of_an_isolated_source_is_published(tmp_path: Path) -> None:
-    written(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
-    written(tmp_path, {"agent.yaml": SETTINGS.replace("{ISOLATION}", "process")})
+    write_files(tmp_path, {"where_it_runs.py": HEADS["native"] + PID})
+    write_files(tmp_path, {"agent.yaml": SETTINGS.replace("{ISOLATION}", "process")})
     async with open_bridge(tmp_path / "agent.yaml") as bridge:
         assert [entry.name for entry in bridge.registry.list()] == ["run_agent", "where"]
         assert bridge.problems["amplifier"] == []

@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcp_bridge import open_bridge
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
@@ -65,7 +65,7 @@ def anyio_backend() -> str:
 @pytest.fixture
 def settings(tmp_path: Path) -> Path:
     name = name_module(tmp_path, "files")
-    written(tmp_path, {f"{name}.py": HEADS["native"] + FILES, "agent.yaml": SETTINGS.replace("NAME", name)})
+    write_files(tmp_path, {f"{name}.py": HEADS["native"] + FILES, "agent.yaml": SETTINGS.replace("NAME", name)})
     return tmp_path / "agent.yaml"
 
 

@@ -36,7 +36,7 @@ async def call(server: Served, principal: str, name: str = "run_agent", **argume
     return await server.bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), ctx)
 
 
-async def begin(server: Served, principal: str = "ann") -> str:
+async def begin_conversation(server: Served, principal: str = "ann") -> str:
     """The handle of a new conversation of a principal."""
     result = await call(server, principal, task="Count.")
     assert result.success, result
@@ -53,10 +53,10 @@ async def is_open(server: Served, handle: str, principal: str = "ann") -> bool:
 async def test_conversations_end_no_session_of_a_client(tmp_path: Path) -> None:
     server = serve(tmp_path, limit=2)
     async with server.running():
-        await begin(server)
+        await begin_conversation(server)
         [session] = [entry for key, entry in server.source.sessions._sessions.items() if key == "principal/ann"]
         for _ in range(4):
-            await begin(server)
+            await begin_conversation(server)
         assert server.source.sessions._sessions["principal/ann"] is session
         assert server.source.sessions.in_use == 1
 
@@ -64,7 +64,7 @@ async def test_conversations_end_no_session_of_a_client(tmp_path: Path) -> None:
 async def test_sessions_of_clients_end_no_conversation(tmp_path: Path) -> None:
     server = serve(tmp_path, limit=2)
     async with server.running():
-        handle = await begin(server)
+        handle = await begin_conversation(server)
         for number in range(4):
             assert not await is_open(server, "unknown", f"client {number}")
         assert server.source.sessions.in_use == 2
@@ -75,9 +75,9 @@ async def test_the_conversation_that_was_idle_the_longest_ends_for_a_new_one(tmp
     server = serve(tmp_path, conversations=8)
     async with server.running():
         # This is the share of one client.
-        handles = [await begin(server) for _ in range(6)]
+        handles = [await begin_conversation(server) for _ in range(6)]
         assert await is_open(server, handles[0])
-        handles.append(await begin(server))
+        handles.append(await begin_conversation(server))
         assert [await is_open(server, handle) for handle in handles] == [True, False, *[True] * 5]
         result = await call(server, "ann", task="Go on.", session=handles[1])
     assert "has ended because it was idle or there were too many" in result.error_text
@@ -86,8 +86,8 @@ async def test_the_conversation_that_was_idle_the_longest_ends_for_a_new_one(tmp
 async def test_a_principal_ends_only_its_own_conversations_beyond_its_share(tmp_path: Path) -> None:
     server = serve(tmp_path, conversations=4)
     async with server.running():
-        theirs = await begin(server, "bob")
-        mine = [await begin(server, "ann") for _ in range(9)]
+        theirs = await begin_conversation(server, "bob")
+        mine = [await begin_conversation(server, "ann") for _ in range(9)]
         assert await is_open(server, theirs, "bob")
         assert [await is_open(server, handle) for handle in mine] == [*[False] * 6, True, True, True]
 
@@ -95,9 +95,9 @@ async def test_a_principal_ends_only_its_own_conversations_beyond_its_share(tmp_
 async def test_the_principal_with_the_most_conversations_makes_room_for_another(tmp_path: Path) -> None:
     server = serve(tmp_path, conversations=4)
     async with server.running():
-        theirs = await begin(server, "bob")
-        mine = [await begin(server, "ann") for _ in range(3)]
-        third = await begin(server, "cyd")
+        theirs = await begin_conversation(server, "bob")
+        mine = [await begin_conversation(server, "ann") for _ in range(3)]
+        third = await begin_conversation(server, "cyd")
         assert await is_open(server, theirs, "bob")
         assert await is_open(server, third, "cyd")
         assert [await is_open(server, handle) for handle in mine] == [False, True, True]
@@ -118,7 +118,7 @@ async def test_a_conversation_in_use_does_not_end(tmp_path: Path) -> None:
 async def test_an_idle_conversation_ends(tmp_path: Path) -> None:
     server = serve(tmp_path, idle_timeout=0.2)
     async with server.running():
-        handle = await begin(server)
+        handle = await begin_conversation(server)
         assert await wait_for(lambda: not server.source.sessions.conversations_in_use, 30)
         assert not await is_open(server, handle)
 

@@ -16,7 +16,7 @@ from mcp_bridge._integrations.amplifier.mount_plan import read_plan
 from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_agent_tool import PID, name_module
 from tests.integrations.amplifier.agent.test_delegation import ASK_READER, READER, Plan, call, script
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
 from tests.kits.hooks.hooks_kit import code_of, texts
 
@@ -297,9 +297,9 @@ sources:
 
 
 async def test_a_tool_that_is_isolated_runs_in_a_worker_for_agents_too(tmp_path: Path) -> None:
-    written(tmp_path, {"where_agents_run.py": HEADS["native"] + PID})
+    write_files(tmp_path, {"where_agents_run.py": HEADS["native"] + PID})
     settings = SETTINGS.replace("{AGENT}", "{}").replace("history", str(tmp_path / "history"))
-    written(tmp_path, {"agent.yaml": settings})
+    write_files(tmp_path, {"agent.yaml": settings})
     async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
         result = await client.call_tool("task", {"agent": "finder", "instruction": "Where?"})
         own = await client.call_tool("task", {"agent": "owner", "instruction": "Where?"})
@@ -320,8 +320,8 @@ def test_the_modules_of_agents_are_locked(tmp_path: Path) -> None:
 
 
 async def test_the_settings_limit_how_deep_agents_start_others(tmp_path: Path) -> None:
-    written(tmp_path, {"where_agents_run.py": HEADS["native"] + PID})
-    written(tmp_path, {"agent.yaml": SETTINGS.replace("{AGENT}", "{max_depth: 0}")})
+    write_files(tmp_path, {"where_agents_run.py": HEADS["native"] + PID})
+    write_files(tmp_path, {"agent.yaml": SETTINGS.replace("{AGENT}", "{max_depth: 0}")})
     async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
         result = await client.call_tool("task", {"agent": "finder", "instruction": "Where?"})
     assert code_of(result) == "agent_limit"

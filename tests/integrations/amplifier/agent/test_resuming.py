@@ -12,7 +12,7 @@ import pytest
 
 from mcp_bridge import ToolCall, open_bridge
 from mcp_bridge._contracts.running_call import RunningCall
-from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
 
 SETTINGS = """
@@ -31,7 +31,7 @@ def write_settings(folder: Path, host: str = "native", **changes: str) -> Path:
     text = SETTINGS.replace("{HOST}", host).replace("{FOLDER}", str(folder / "histories"))
     for old, new in changes.items():
         text = text.replace(old, new)
-    written(folder, {"agent.yaml": text})
+    write_files(folder, {"agent.yaml": text})
     return folder / "agent.yaml"
 
 

@@ -44,7 +44,7 @@ def create_server(answer: Any, output_schema: Any = None) -> HookedServer:
     return server
 
 
-async def called(server: HookedServer, mode: str, user: Any = None) -> Any:
+async def call_tool(server: HookedServer, mode: str, user: Any = None) -> Any:
     """The result of calling `t`."""
     async with open_client(server, mode, user) as client:
         return await client.call_tool("t", {})
@@ -54,7 +54,7 @@ async def called(server: HookedServer, mode: str, user: Any = None) -> Any:
 async def test_all_keys_of_the_result_have_it(mode: str) -> None:
     server = create_server({"sum": 3})
     server.on("tool:post", HookResult())
-    assert (await called(server, mode)).structured_content == {"sum": 3}
+    assert (await call_tool(server, mode)).structured_content == {"sum": 3}
     [event] = server.get_events("tool:post")
     assert [event[key] for key in KEYS] == [{"success": True, "output": {"sum": 3}, "error": None}] * 3
     assert (event["tool_name"], event["tool_input"]) == ("t", {})
@@ -72,14 +72,14 @@ async def test_all_keys_of_the_result_have_it(mode: str) -> None:
 async def test_a_result_changed_under_any_key_is_used_whole_or_as_an_output(mode: str, key: str, changed: Any) -> None:
     server = create_server({"sum": 3}, SUM)
     server.on("tool:post", modify(**{key: changed}))
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert (result.structured_content, texts(result)) == ({"sum": 4}, ['{"sum":4}'])
 
 
 async def test_an_equal_result_is_no_change(mode: str) -> None:
     server = create_server([Text("a"), Image(b"\x89PNG\r\n\x1a\n", "image/png")])
     server.on("tool:post", lambda data: HookResult(action="modify", data=data))
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert [block.type for block in result.content] == ["text", "image"]
 
 
@@ -91,7 +91,7 @@ async def test_a_changed_result_that_violates_the_schema_is_an_error_with_the_na
     server.on("tool:post", inject("It was masked."))
     server.on("tool:error")
     # The official client raises for a success without structured content.
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert code_of(result) == "invalid_output"
     error, output, injection = texts(result)
     assert "Output validation failed for tool 't'. The tool did run, but the hook 'masks' changed its result." in error
@@ -104,7 +104,7 @@ async def test_the_error_names_all_hooks_that_have_changed_the_result(mode: str)
     server = create_server({"sum": 3}, SUM)
     server.on("tool:post", modify(result={"sum": 4}), name="one")
     server.on("tool:post", modify(result={"sum": "five"}), name="two")
-    assert "the hooks 'one', 'two' changed its result" in texts(await called(server, mode))[0]
+    assert "the hooks 'one', 'two' changed its result" in texts(await call_tool(server, mode))[0]
 
 
 @pytest.mark.parametrize(
@@ -125,17 +125,17 @@ async def test_hooks_that_use_different_keys_of_the_result_see_each_others_chang
     server.on("tool:post", mask(first, "one"))
     server.on("tool:post", mask(second, "two"))
     server.on("tool:post")
-    assert texts(await called(server, mode)) == ["* *"]
+    assert texts(await call_tool(server, mode)) == ["* *"]
     assert {server.get_events("tool:post")[2][key]["output"] for key in KEYS} == {"* *"}
 
 
-def masked(value: Any) -> Any:
+def mask_secret(value: Any) -> Any:
     """Return the value without the secret, at any depth."""
     if isinstance(value, str):
         return value.replace(SECRET, "***")
     if isinstance(value, dict):
-        return {key: masked(item) for key, item in value.items()}
-    return [masked(item) for item in value] if isinstance(value, list) else value
+        return {key: mask_secret(item) for key, item in value.items()}
+    return [mask_secret(item) for item in value] if isinstance(value, list) else value
 
 
 class Model(BaseModel):
@@ -162,8 +162,8 @@ class Model(BaseModel):
 )
 async def test_a_text_that_a_hook_removes_is_nowhere_in_the_result(mode: str, answer: Any, schema: Any) -> None:
     server = create_server(answer, schema)
-    server.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
-    result = await called(server, mode)
+    server.on("tool:post", lambda data: HookResult(action="modify", data=mask_secret(data)))
+    result = await call_tool(server, mode)
     assert SECRET not in result.model_dump_json()
     assert "***" in result.model_dump_json()
 
@@ -174,15 +174,15 @@ async def test_replacing_the_output_drops_content_and_error_that_may_repeat_it(m
         ToolResult(success=not failed, output=SECRET, content=[Text(SECRET)], error=SECRET if failed else None)
     )
     server.on("tool:post", modify(result="[gone]"))
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert (texts(result), bool(result.is_error)) == (["[gone]"], failed)
 
 
 async def test_unchanged_blocks_remain_next_to_changed_ones(mode: str) -> None:
     picture = Image(b"\x89PNG\r\n\x1a\n", "image/png", annotations={"priority": 0.5})
     server = create_server([picture, Text(SECRET)])
-    server.on("tool:post", lambda data: HookResult(action="modify", data=masked(data)))
-    result = await called(server, mode)
+    server.on("tool:post", lambda data: HookResult(action="modify", data=mask_secret(data)))
+    result = await call_tool(server, mode)
     assert [block.type for block in result.content] == ["image", "text"]
     assert result.content[0].annotations.priority == 0.5
     assert result.content[1].text == "***"
@@ -192,13 +192,13 @@ async def test_a_hook_may_turn_a_result_into_a_failure_and_back(mode: str) -> No
     server = create_server("fine")
     server.on("tool:post", modify(result={"success": False, "output": None, "error": {"message": "not fine"}}))
     server.on("tool:error")
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert (bool(result.is_error), texts(result)) == (True, ["not fine"])
     assert len(server.get_events("tool:error")) == 1
     server = create_server(ToolResult(success=False, error="broken"))
     server.on("tool:post", modify(result={"success": True, "output": "mended", "error": None}))
     server.on("tool:error")
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert (bool(result.is_error), texts(result), server.get_events("tool:error")) == (False, ["mended"], [])
 
 
@@ -215,7 +215,7 @@ async def test_a_result_that_a_hook_denies_does_not_reach_the_client(mode: str) 
     server = create_server(SECRET)
     server.on("tool:post", deny("too much"))
     server.on("tool:error")
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert code_of(result) == "denied"
     assert texts(result) == ["The result of tool 't' was denied: too much"]
     assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["denied"]
@@ -225,7 +225,7 @@ async def test_a_result_that_a_hook_denies_does_not_reach_the_client(mode: str) 
 async def test_a_result_does_not_reach_the_client_if_a_hook_crashes_after_the_call(mode: str) -> None:
     server = create_server(SECRET)
     server.on("tool:post", lambda data: 1 / 0)
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert code_of(result) == "denied"
     assert SECRET not in str(result)
 
@@ -235,7 +235,7 @@ async def test_a_result_does_not_reach_the_client_if_a_hook_crashes_after_the_ca
 async def test_the_user_can_be_asked_about_a_result(mode: str, choice: str, code: str | None) -> None:
     server, user = create_server(SECRET), ScriptedUser(choice)
     server.on("tool:post", ask(None))
-    result = await called(server, mode, user)
+    result = await call_tool(server, mode, user)
     assert code_of(result) == code
     assert user.prompts == ["Return the result of the tool 't'?"]
     assert (SECRET in str(result)) is (code is None)
@@ -246,7 +246,7 @@ async def test_a_failure_emits_tool_error_and_only_a_returned_result_emits_tool_
     server = create_server(answer)
     server.on("tool:post")
     server.on("tool:error", deny("never instead of the answer"))
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     returned = isinstance(answer, ToolResult)
     assert texts(result) == ["no" if returned else "no such place"]
     assert len(server.get_events("tool:post")) == (1 if returned else 0)
@@ -259,7 +259,7 @@ async def test_a_failure_emits_tool_error_and_only_a_returned_result_emits_tool_
 async def test_hooks_receive_an_unexpected_error_as_the_client_does(mode: str, raised: BaseException) -> None:
     server = create_server(raised)
     server.on("tool:error")
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert code_of(result) == "internal_error"
     [event] = server.get_events("tool:error")
     assert event["error"] == {"message": texts(result)[0], "type": "internal_error"}
@@ -309,7 +309,7 @@ async def test_a_cancelled_call_emits_no_event_at_its_end(mode: str) -> None:
     assert server.events == []
 
 
-def _of_itself() -> dict[str, Any]:
+def _make_loop() -> dict[str, Any]:
     made: dict[str, Any] = {}
     made["it"] = made
     return made
@@ -317,9 +317,9 @@ def _of_itself() -> dict[str, Any]:
 
 async def test_an_unreadable_result_of_a_hook_is_an_error_with_the_reason(mode: str) -> None:
     server = create_server({"sum": 3})
-    server.on("tool:post", modify(tool_result=_of_itself()))
+    server.on("tool:post", modify(tool_result=_make_loop()))
     server.on("tool:error", HookResult())
-    result = await called(server, mode)
+    result = await call_tool(server, mode)
     assert code_of(result) == "invalid_output"
     assert "a hook returned an unreadable result" in texts(result)[0]
     assert [event["error"]["type"] for event in server.get_events("tool:error")] == ["invalid_output"]

@@ -18,7 +18,7 @@ APPROVALS = ("approval:required", "approval:granted", "approval:denied")
 OPTIONS = ["Allow", "Deny"]
 
 
-def told(server: HookedServer, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
+def list_event_names(server: HookedServer, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
     """Return the received events in order."""
     return [event for event, _ in server.events if event in only]
 
@@ -36,7 +36,7 @@ async def test_approval_events_have_the_question_and_the_outcome(
     async with open_client(server, mode, person) as client:
         result = await client.call_tool("add", {"n": 1})
     assert bool(result.is_error) is (choice == "Deny")
-    assert told(server) == ["approval:required", outcome]
+    assert list_event_names(server) == ["approval:required", outcome]
     for data in (server.get_events("approval:required")[0], server.get_events(outcome)[0]):
         assert (data["event"], data["prompt"], data["options"]) == (event, "Sure?", OPTIONS)
         assert (data["tool_name"], data["tool_input"]) == ("add", {"n": 1})
@@ -49,7 +49,7 @@ async def test_there_are_no_approval_events_without_a_question(mode: str) -> Non
         server.on(name)
     async with open_client(server, mode) as client:
         await client.call_tool("add", {"n": 1})
-    assert told(server) == []
+    assert list_event_names(server) == []
 
 
 async def test_a_default_emits_approval_events_too(mode: str) -> None:
@@ -60,7 +60,7 @@ async def test_a_default_emits_approval_events_too(mode: str) -> None:
             server.on(name)
         async with open_client(server, mode) as client:
             await client.call_tool("add", {"n": 1})
-        assert told(server) == ["approval:required", outcome]
+        assert list_event_names(server) == ["approval:required", outcome]
 
 
 async def test_handlers_of_approval_events_cannot_decide_but_may_inject_texts(mode: str) -> None:

@@ -35,7 +35,7 @@ def create_server(event: str = "tool:pre", **asked: Any) -> HookedServer:
 
 
 @contextlib.asynccontextmanager
-async def two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -> AsyncIterator[Any]:
+async def connect_two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -> AsyncIterator[Any]:
     """Two instances of one bridge, and a connection to each."""
     houses = create_server(event, **asked), create_server(event, **asked)
     given = {"store": store} if store != "memory" else {}
@@ -45,7 +45,7 @@ async def two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -
     assert all(is_idle(bridge) for bridge in bridges)
 
 
-async def asked_at(client: StdioClient) -> Any:
+async def start_asking_call(client: StdioClient) -> Any:
     """A call with a question about an approval."""
     call = client.start_call("add", {"n": 2})
     assert list(await call.get_questions()) == ["q1"]
@@ -60,23 +60,23 @@ async def by_default(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_an_approval_at_one_instance_reaches_another_and_the_changed_call_runs_once() -> None:
-    async with two() as (first, second, client, other_client):
-        call = await asked_at(client)
+    async with connect_two() as (first, second, client, other_client):
+        call = await start_asking_call(client)
         assert get_text(await call.continue_on(other_client).get_result(ALLOW)) == '{"sum":6}'
         assert (first.calls, second.calls) == ([], [{"n": 5, "to": 1}])
 
 
 async def test_a_decline_holds_on_another_instance_too() -> None:
-    async with two(approval_default="allow") as (first, second, client, other_client):
-        call = await asked_at(client)
+    async with connect_two(approval_default="allow") as (first, second, client, other_client):
+        call = await start_asking_call(client)
         assert get_code(await call.continue_on(other_client).get_result(DENY)) == "approval_declined"
         assert first.calls == second.calls == []
 
 
 async def test_an_approval_is_used_once() -> None:
     store = MemoryStore()
-    async with two(store=store) as (first, second, client, other_client):
-        call = await asked_at(client)
+    async with connect_two(store=store) as (first, second, client, other_client):
+        call = await start_asking_call(client)
         used, copy = call.continue_on(client), call.continue_on(other_client)
         assert get_text(await call.get_result(ALLOW)) == '{"sum":6}'
         assert await used.get_error(ALLOW) == INVALID_STATE
@@ -85,16 +85,16 @@ async def test_an_approval_is_used_once() -> None:
 
 
 async def test_an_approval_is_valid_for_the_same_arguments_only() -> None:
-    async with two() as (first, second, client, other_client):
-        call = await asked_at(client)
+    async with connect_two() as (first, second, client, other_client):
+        call = await start_asking_call(client)
         assert await other_client.start_call("add", {"n": 3}, state=call.state).get_error(ALLOW) == INVALID_STATE
         assert await client.start_call("say", {"text": "x"}, state=call.state).get_error(ALLOW) == INVALID_STATE
         assert first.calls == second.calls == []
 
 
 async def test_a_question_about_a_result_is_not_resumed_at_another_instance() -> None:
-    async with two(event="tool:post") as (first, second, client, other_client):
-        call = await asked_at(client)
+    async with connect_two(event="tool:post") as (first, second, client, other_client):
+        call = await start_asking_call(client)
         failure = await call.continue_on(other_client).get_result(ALLOW)
         assert get_code(failure) == "question_expired"
         assert (len(first.calls), second.calls) == (1, [])
@@ -105,8 +105,8 @@ async def test_a_question_about_a_result_is_not_resumed_at_another_instance() ->
 async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decline(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with two(approval_default="allow", approval_timeout=0.5) as (first, second, client, other_client):
-        call = await asked_at(client)
+    async with connect_two(approval_default="allow", approval_timeout=0.5) as (first, second, client, other_client):
+        call = await start_asking_call(client)
         await by_default(caplog)
         assert get_code(await call.continue_on(other_client).get_result(DENY)) == "approval_declined"
         assert first.calls == second.calls == []
@@ -114,8 +114,8 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
 
 
 async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(caplog: pytest.LogCaptureFixture) -> None:
-    async with two(approval_default="allow", approval_timeout=0.5) as (one, _, client, __):
-        call = await asked_at(client)
+    async with connect_two(approval_default="allow", approval_timeout=0.5) as (one, _, client, __):
+        call = await start_asking_call(client)
         await by_default(caplog)
         assert one.calls == []
         assert get_text(await call.get_result({})) == '{"sum":6}'
@@ -123,8 +123,8 @@ async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(ca
 
 
 async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFixture) -> None:
-    async with two(approval_default="deny", approval_timeout=0.5) as (one, _, client, __):
-        call = await asked_at(client)
+    async with connect_two(approval_default="deny", approval_timeout=0.5) as (one, _, client, __):
+        call = await start_asking_call(client)
         await by_default(caplog)
         assert get_code(await call.get_result(ALLOW)) == "approval_declined"
         assert one.calls == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.hooks.hooked_sources import written
+from tests.kits.hooks.hooked_sources import write_settings
 from tests.kits.hooks.hooks_kit import Json
 from tests.kits.survival.isolation_live import eventually
 from tests.kits.survival.survival_kit import Guest, Way, live
@@ -21,9 +21,9 @@ BOTH = [STDIO, HTTP]
 """A way for each transport and each era."""
 
 
-def settings_in(folder: Path, host: str = "native", hook_timeout: str = "60s", **more: Any) -> Json:
+def build_live_settings(folder: Path, host: str = "native", hook_timeout: str = "60s", **more: Any) -> Json:
     """Settings for a live server with every kind of source, under hooks."""
-    return {**json.loads(written(folder, host=host, hook_timeout=hook_timeout).read_text()), **more}
+    return {**json.loads(write_settings(folder, host=host, hook_timeout=hook_timeout).read_text()), **more}
 
 
 def code_of(result: Json) -> str | None:
@@ -34,7 +34,7 @@ def code_of(result: Json) -> str | None:
 
 @pytest.mark.parametrize(("way", "host"), [(STDIO, "native"), (HTTP, "core")], ids=str, indirect=["host"])
 def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, tmp_path: Path) -> None:
-    with live(way, tmp_path, settings=settings_in(tmp_path, host, "5s")) as server, server.neighbour(TIMEOUT):
+    with live(way, tmp_path, settings=build_live_settings(tmp_path, host, "5s")) as server, server.neighbour(TIMEOUT):
         for name in ("of_file", "of_worker", "of_module"):
             assert server.result(name, word="alias")["structuredContent"] == {"word": "real"}
             assert server.result(name, word="secret")["structuredContent"] == {"word": "***"}
@@ -47,7 +47,7 @@ def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, 
 
 @pytest.mark.parametrize("way", BOTH, ids=str)
 def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, settings=settings_in(tmp_path)) as server:
+    with live(way, tmp_path, settings=build_live_settings(tmp_path)) as server:
         assert code_of(server.result("of_file", word="asked")) == "approval_declined"
         server.says("tool 'of_file': denied by default, because the user cannot be asked")
 
@@ -62,7 +62,7 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     way: Way, choice: str, code: str | None, host: str, tmp_path: Path
 ) -> None:
     keys = ["a key of thirty-two bytes or more, for tests"]
-    settings = settings_in(tmp_path, host, name="both", state={"keys": keys})
+    settings = build_live_settings(tmp_path, host, name="both", state={"keys": keys})
     params: Json = {"name": "of_file", "arguments": {"word": "asked"}}
     with live(way, tmp_path, settings=settings, guest=PERSON) as first:
         asked = first.ask("tools/call", params).result(TIMEOUT)["result"]
@@ -76,7 +76,7 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
 
 
 def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: Path) -> None:
-    with live(STDIO, tmp_path, settings=settings_in(tmp_path, "core"), guest=PERSON) as server:
+    with live(STDIO, tmp_path, settings=build_live_settings(tmp_path, "core"), guest=PERSON) as server:
         waiting = server.call("of_worker", word="asked")
         asked = eventually(lambda: [each for each in server.heard if each.get("method") == "elicitation/create"])
         assert asked[0]["params"]["message"] == 'of_worker?\n- word (length 5): "asked"'

@@ -30,7 +30,7 @@ def create_server(*, fails: bool = False) -> HookedServer:
     return server
 
 
-async def got(client: Any, **arguments: str) -> list[tuple[str, str]]:
+async def get_prompt(client: Any, **arguments: str) -> list[tuple[str, str]]:
     """Return the role and the text of each message."""
     output = (await client.get_prompt("review", arguments or {"code": "x"})).messages
     return [(block.role, getattr(block.content, "text", block.content.type)) for block in output]
@@ -44,7 +44,7 @@ async def test_hooks_receive_the_text_the_messages_and_the_arguments_of_a_prompt
     server = create_server()
     server.on("prompt:submit")
     async with open_client(server, mode) as client:
-        assert await got(client, code="x", depth="top") == SAID
+        assert await get_prompt(client, code="x", depth="top") == SAID
     [event] = server.get_events("prompt:submit")
     assert event["prompt_name"] == "review"
     assert event["arguments"] == {"code": "x", "depth": "top"}
@@ -58,9 +58,9 @@ async def test_a_prompt_may_be_denied(mode: str) -> None:
     server = create_server()
     server.on("prompt:submit", lambda data: deny("no code") if "secret" in data["prompt"] else None)
     async with open_client(server, mode) as client:
-        assert await got(client) == SAID
+        assert await get_prompt(client) == SAID
         with pytest.raises(MCPError, match="Prompt 'review' was denied: no code") as caught:
-            await got(client, code="secret")
+            await get_prompt(client, code="secret")
     assert caught.value.error.data == {"name": "review", "code": "denied"}
 
 
@@ -69,14 +69,14 @@ async def test_a_hook_that_crashes_denies_a_prompt(mode: str) -> None:
     server.on("prompt:submit", lambda data: 1 / 0)
     async with open_client(server, mode) as client:
         with pytest.raises(MCPError, match="Prompt 'review' was denied: The hook 'handler' failed"):
-            await got(client)
+            await get_prompt(client)
 
 
 async def test_a_changed_text_replaces_all_messages(mode: str) -> None:
     server = create_server()
     server.on("prompt:submit", modify(prompt="[gone]"))
     async with open_client(server, mode) as client:
-        assert await got(client) == [("user", "[gone]")]
+        assert await get_prompt(client) == [("user", "[gone]")]
 
 
 async def test_changed_messages_replace_the_prompt(mode: str) -> None:
@@ -87,7 +87,7 @@ async def test_changed_messages_replace_the_prompt(mode: str) -> None:
     server = create_server()
     server.on("prompt:submit", change)
     async with open_client(server, mode) as client:
-        assert await got(client) == [("user", "***"), *SAID[1:]]
+        assert await get_prompt(client) == [("user", "***"), *SAID[1:]]
 
 
 @pytest.mark.parametrize("odd", [[7, {"role": "system", "content": [1]}, {}], [], {"a": 1}, "text"])
@@ -95,7 +95,7 @@ async def test_unusual_changes_of_messages_become_valid_messages(mode: str, odd:
     server = create_server()
     server.on("prompt:submit", modify(messages=odd))
     async with open_client(server, mode) as client:
-        output = await got(client)
+        output = await get_prompt(client)
     if isinstance(odd, list):
         assert [role for role, _ in output] == ["user"] * len(odd)
     else:
@@ -107,7 +107,7 @@ async def test_an_injected_text_is_one_more_message(mode: str, role: str, proble
     server = create_server()
     server.on("prompt:submit", inject("Be kind.", context_injection_role=role))
     async with open_client(server, mode) as client:
-        assert await got(client) == [*SAID, (problem, "Be kind.")]
+        assert await get_prompt(client) == [*SAID, (problem, "Be kind.")]
 
 
 @EVERY_ERA
@@ -119,10 +119,10 @@ async def test_the_user_can_be_asked_about_a_prompt(mode: str, choice: str, allo
         server.on(event)
     async with open_client(server, mode, user) as client:
         if allowed:
-            assert await got(client) == SAID
+            assert await get_prompt(client) == SAID
         else:
             with pytest.raises(MCPError, match="Prompt 'review' was not approved"):
-                await got(client)
+                await get_prompt(client)
     assert user.prompts == ["Use the prompt 'review'?"]
     assert [event for event, _ in server.events[1:]] == [
         "approval:required",
@@ -136,7 +136,7 @@ async def test_a_prompt_that_fails_is_not_submitted(mode: str) -> None:
     server.on("prompt:submit")
     async with open_client(server, mode) as client:
         with pytest.raises(MCPError, match="internal error"):
-            await got(client)
+            await get_prompt(client)
     assert server.get_events("prompt:submit") == []
 
 
@@ -145,7 +145,7 @@ async def test_prompts_emit_no_events_of_tools(mode: str) -> None:
     for event in ("tool:pre", "tool:post", "prompt:submit"):
         server.on(event)
     async with open_client(server, mode) as client:
-        await got(client)
+        await get_prompt(client)
         assert [event for event, _ in server.events] == ["prompt:submit"]
         await client.call_tool("add", {"n": 1})
     assert [event for event, _ in server.events] == ["prompt:submit", "tool:pre", "tool:post"]

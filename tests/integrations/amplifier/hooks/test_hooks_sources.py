@@ -12,7 +12,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.hooks.hooked_sources import OF_ALL, TOOLS, written
+from tests.kits.hooks.hooked_sources import OF_ALL, TOOLS, write_settings
 from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -22,14 +22,14 @@ ERAS_AND_HOSTS = pytest.mark.parametrize(
 """Each era once and each host once: what differs by one does not depend on the other."""
 
 
-def bridge_in(folder: Path, **more: Any) -> Any:
+def build_bridge(folder: Path, **more: Any) -> Any:
     """A bridge with every kind of source."""
-    return build_from_settings(load(written(folder, **more), {}))
+    return build_from_settings(load(write_settings(folder, **more), {}))
 
 
 @ERAS_AND_HOSTS
 async def test_calls_of_the_tools_of_every_source_pass_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
-    async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
+    async with connect(build_bridge(tmp_path, host=host), mode=mode) as client:
         for name in OF_ALL:
 
             async def say(word: str, name: str = name) -> Any:
@@ -50,7 +50,7 @@ async def test_calls_of_the_tools_of_every_source_pass_the_hooks(mode: str, host
 async def test_the_user_is_asked_about_the_tools_of_every_source(mode: str, host: str, tmp_path: Path) -> None:
     for choice, code in (("Allow once", None), ("Deny", "approval_declined")):
         user = ScriptedUser(choice)
-        async with connect(bridge_in(tmp_path, host=host), mode=mode, elicitation_callback=user) as client:
+        async with connect(build_bridge(tmp_path, host=host), mode=mode, elicitation_callback=user) as client:
             for name in OF_ALL:
                 assert code_of(await client.call_tool(name, {"word": "asked"})) == code
         steps = ["of_registry?"] if choice == "Allow once" else []
@@ -58,20 +58,20 @@ async def test_the_user_is_asked_about_the_tools_of_every_source(mode: str, host
 
 
 async def test_invalid_arguments_of_a_hook_do_not_reach_a_tool(mode: str, host: str, tmp_path: Path) -> None:
-    async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
+    async with connect(build_bridge(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file", "of_worker", "of_module"):
             assert code_of(await client.call_tool(name, {"word": "spoilt"})) == "invalid_arguments"
 
 
 async def test_nested_calls_of_a_worker_pass_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
-    async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
+    async with connect(build_bridge(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file_calls", "of_worker_calls"):
             assert texts(await client.call_tool(name, {"word": "alias"})) == ["{'word': 'real'}"]
             assert code_of(await client.call_tool(name, {"word": "forbidden"})) == "denied"
 
 
 async def test_resources_and_prompts_do_not_pass_the_hooks_of_tools(mode: str, host: str, tmp_path: Path) -> None:
-    async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
+    async with connect(build_bridge(tmp_path, host=host), mode=mode) as client:
         assert (await client.read_resource("note://one")).contents[0].text == "a secret note"
         assert "a secret greeting" in str(await client.get_prompt("greeting", {}))
 
@@ -79,7 +79,7 @@ async def test_resources_and_prompts_do_not_pass_the_hooks_of_tools(mode: str, h
 @ERAS_AND_HOSTS
 async def test_hooks_apply_to_a_source_with_some_tools_in_workers(mode: str, host: str, tmp_path: Path) -> None:
     apart = {"tools": ["of_module"], "workers": 1}
-    async with connect(bridge_in(tmp_path, host=host, isolation=apart), mode=mode) as client:
+    async with connect(build_bridge(tmp_path, host=host, isolation=apart), mode=mode) as client:
         for name in ("of_file", "of_module"):
             assert code_of(await client.call_tool(name, {"word": "forbidden"})) == "denied"
             assert (await client.call_tool(name, {"word": "secret"})).structured_content == {"word": "***"}

@@ -37,13 +37,13 @@ def result(random: random.Random, name: str, asked: list[str]) -> Any:
     return None if action is None else amplifier_core.HookResult(action="continue")
 
 
-def handlers(number: int) -> list[tuple[int, str, Any]]:
+def choose_handlers(number: int) -> list[tuple[int, str, Any]]:
     """Return the handlers of one example: priority, name and decision."""
     chance, requests = random.Random(number), []
     return [(chance.randint(-2, 2), f"h{at}", result(chance, f"h{at}", requests)) for at in range(chance.randint(0, 5))]
 
 
-async def emitted(registry: Any, given: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
+async def emit_event(registry: Any, given: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
     """Return the decision of a registry, and the fields of each handler in order."""
     events: list[Any] = []
     for priority, name, answer in given:
@@ -64,9 +64,9 @@ def made_of(result: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_order_precedence_denials_and_texts_are_the_same(number: int) -> None:
-    given = handlers(number)
-    theirs, they_heard = await emitted(amplifier_core.HookRegistry(), given)
-    ours, we_heard = await emitted(HookRegistry(), given)
+    given = choose_handlers(number)
+    theirs, they_heard = await emit_event(amplifier_core.HookRegistry(), given)
+    ours, we_heard = await emit_event(HookRegistry(), given)
     assert we_heard == they_heard
     assert ours.action == theirs.action or (ours.action, theirs.action) == ("modify", "continue")
     if theirs.action == "deny":
@@ -84,7 +84,7 @@ def test_the_examples_have_every_action() -> None:
     def actions(value: list[tuple[int, str, Any]]) -> set[str]:
         return {"modify" if callable(answer) else answer.action for _, _, answer in value if answer is not None}
 
-    values = [actions(handlers(number)) for number in range(ROUNDS)]
+    values = [actions(choose_handlers(number)) for number in range(ROUNDS)]
     assert set().union(*values) == {"continue", "deny", "modify", "inject_context", "ask_user"}
 
 

@@ -105,13 +105,13 @@ def test_an_installed_module_is_checked_too(tmp_path: Path, monkeypatch: pytest.
     assert "needs_it" not in sys.modules
 
 
-async def host_of(folder: Path, wanted: Any = "auto", **plan: Any) -> str:
+async def find_host(folder: Path, wanted: Any = "auto", **plan: Any) -> str:
     """Return the host of a plan."""
     return await choose_host(wanted, read_plan(plan)[0], Resolver(folder), [folder])
 
 
 @pytest.fixture
-def one_of_each(tmp_path: Path) -> dict[str, Any]:
+def write_plan_modules(tmp_path: Path) -> dict[str, Any]:
     """A plan with a module for amplifier_core, another one, and a missing one."""
     package(tmp_path, "tool-greet", TOOL)
     (tmp_path / "native.py").write_text(NATIVE)
@@ -120,32 +120,32 @@ def one_of_each(tmp_path: Path) -> dict[str, Any]:
 
 @BOTH_LOOPS
 async def test_the_settings_choose_the_host_or_else_the_imports_of_modules(
-    one_of_each: dict[str, Any], tmp_path: Path, anyio_backend: str
+    write_plan_modules: dict[str, Any], tmp_path: Path, anyio_backend: str
 ) -> None:
-    assert await host_of(tmp_path, "native", **one_of_each) == "native"
-    assert await host_of(tmp_path, tools=["native", "nowhere"]) == "native"
+    assert await find_host(tmp_path, "native", **write_plan_modules) == "native"
+    assert await find_host(tmp_path, tools=["native", "nowhere"]) == "native"
     if anyio_backend == "asyncio":
-        assert await host_of(tmp_path, **one_of_each) == "core"
-        assert await host_of(tmp_path, "core", tools=["native"]) == "core"
-        assert await host_of(tmp_path, agents={"a": one_of_each}) == "core"
+        assert await find_host(tmp_path, **write_plan_modules) == "core"
+        assert await find_host(tmp_path, "core", tools=["native"]) == "core"
+        assert await find_host(tmp_path, agents={"a": write_plan_modules}) == "core"
         return
     with pytest.raises(
         SourceError, match=r"amplifier-core, required by tool-greet, runs on asyncio only.*`host: native`"
     ):
-        await host_of(tmp_path, **one_of_each)
+        await find_host(tmp_path, **write_plan_modules)
     with pytest.raises(SourceError, match="amplifier-core, required by the settings, runs on asyncio only"):
-        await host_of(tmp_path, "core", tools=["native"])
+        await find_host(tmp_path, "core", tools=["native"])
 
 
 @pytest.mark.usefixtures("without_core")
 async def test_the_log_names_the_missing_extra(
-    one_of_each: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    write_plan_modules: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert not is_core_installed()
-    assert await host_of(tmp_path, **one_of_each) == "native"
+    assert await find_host(tmp_path, **write_plan_modules) == "native"
     assert f"tool-greet: written against amplifier_core, which is {MISSING}" in caplog.text
     with pytest.raises(SourceError) as caught:
-        await host_of(tmp_path, "core", tools=["native"])
+        await find_host(tmp_path, "core", tools=["native"])
     assert str(caught.value).endswith(MISSING)
 
 

@@ -93,7 +93,7 @@ def test_pytest_runs_with_amplifier_core_without_its_plugin(tmp_path: Path) -> N
     assert "1 passed" in process.stdout
 
 
-def imports_of(file: Path) -> set[str]:
+def list_imports(file: Path) -> set[str]:
     """Return the imported top-level packages of a file."""
     imports: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -106,7 +106,7 @@ def imports_of(file: Path) -> set[str]:
 
 def test_one_file_imports_amplifier_core_and_that_file_is_imported_late() -> None:
     folder = Path(mcp_bridge.__file__).parent
-    files = [file for file in folder.rglob("*.py") if "amplifier_core" in imports_of(file)]
+    files = [file for file in folder.rglob("*.py") if "amplifier_core" in list_imports(file)]
     assert [file.relative_to(folder).as_posix() for file in files] == ["_integrations/amplifier/core.py"]
     code = (
         "import sys, pkgutil, importlib, mcp_bridge.amplifier, mcp_bridge._integrations.amplifier.source\n"
