@@ -257,7 +257,7 @@ def test_a_command_has_no_roots_and_works_in_the_settings_folder(folder: Path) -
 async def test_a_worker_has_the_same_folder(working_dir: str | None, mode: str, expected: str, folder: Path) -> None:
     for name in ("work", "../root"):
         (folder / name).mkdir()
-    isolation = {"tools": ["get_folder"], "workers": 1}
+    isolation = {"tools": ["where"], "workers": 1}
     bridge = build_bridge(folder, working_dir, isolation=isolation)
     root = (folder / "../root").resolve()
     async with connect(bridge, mode=mode, list_roots_callback=make_roots_callback(root)) as client:
