@@ -19,7 +19,7 @@ from mcp_bridge._contracts.jsonrpc import MISSING_CAPABILITY
 from mcp_bridge._engine.plugins import POLICIES, load_policy_type, load_source_models
 from mcp_bridge._policies.base import CallPolicy
 from mcp_bridge._protocol.wire.outcomes import TABLE
-from mcp_bridge._settings import build_json_schema, chains, http_sections, model, sections
+from mcp_bridge._settings import build_json_schema, chains, model, sections
 from mcp_bridge._sources.command.options import CommandToolSettings
 
 ROOT = Path(__file__).parent.parent
@@ -87,9 +87,9 @@ def settings_page() -> str:
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,
-        ("http", http_sections.HttpSettings),
-        ("http.jwt", http_sections.JwtSettings),
-        ("http.page", http_sections.PageSettings),
+        ("http", sections.HttpSettings),
+        ("http.jwt", sections.JwtSettings),
+        ("http.page", sections.PageSettings),
         ("state", sections.StateSettings),
         ("tasks", sections.TaskSettings),
         ("tasks.tools.*", sections.ToolTaskSettings),
@@ -113,7 +113,7 @@ def _list_basic() -> list[tuple[type[BaseModel], str, Sequence[str]]]:
         (models["mcp"], "sources[].", ("command", "args", "env", "url")),
         (model.Settings, "", ("policy",)),
         (sections.LimitSettings, "limits.", ("timeout",)),
-        (http_sections.HttpSettings, "http.", ("host", "port", "token_env", "page")),
+        (sections.HttpSettings, "http.", ("host", "port", "token_env", "page")),
     ]
 
 

@@ -1,4 +1,16 @@
-"""The bridge: a registry, the sources that fill it, and the endpoint that serves it."""
+"""The bridge: a registry, the sources that fill it, and the endpoint that serves it.
+
+`run_sources` starts each source in a task. A source publishes an offer (tools, resources, prompts and problems) when it
+changes, and `_publish` selects and checks its entries and puts them into the registry. An error of a source removes its
+entries and affects nothing else.
+
+A start has several stages, so that clients see everything at once, and wait for nothing that is slow:
+
+1. Sources with a stored catalogue publish it, before any server starts.
+2. Sources publish their first offer. Those of derived tools, such as chains, wait for all others.
+3. `wait_until_started` and the first requests wait until each source has published or failed, or has taken 20 seconds.
+   A slower source is published when it is ready; a call that names one of its tools waits for it.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +113,7 @@ class Bridge:
             entry_checks.warn_about_notes(name, notes)
         self.hide_secrets(self.state.keys)
         self._rejection: ConfigError | None = None
-        names = [attached.source.name for attached in sources]
+        names = [source.name for source in self.sources]
         self._running, self._pending, self._unpublished = set(names), set(names), set(names)
         self.registry.set_order(names)
         self._is_running = False
@@ -109,27 +121,23 @@ class Bridge:
         self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
         # This is set when any source has finished its start, and then replaced.
         self._start_finished = anyio.Event()
-        self._derived = {source.source.name for source in sources if source.source.is_derived}
+        self._derived = {source.name for source in self.sources if source.is_derived}
         self._others_started = anyio.Event()
-        self._restoring = {source.source.name for source in sources if source.source.status is not None}
+        self._restoring = {source.name for source in self.sources if source.status is not None}
         self._restored = anyio.Event()
         self.status = BridgeStatus(self.registry, self.sources, self.problems, self.notes, self._unpublished)
-        for attached in self._sources:
-            self._attach_source(*attached)
-
-    def _attach_source(self, source: Source, selection: Selection, notes: Sequence[str]) -> None:
-        source.attach(
-            SourceServices(
+        for source, selection, _ in self._sources:
+            services = SourceServices(
                 selection=selection,
                 hide_secrets=self.hide_secrets,
                 report_update=self.registry.resource_updated,
                 starts=self._starts,
                 describe_absence=self._describe_absence,
             )
-        )
-        if source.status is not None:
-            self.registry.subscriptions.attach(source)
-            self.registry.add_list_listener(source.request_attempt)
+            source.attach(services)
+            if source.status is not None:
+                self.registry.subscriptions.attach(source)
+                self.registry.add_list_listener(source.request_attempt)
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -166,8 +174,8 @@ class Bridge:
         self._secrets |= secrets
         self._redactor.add_secrets(secrets)
         self.registry.pipeline.redactor.add_secrets(secrets)
-        for attached in self._sources:
-            attached.source.hide(secrets)
+        for source in self.sources:
+            source.hide(secrets)
         for listener in self._secret_listeners:
             listener(secrets)
         if "endpoint" in vars(self):
@@ -243,11 +251,6 @@ class Bridge:
         self._apply_infos()
         self.lifespan = info.lifespan or self.lifespan
 
-    def _identify(self, identity: Identity) -> None:
-        self.identity = identity
-        if "endpoint" in vars(self):
-            self.endpoint.describe_server(identity)
-
     async def wait_until_started(self) -> None:
         """Wait until each source has published or failed.
 
@@ -271,13 +274,14 @@ class Bridge:
 
     async def wait_for_tool(self, name: str) -> None:
         """Wait until the sources that may have a tool have published it or tried to connect. Raises ConfigError."""
-        sources = self._sources
-        owners = {one.name for one, selection, *_ in sources if not selection.prefix or selection.may_publish(name)}
+        owners = {
+            source.name for source, selection, _ in self._sources if not selection.prefix or selection.may_publish(name)
+        }
         # The tools of a derived source need those of all others.
         if self._derived:
             owners |= self._running
         while owners & self._pending or (  # noqa: ASYNC110 - states have no event
-            name not in self.registry and SourceState.STARTING in {self.status.states[one] for one in owners}
+            name not in self.registry and SourceState.STARTING in {self.status.states[owner] for owner in owners}
         ):
             await anyio.sleep(_STATE_INTERVAL)
         if self._rejection is not None:
@@ -288,7 +292,7 @@ class Bridge:
         with anyio.move_on_after(START_PATIENCE):
             while self._unpublished and self._is_running and name not in self.registry:
                 await self._start_finished.wait()
-        for source, selection, *_ in self._sources:
+        for source, selection, _ in self._sources:
             if source.status is None or not selection.may_publish(name):
                 continue
             source.request_attempt()
@@ -301,7 +305,7 @@ class Bridge:
         return reason
 
     def _describe_absence(self, name: str) -> str:
-        for source, selection, *_ in self._sources:
+        for source, selection, _ in self._sources:
             if source.status is None or not selection.may_publish(name):
                 continue
             has_tools = any(entry.owner == source.name for entry in self.registry.list_with_unlisted())
@@ -315,7 +319,6 @@ class Bridge:
         return bool(resources or len(self.registry) or self.registry.templates or self.registry.prompts)
 
     async def _run_source(self, attached: AttachedSource) -> None:
-        # An error of a source removes its own tools and affects nothing else.
         name = attached.source.name
         if name in self._derived:
             await self._others_started.wait()
@@ -361,10 +364,14 @@ class Bridge:
         resources = entry_checks.select_valid(offer.resources, entry_checks.check_resource, problems)
         templates = entry_checks.select_valid(offer.templates, entry_checks.check_resource_template, problems)
         prompts = selection.select_prompts(offer.prompts)
-        left_out = problems if offer.partial else None
         try:
             yielding = self.registry.publish(
-                name, tools, resources=resources, templates=templates, prompts=prompts, left_out=left_out
+                name,
+                tools,
+                resources=resources,
+                templates=templates,
+                prompts=prompts,
+                left_out=problems if offer.partial else None,
             )
         except DuplicateTool as error:
             problems.append(str(error))
@@ -415,7 +422,9 @@ class Bridge:
             infos = [self._infos.get(source.name) for source in self.sources]
             texts = [info.instructions for info in infos if info is not None and info.instructions]
             identity = identity._replace(instructions=join_instructions(texts))
-        self._identify(identity)
+        self.identity = identity
+        if "endpoint" in vars(self):
+            self.endpoint.describe_server(identity)
 
     async def _limit_start(self) -> None:
         """Stop waiting for sources that take too long to start: first for the others, then for those made of them."""

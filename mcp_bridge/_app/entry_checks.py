@@ -24,9 +24,9 @@ def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems
     """Select the entries that can be published, and add the problems of the others to `problems`."""
     valid = []
     for entry in entries:
-        found = check(entry)
-        problems += found
-        if not found:
+        entry_problems = check(entry)
+        problems += entry_problems
+        if not entry_problems:
             valid.append(entry)
     return valid
 
@@ -39,9 +39,10 @@ def check_headers_of_tool(entry: ToolEntry) -> list[str]:
 
 def warn_about_notes(source: str, notes: Sequence[str]) -> None:
     """Log the first note about a source, and how many others there are."""
-    rest_text = f" ({len(notes) - 1} more: run `mcp-bridge validate`)" if len(notes) > 1 else ""
-    if notes:
-        logger.warning("source %r, note: %s%s", source, notes[0], rest_text)
+    if len(notes) > 1:
+        logger.warning("source %r, note: %s (%d more: run `mcp-bridge validate`)", source, notes[0], len(notes) - 1)
+    elif notes:
+        logger.warning("source %r, note: %s", source, notes[0])
 
 
 def check_resource(entry: ResourceEntry) -> list[str]:
@@ -83,7 +84,8 @@ def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> N
 
 def warn_about_short_secrets(secrets: Iterable[str]) -> None:
     """Log how many secrets are so short that clients can guess them, or that they are not redacted."""
-    if short := sum(len(secret) < GUESSABLE for secret in secrets):
+    short = sum(len(secret) < GUESSABLE for secret in secrets)
+    if short:
         from mcp_bridge._runtime.secret_forms import MIN_LENGTH
 
         logger.warning(

@@ -14,7 +14,7 @@ from mcp_bridge._app.stores import find_redis_url, open_store
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.listing import SearchPolicy, ToolListing
-from mcp_bridge._contracts.policy import Asker, Middleware, Policy
+from mcp_bridge._contracts.policy import Middleware, Policy
 from mcp_bridge._contracts.source import (
     DefinitionFile,
     Offer,
@@ -40,7 +40,6 @@ from mcp_bridge._version import __version__
 if TYPE_CHECKING:
     from mcp_bridge._engine.overrides import ToolOverride
     from mcp_bridge._policies.approvals.desk import QuestionDesk
-    from mcp_bridge._policies.approvals.policy import ApprovalPolicy
     from mcp_bridge._runtime.sandbox import SandboxOptions
     from mcp_bridge._settings import Settings, SourceSettings
     from mcp_bridge._settings.model import ToolOverrideSettings
@@ -62,20 +61,40 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
 
 def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
-    state = _build_state(settings)
-    shared_store = state.store if find_redis_url(settings) is not None else None
-    sources = _attach_sources(settings, shared_store, watch=watch)
+    store = open_store(settings)
+    state = State(
+        keys=[key.get_secret_value() for key in settings.state.keys],
+        ttl=settings.state.ttl,
+        store=store,
+        tasks=_build_task_options(settings),
+    )
+    sources = _attach_sources(settings, store if find_redis_url(settings) is not None else None, watch=watch)
     redactor = Redactor()
-    middleware = _gather_middleware(settings, sources, redactor)
+    middleware: Sequence[Middleware | Policy] = [item for attached in sources for item in attached.source.middleware]
+    if settings.policy:
+        # Most servers have no policies, so their modules are imported late.
+        from mcp_bridge._app.policies import add_policies
+
+        middleware = add_policies(middleware, settings, redactor)
     registry = ToolRegistry(pipeline=_build_pipeline(settings, middleware, redactor))
     policies = registry.pipeline.policies
-    asking = [*(attached.source.asking for attached in sources), *(policy.asking for policy in policies)]
-    approvals = _connect_approvals(settings, asking, redactor.substitutions)
-    desk = approvals.desk if approvals is not None else None
-    background = [policy.run for policy in policies]
-    if desk is not None and desk.serves_terminals:
-        background.append(lambda: _serve_operators(bridge, desk, settings))
-    stores = [state.store, approvals.grants if approvals is not None else None]
+    background: list[Callable[[], Coroutine[Any, Any, None]]] = [policy.run for policy in policies]
+    if isinstance(store, ClosableStore):
+        background.append(partial(close_at_end, store.aclose))
+    desk = None
+    askers = [attached.source.asking for attached in sources] + [policy.asking for policy in policies]
+    if any(asker is not None for asker in askers):
+        from mcp_bridge._app.policies import build_approval_policy
+
+        approvals = build_approval_policy(settings, redactor.substitutions)
+        for asker in askers:
+            if asker is not None:
+                asker.policy = approvals
+        desk = approvals.desk
+        if desk is not None and desk.serves_terminals:
+            background.append(lambda: _serve_operators(bridge, desk, settings))
+        if isinstance(approvals.grants, ClosableStore):
+            background.append(partial(close_at_end, approvals.grants.aclose))
     bridge = Bridge(
         registry,
         [*sources, *_attach_chains(settings, sources, registry)],
@@ -83,7 +102,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         state,
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
-        background=[*background, *_close_at_end(stores)],
+        background=background,
         desk=desk,
     )
     bridge.hide_secrets(settings.hidden_from_clients)
@@ -101,19 +120,6 @@ async def _serve_operators(bridge: Bridge, desk: QuestionDesk, settings: Setting
         return find_operator_api(bridge, settings)
 
     await OperatorSocket(get_socket_folder(settings.path), desk, find_api).run()
-
-
-def _gather_middleware(
-    settings: Settings, sources: Iterable[AttachedSource], redactor: Redactor
-) -> Sequence[Middleware | Policy]:
-    """Return the middleware of the sources and the policies of the settings. Raises ConfigError."""
-    middleware = [middleware for attached in sources for middleware in attached.source.middleware]
-    if not settings.policy:
-        return middleware
-    # Most servers have no policies, so their modules are imported late.
-    from mcp_bridge._app.policies import add_policies
-
-    return add_policies(middleware, settings, redactor)
 
 
 def _build_pipeline(settings: Settings, middleware: Sequence[Middleware | Policy], redactor: Redactor) -> Pipeline:
@@ -137,6 +143,9 @@ def _build_pipeline(settings: Settings, middleware: Sequence[Middleware | Policy
 def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, watch: bool, private: bool) -> Identity:
     # The offers of a source that depends on a connection can change at any time.
     is_changing = watch or any(attached.source.status is not None for attached in sources)
+    search = None
+    if settings.tool_search is not None:
+        search = SearchPolicy(above=settings.tool_search.above, keep=settings.tool_search.keep)
     return Identity(
         name=settings.name,
         version=settings.version or __version__,
@@ -145,17 +154,11 @@ def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, wa
         result=settings.limits.result,
         ttl_ms=_choose_ttl(is_changing),
         private=private,
-        listing=_build_listing(settings),
+        listing=ToolListing(search=search, resources=settings.entries_as_tools, prompts=settings.entries_as_tools),
         has_skills=any(source.type == "skills" for source in settings.sources),
         # Clients do not wait for other sources, which may take long and declare no ServerInfo.
         is_open=all(attached.source.describes_server for attached in sources),
     )
-
-
-def _build_listing(settings: Settings) -> ToolListing:
-    options = settings.tool_search
-    search = SearchPolicy(above=options.above, keep=options.keep) if options is not None else None
-    return ToolListing(search=search, resources=settings.entries_as_tools, prompts=settings.entries_as_tools)
 
 
 def build_dialect(settings: Settings) -> SchemaDialect:
@@ -171,12 +174,6 @@ def build_dialect(settings: Settings) -> SchemaDialect:
     return dialect
 
 
-def _build_state(settings: Settings) -> State:
-    state = settings.state
-    keys = tuple(key.get_secret_value() for key in state.keys)
-    return State(keys=keys, ttl=state.ttl, store=open_store(settings), tasks=_build_task_options(settings))
-
-
 def _build_task_options(settings: Settings) -> TaskOptions | None:
     if settings.tasks is None:
         return None
@@ -189,31 +186,6 @@ def _build_task_options(settings: Settings) -> TaskOptions | None:
     if settings.tasks.workers_only and options.url != MEMORY:
         return options._replace(concurrency=0)
     return options
-
-
-def _close_at_end(stores: Iterable[object]) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
-    """Yield background tasks that close stores with connections."""
-    for store in stores:
-        if isinstance(store, ClosableStore):
-            yield partial(close_at_end, store.aclose)
-
-
-def _connect_approvals(
-    settings: Settings, asking: Iterable[Asker | None], substitutions: Iterable[Callable[[str], str]]
-) -> ApprovalPolicy | None:
-    """Set the approval policy of every source and policy that asks for approval, and return it, if there are any.
-
-    `substitutions` are applied to what users see. Raises ConfigError for a store that is unavailable.
-    """
-    askers = [asker for asker in asking if asker is not None]
-    if not askers:
-        return None
-    from mcp_bridge._app.policies import build_approval_policy
-
-    policy = build_approval_policy(settings, substitutions)
-    for asker in askers:
-        asker.policy = policy
-    return policy
 
 
 def _choose_ttl(changing: bool) -> int:

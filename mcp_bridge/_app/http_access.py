@@ -42,7 +42,9 @@ def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[s
     from mcp_bridge._transports.http.protected_resource import ProtectedResource
 
     options = JwtOptions(issuer=jwt.issuer, audience=jwt.audience, scopes=jwt.scopes)
-    url = jwt.resource or (jwt.audience if jwt.audience.startswith(("https://", "http://")) else None)
+    url = jwt.resource
+    if url is None and jwt.audience.startswith(("https://", "http://")):
+        url = jwt.audience
     resource = ProtectedResource(issuer=jwt.issuer, scopes=jwt.scopes, url=url)
     try:
         return Authenticator(static, JwtVerifier(options, KeySet(_locate_keys(settings, jwt.jwks))), resource)
@@ -152,8 +154,12 @@ def _read_reference(directory: Path, reference: str, environ: Mapping[str, str])
 
 
 def _list_watched_files(path: Path, settings: Settings) -> list[Path]:
-    references = [reference for reference in settings.http.tokens.values() if reference.startswith("file:")]
-    return [path, *(_find_path(settings.directory, each.partition(":")[2]) for each in references)]
+    files = [path]
+    for reference in settings.http.tokens.values():
+        scheme, _, place = reference.partition(":")
+        if scheme == "file":
+            files.append(_find_path(settings.directory, place))
+    return files
 
 
 def _read_stamps(files: Iterable[Path]) -> list[tuple[int, ...] | None]:

@@ -42,8 +42,10 @@ def build_operator_api(
         redactor.add_secrets(settings.secrets)
         # The source of chains follows those of the settings.
         types = dict.fromkeys(types, "chains")
-        types |= {one.name: entry.type for one, entry in zip(bridge.sources, settings.sources, strict=False)}
-        file = file or (str(settings.path) if settings.path.is_file() else None)
+        for source, source_settings in zip(bridge.sources, settings.sources, strict=False):
+            types[source.name] = source_settings.type
+        if file is None and settings.path.is_file():
+            file = str(settings.path)
     trail = find_audit_trail(settings) if settings is not None else None
     subject = PageSubject(
         endpoint=bridge.endpoint,

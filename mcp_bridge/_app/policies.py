@@ -38,7 +38,8 @@ def add_policies(
     """
     policies = _build_policies(settings, redactor)
     first = [policy for policy in policies if policy.stage <= Stage.ADMIT]
-    return [*first, *middleware, *(policy for policy in policies if policy.stage > Stage.ADMIT)]
+    last = [policy for policy in policies if policy.stage > Stage.ADMIT]
+    return [*first, *middleware, *last]
 
 
 def find_unmatched_patterns(settings: Settings, tools: Collection[str], originals: Collection[str] = ()) -> list[str]:
@@ -46,24 +47,23 @@ def find_unmatched_patterns(settings: Settings, tools: Collection[str], original
 
     `originals` are the original names of tools, which policies match too.
     """
-    return [
-        f"{place}: no tool matches the pattern '{pattern}'"
-        for place, pattern in _list_patterns(settings)
-        if not any(
-            fnmatchcase(name, pattern.removeprefix("!"))
-            for name in (*tools, *(originals if place.startswith("policy") else ()))
-        )
-    ]
+    problems = []
+    for place, pattern in _list_patterns(settings):
+        names = [*tools, *originals] if place.startswith("policy") else tools
+        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in names):
+            problems.append(f"{place}: no tool matches the pattern '{pattern}'")
+    return problems
 
 
 def _list_patterns(settings: Settings) -> Iterator[tuple[str, str]]:
     for index, policy in enumerate(settings.policy):
         if policy.name in POLICIES:
-            patterns = policy.options.get("tools", ())
-            yield from ((f"policy[{index}].{policy.name}.tools", each) for each in parse_list(patterns))
-    yield from (("limits.tools", pattern) for pattern in settings.limits.tools)
-    if settings.tasks is not None:
-        yield from (("tasks.tools", pattern) for pattern in settings.tasks.tools)
+            for pattern in parse_list(policy.options.get("tools", ())):
+                yield f"policy[{index}].{policy.name}.tools", pattern
+    for pattern in settings.limits.tools:
+        yield "limits.tools", pattern
+    for pattern in settings.tasks.tools if settings.tasks is not None else ():
+        yield "tasks.tools", pattern
 
 
 def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
@@ -76,21 +76,25 @@ def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
         redactor=redactor,
     )
     items = sorted(settings.policy, key=lambda item: order.index(item.name) if item.name in order else len(order))
-    different: list[tuple[PolicySettings, Policy]] = []
+    # All policies are parsed before any is used, because equal ones differ as soon as they have services.
+    different: list[Policy] = []
+    different_items: list[PolicySettings] = []
     for item in items:
         policy = _parse_policy(item)
-        if policy not in [known_policy for _, known_policy in different]:
-            different.append((item, policy))
+        if policy not in different:
+            different.append(policy)
+            different_items.append(item)
     policies: list[Policy] = []
-    for item, policy in different:
+    for item, policy in zip(different_items, different, strict=True):
         with _locate_errors(item):
             policy.use_services(services)
-        last = policies[-1] if policies else None
-        combination = last.combine(policy) if last is not None and type(last) is type(policy) else None
-        if combination is not None:
-            policies[-1] = combination
-        else:
+        combination = None
+        if policies and type(policies[-1]) is type(policy):
+            combination = policies[-1].combine(policy)
+        if combination is None:
             policies.append(policy)
+        else:
+            policies[-1] = combination
     return policies
 
 
@@ -152,11 +156,14 @@ def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[
         redactor=redactor,
         serves_terminals=approvals.terminal is not None,
     )
+    audit = None
+    if approvals.audit is not None:
+        audit = AuditLog(settings.directory / Path(approvals.audit).expanduser())
     return ApprovalPolicy(
         options=OPTIONS,
         grants=open_approval_store(settings, log_failures=True),
         desk=desk,
-        audit=AuditLog(settings.directory / Path(approvals.audit).expanduser()) if approvals.audit else None,
+        audit=audit,
         file=settings.path.name if settings.path.is_file() else "",
         truncates=approvals.truncate,
     )

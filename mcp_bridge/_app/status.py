@@ -70,13 +70,15 @@ class BridgeStatus:
             return SourceState.STARTING
         if not self._problems.get(source.name):
             return SourceState.READY
-        return SourceState.DEGRADED if any(self._count_entries(source.name).values()) else SourceState.BROKEN
+        if any(self._count_entries(source.name).values()):
+            return SourceState.DEGRADED
+        return SourceState.BROKEN
 
     def _count_entries(self, name: str) -> dict[str, int]:
         registry = self._registry
-        kinds = {
+        tables = {
             "tools": registry.list(),
             "resources": [*registry.resources, *registry.templates],
             "prompts": list(registry.prompts),
         }
-        return {table: sum(entry.owner == name for entry in entries) for table, entries in kinds.items()}
+        return {table: sum(entry.owner == name for entry in entries) for table, entries in tables.items()}

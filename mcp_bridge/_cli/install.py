@@ -34,7 +34,7 @@ from mcp_bridge._desktop.locations import (
     resolve_place_path,
     resolve_server_keys,
 )
-from mcp_bridge._settings.documents.edit import FileChanged, UnsafeEdit
+from mcp_bridge._settings.documents.syntax import FileChanged, UnsafeEdit
 from mcp_bridge._version import DISTRIBUTION
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mcp_bridge._desktop.journal import InstallationJournal, InstallationRecord,
 from mcp_bridge._desktop.locations import detect_machine, resolve_server_keys
 from mcp_bridge._desktop.removal import RemovalPlan
 from mcp_bridge._desktop.servers import get_entry_url, get_served_settings
-from mcp_bridge._settings.documents.edit import UnsafeEdit
+from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 
 def uninstall_server(options: UninstallOptions) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_bridge._settings.documents.edit import Format
+from mcp_bridge._settings.documents.syntax import Format
 
 Scope = Literal["user", "project", "local"]
 System = Literal["darwin", "linux", "win32"]

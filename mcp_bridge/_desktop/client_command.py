@@ -10,7 +10,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, ServerEntry
 from mcp_bridge._desktop.entries import find_references, format_reference
 from mcp_bridge._desktop.locations import find_program
-from mcp_bridge._settings.documents.edit import UnsafeEdit
+from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 COMMAND_TIMEOUT = 90.0
 """Seconds: these are Node programs, which start slowly on a busy machine."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import FileChanged, UnsafeEdit
+from mcp_bridge._settings.documents.syntax import FileChanged, UnsafeEdit
 
 MAX_BYTES = 64 << 20
 MAX_BACKUPS = 3

@@ -40,13 +40,17 @@ class SecretCollector:
         """Return the options of a server without secrets. `where` names its place for users."""
         taker = _EntrySecrets(self, server, where)
         result = dict(options)
-        if isinstance(env := options.get("env"), Mapping):
+        env = options.get("env")
+        if isinstance(env, Mapping):
             result["env"] = {name: taker.replace_variable(name, value) for name, value in env.items()}
-        if isinstance(headers := options.get("headers"), Mapping):
+        headers = options.get("headers")
+        if isinstance(headers, Mapping):
             result["headers"] = {name: taker.replace_header(name, value) for name, value in headers.items()}
-        if isinstance(args := options.get("args"), list):
+        args = options.get("args")
+        if isinstance(args, list):
             result["args"] = taker.replace_arguments(args)
-        if isinstance(url := options.get("url"), str):
+        url = options.get("url")
+        if isinstance(url, str):
             result["url"] = taker.replace_in_url(url)
         return result
 

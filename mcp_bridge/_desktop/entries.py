@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ BARE_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _DESKTOP_VARIABLES = frozenset(
     ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "HOME", "LANG", "LOGNAME", "SHELL", "TMPDIR", "USER", "WAYLAND_DISPLAY")
 )
+_OPTIONAL = ("{env}", "{secrets}", "{token}", "{headers}", "{options}")
+"""Placeholders of a shape whose keys are left out of an entry that has no value for them."""
 _LONGEST = 3600.0
 """Seconds: a timeout in an entry that is longer, or no number, is ignored."""
 
@@ -67,44 +69,50 @@ def get_entry_shape(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
 def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -> Mapping[str, Any]:
     """Replace the placeholders of a shape. Raises ConfigError as `build_entry_value` does."""
     _check_no_references(client, entry)
-    headers = {"Authorization": f"Bearer {_format_token(client, entry)}"} if entry.token_env is not None else {}
-    values: dict[str, Any] = {
+    required: dict[Any, Any] = {
         "{url}": entry.url,
-        "{token}": entry.token_env,
-        "{headers}": headers,
-        "{options}": {"headers": headers} if headers else {},
         "{name}": entry.name,
         "{command}": entry.command,
         "{args}": list(entry.args),
         "{argv}": [entry.command, *entry.args],
-        "{env}": {
-            **({name: format_reference(client, name) for name in entry.secrets} if client.reference_syntax else {}),
-            **entry.variables,
-        },
-        "{secrets}": [entry.token_env] if entry.token_env is not None else list(entry.secrets),
     }
-    optional = {"{env}", "{secrets}", "{token}", "{headers}", "{options}"}
-    rendered = {
-        key: values.get(value, value) if isinstance(value, str) else value
-        for key, value in shape.items()
-        if not (isinstance(value, str) and value in optional and not values[value])
-    }
+    optional: dict[Any, Any] = {"{secrets}": list(entry.secrets), "{env}": dict(entry.variables)}
+    if client.reference_syntax is not None:
+        references = {name: format_reference(client, name) for name in entry.secrets}
+        optional["{env}"] = {**references, **entry.variables}
+    if entry.token_env is not None:
+        headers = {"Authorization": f"Bearer {_format_token(client, entry)}"}
+        optional["{secrets}"] = [entry.token_env]
+        optional |= {"{token}": entry.token_env, "{headers}": headers, "{options}": {"headers": headers}}
+    value: dict[str, Any] = {}
+    for key, template in shape.items():
+        if template in _OPTIONAL:
+            if optional.get(template):
+                value[key] = optional[template]
+        elif isinstance(template, str):
+            value[key] = required.get(template, template)
+        else:
+            value[key] = template
     if entry.variables and "{env}" not in shape.values():
-        rendered[client.values_key] = dict(entry.variables)
-    return rendered
+        value[client.values_key] = dict(entry.variables)
+    return value
 
 
 def _format_token(client: Client, entry: ServerEntry) -> str:
-    """The reference to the token of an address; empty for a client that cannot have one."""
-    name, shape = entry.token_env or "", client.remote_shape or {}
-    if "{token}" in shape.values():
+    """Return the reference to the token of an address, or empty text for a client that cannot have one."""
+    name, placeholders = entry.token_env or "", (client.remote_shape or {}).values()
+    if "{token}" in placeholders:
         return name
-    return f"${{{name}}}" if "{secrets}" in shape.values() else format_reference(client, name)
+    if "{secrets}" in placeholders:
+        return f"${{{name}}}"
+    return format_reference(client, name)
 
 
 def format_reference(client: Client, name: str) -> str:
-    """Return the client's reference to a variable; empty for a client without references."""
-    return client.reference_syntax.template.replace("{name}", name) if client.reference_syntax is not None else ""
+    """Return the client's reference to a variable, or empty text for a client without references."""
+    if client.reference_syntax is None:
+        return ""
+    return client.reference_syntax.template.replace("{name}", name)
 
 
 def can_reference_variables(client: Client) -> bool:
@@ -128,38 +136,45 @@ def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str,
     """Update an entry and keep the user's additions: other keys, and variables that are not references of ours."""
     env = next((key for key, text in client.shape.items() if text == "{env}"), client.values_key)
     optional = {key for key, text in client.shape.items() if text in ("{env}", "{secrets}")}
-    result = {**{key: value for key, value in old.items() if key not in optional}, **new}
-    if isinstance(old.get(env), Mapping):
-        user_values = {name: text for name, text in old[env].items() if text != format_reference(client, name)}
-        both = {**user_values, **new.get(env, {})}
-        if both or not old[env]:
-            result[env] = {name: both[name] for name in [*(name for name in old[env] if name in both), *both]}
-    return {key: result[key] for key in [*(key for key in old if key in result), *result]}
+    merged = {key: value for key, value in old.items() if key not in optional} | dict(new)
+    old_variables = old.get(env)
+    if isinstance(old_variables, Mapping):
+        user_values = {name: text for name, text in old_variables.items() if text != format_reference(client, name)}
+        variables = {**user_values, **new.get(env, {})}
+        if variables or not old_variables:
+            merged[env] = _keep_order(variables, old_variables)
+    return _keep_order(merged, old)
+
+
+def _keep_order(values: Mapping[str, Any], order: Iterable[str]) -> dict[str, Any]:
+    """Return the values with the keys that are in `order` first, in this order."""
+    keys = dict.fromkeys([*order, *values])
+    return {key: values[key] for key in keys if key in values}
 
 
 def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryCommand:
-    """Parse what an entry starts, without parts that do not have the form of this client."""
+    """Parse the command of an entry, without parts that do not have the form of this client."""
     keys = {text: key for key, text in client.shape.items() if isinstance(text, str)}
     command = value.get(keys.get("{argv}", keys.get("{command}", "")))
     argv = _select_words(command if isinstance(command, list) else [command])
-    args = value.get(keys.get("{args}", ""))
+    args = _select_words(value.get(keys.get("{args}", "")))
     # Goose has `envs` for values alone.
     env = value.get(keys.get("{env}", "env"), value.get("envs"))
+    variables = env.items() if isinstance(env, Mapping) else ()
     return EntryCommand(
-        argv=(*argv, *_select_words(args)),
-        env={key: text for key, text in env.items() if isinstance(text, str)} if isinstance(env, Mapping) else {},
+        argv=(*argv, *args),
+        env={name: text for name, text in variables if isinstance(text, str)},
         names=_select_words(value.get(keys.get("{secrets}", ""))),
     )
 
 
 def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch:
-    """Resolve what the client would start for this entry on this machine."""
+    """Resolve the command that the client would start for this entry on this machine."""
     client = CLIENTS[installed.client]
     parts = parse_entry_command(client, installed.value)
     # References resolve in the client's own environment; the client may pass on only a part of it.
-    resolver = _Resolver(
-        dialect=client.reference_syntax, environ=_build_client_environment(client.launch_environment, machine)
-    )
+    environ = _build_client_environment(client.launch_environment, machine)
+    resolver = _Resolver(syntax=client.reference_syntax, environ=environ)
     argv = [resolver.resolve_text(word) for word in parts.argv]
     entry_environment = {name: resolver.resolve_text(text) for name, text in parts.env.items()}
     for name in parts.names:
@@ -167,10 +182,10 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
             entry_environment[name] = machine.environ[name]
         else:
             resolver.unresolved.append(name)
+    folder = _find_start_folder(client.launch_environment, machine)
     cwd = installed.value.get("cwd")
-    folder = _find_start_folder(client.launch_environment, machine) / resolver.resolve_text(
-        cwd if isinstance(cwd, str) else ""
-    )
+    if isinstance(cwd, str):
+        folder /= resolver.resolve_text(cwd)
     return ServerLaunch(
         argv=argv,
         environ={**build_server_environment(client, machine), **entry_environment},
@@ -183,11 +198,15 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
 def build_server_environment(client: Client, machine: Machine) -> Mapping[str, str]:
     environment = _build_client_environment(client.launch_environment, machine)
     names = client.launch_environment.inherited_variables
-    return environment if names is None else {name: text for name, text in environment.items() if name.upper() in names}
+    if names is None:
+        return environment
+    return {name: text for name, text in environment.items() if name.upper() in names}
 
 
 def _select_words(value: Any) -> Sequence[str]:
-    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list | tuple) else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(word for word in value if isinstance(word, str))
 
 
 def _check_no_references(client: Client, entry: ServerEntry) -> None:
@@ -198,7 +217,7 @@ def _check_no_references(client: Client, entry: ServerEntry) -> None:
 
 
 def _build_client_environment(surroundings: LaunchEnvironment, machine: Machine) -> Mapping[str, str]:
-    """The environment of the client itself: of the desktop, or of the user's shell."""
+    """Return the environment of the client itself: of the desktop, or of the user's shell."""
     # Windows has one PATH for all programs.
     if not surroundings.is_desktop or machine.system == "win32":
         return dict(machine.environ)
@@ -209,11 +228,13 @@ def _build_client_environment(surroundings: LaunchEnvironment, machine: Machine)
 def _find_start_folder(surroundings: LaunchEnvironment, machine: Machine) -> Path:
     if surroundings.folder == "root":
         return Path(machine.home.anchor)
-    return machine.home if surroundings.folder == "home" else find_project_folder(machine)
+    if surroundings.folder == "home":
+        return machine.home
+    return find_project_folder(machine)
 
 
 def _read_timeout(surroundings: LaunchEnvironment, value: Mapping[str, object]) -> float:
-    timeout = value.get(surroundings.timeout_key) if surroundings.timeout_key is not None else None
+    timeout = value.get(surroundings.timeout_key or "")
     if isinstance(timeout, int | float) and not isinstance(timeout, bool):
         seconds = float(timeout) * surroundings.timeout_unit
         if 0 < seconds <= _LONGEST:
@@ -225,12 +246,14 @@ def _read_timeout(surroundings: LaunchEnvironment, value: Mapping[str, object]) 
 class _Resolver:
     """Replaces references as a client does, and records those to variables that are not set."""
 
-    dialect: ReferenceSyntax | None
+    syntax: ReferenceSyntax | None
     environ: Mapping[str, str]
     unresolved: list[str] = field(default_factory=list)
 
     def resolve_text(self, text: str) -> str:
-        return re.sub(self.dialect.pattern, self._resolve_reference, text) if self.dialect is not None else text
+        if self.syntax is None:
+            return text
+        return re.sub(self.syntax.pattern, self._resolve_reference, text)
 
     def _resolve_reference(self, match: re.Match[str]) -> str:
         name, default = match["name"], match.groupdict().get("default")
@@ -239,4 +262,6 @@ class _Resolver:
         if default is not None:
             return str(default)
         self.unresolved.append(name)
-        return "" if self.dialect is not None and self.dialect.unset == "empty" else match[0]
+        if self.syntax is not None and self.syntax.unset == "empty":
+            return ""
+        return match[0]

@@ -25,7 +25,7 @@ from mcp_bridge._desktop.servers import (
     read_editable_file,
 )
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.comparison import find_lost_content
+from mcp_bridge._settings.documents.editor import find_lost_content
 
 Action = Literal["install", "update", "replace", "none"]
 
@@ -204,7 +204,9 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
         return f"wrote another entry than it was given into {path}"
     if after != {name: value for name, value in plan.servers.items() if name != plan.entry.name}:
         return f"changed other servers in {path}"
-    return f"{lost_content} in {path}" if lost_content is not None else None
+    if lost_content is not None:
+        return f"{lost_content} in {path}"
+    return None
 
 
 def _choose_value(
@@ -236,6 +238,8 @@ def _make_name_error(client: Client, name: str, old: Any, target: str | None, pa
     if isinstance(old, Mapping) and is_bridge_entry(client, old):
         problem = f"{client.title} has a bridge named '{name}' that serves {target or 'another file'}"
         return ConfigError(problem, path=str(path), hint=hint)
+    problem = f"{client.title} has another server named '{name}'"
     command = redact_command(client, old)
-    starts = f", which starts {command}" if command != REDACTION_MARK else ""
-    return ConfigError(f"{client.title} has another server named '{name}'{starts}", path=str(path), hint=hint)
+    if command != REDACTION_MARK:
+        problem += f", which starts {command}"
+    return ConfigError(problem, path=str(path), hint=hint)

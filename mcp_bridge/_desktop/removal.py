@@ -23,8 +23,8 @@ from mcp_bridge._desktop.servers import (
     read_servers,
 )
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.comparison import find_lost_content
-from mcp_bridge._settings.documents.edit import UnsafeEdit
+from mcp_bridge._settings.documents.editor import find_lost_content
+from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,56 +56,53 @@ def select_servers(
 ) -> Sequence[InstalledServer]:
     """Select servers of a scope: the one with this name, else those in the journal, else all bridges.
 
-    Raises ConfigError when there is none; it names the scopes that have one.
+    Raises ConfigError if there is none. The error names the scopes that have one.
     """
     place = find_place(client, scope)
     servers = read_servers(client, place, machine)
-    ours = [
-        server
-        for server in servers
-        if is_bridge_entry(client, server.value) or _find_record(journal, client, server, machine) is not None
-    ]
-    if name is not None:
-        matches = [server for server in servers if server.name == name]
-        if matches and not force and matches[0] not in ours:
-            hint = "Remove it anyway with --force."
-            raise ConfigError(f"'{name}' in {client.title} is not a bridge", hint=hint)
-        if not matches:
-            bridges = [server.name for server in ours]
-            raise _make_absence_error(client, place, machine, journal, name, bridges)
-        return matches
-    recorded_servers = [server for server in ours if _find_record(journal, client, server, machine) is not None]
-    if not ours:
-        raise _make_absence_error(client, place, machine, journal, None)
-    return recorded_servers or ours
+    recorded = [server for server in servers if _find_record(journal, client, server, machine) is not None]
+    bridges = [server for server in servers if server in recorded or is_bridge_entry(client, server.value)]
+    if name is None:
+        if not bridges:
+            raise _make_absence_error(client, place, machine, journal, None)
+        return recorded or bridges
+    matches = [server for server in servers if server.name == name]
+    if not matches:
+        raise _make_absence_error(client, place, machine, journal, name, [server.name for server in bridges])
+    if not force and matches[0] not in bridges:
+        hint = "Remove it anyway with --force."
+        raise ConfigError(f"'{name}' in {client.title} is not a bridge", hint=hint)
+    return matches
 
 
 def find_vanished_records(
     client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None
 ) -> Sequence[InstallationRecord]:
-    """The records of a scope, or the one of this name, whose server is no longer in the file.
+    """Return the records of a scope, or the one of this name, whose server is not in the file any more.
 
     Raises ConfigError for a file that cannot be read.
     """
     place = find_place(client, scope)
     path, keys = resolve_place_path(place, machine), resolve_server_keys(place, machine)
     entries = parse_entries(place, config_file.load_file(path).content, path, machine)
+    container = (client.name, place.scope, str(path), tuple(keys))
     return [
         record
         for record in journal.list_records()
-        if (record.client, record.scope, record.path) == (client.name, place.scope, str(path))
-        and (tuple(record.within), name or record.name) == (tuple(keys), record.name)
+        if (record.client, record.scope, record.path, tuple(record.within)) == container
+        and name in (None, record.name)
         and record.name not in entries
     ]
 
 
 def remove_record(record: InstallationRecord, journal: InstallationJournal, *, file_exists: bool) -> None:
-    """Remove the record of a server; where its file still exists, the other entries in it inherit what is to be undone.
+    """Remove the record of a server. The other entries of an existing file inherit the folders and files to remove.
 
-    Raises ConfigError where that cannot be written.
+    Raises ConfigError if that cannot be written.
     """
-    for heir in iter_inheriting_records(journal, record) if file_exists else ():
-        journal.store_record(heir)
+    if file_exists:
+        for heir in iter_inheriting_records(journal, record):
+            journal.store_record(heir)
     journal.remove_record(record)
 
 
@@ -196,14 +193,18 @@ def _make_absence_error(
     """Make the error for a scope without the server; it names the scopes that have it, or the searched files."""
     other_places = [candidate for candidate in client.places if candidate is not place]
     scopes = [candidate.scope for candidate in other_places if _is_in(client, candidate, machine, journal, name)]
-    what = f"no server '{name}'" if name is not None else "no bridge"
     if scopes:
+        server = f"server '{name}'" if name is not None else "bridge"
         hint = f"There is one in: {', '.join(scopes)}. Choose one with --scope."
-        return ConfigError(f"{client.title} has {what} in its scope '{place.scope}'", hint=hint)
-    paths = dict.fromkeys(str(resolve_place_path(each, machine)) for each in (place, *other_places))
-    problem = f"{client.title} has {what}" if name is not None else f"{what} is installed in {client.title}"
-    bridge_list = f"Its bridges: {', '.join(bridges)}. " if bridges else ""
-    return ConfigError(problem, hint=f"{bridge_list}Looked at: {', '.join(paths)}. See 'mcp-bridge clients'.")
+        return ConfigError(f"{client.title} has no {server} in its scope '{place.scope}'", hint=hint)
+    problem = f"no bridge is installed in {client.title}"
+    if name is not None:
+        problem = f"{client.title} has no server '{name}'"
+    paths = dict.fromkeys(str(resolve_place_path(searched, machine)) for searched in (place, *other_places))
+    hint = f"Looked at: {', '.join(paths)}. See 'mcp-bridge clients'."
+    if bridges:
+        hint = f"Its bridges: {', '.join(bridges)}. {hint}"
+    return ConfigError(problem, hint=hint)
 
 
 def _is_in(
@@ -211,11 +212,9 @@ def _is_in(
 ) -> bool:
     """Whether a scope has the server, or had it; False for a file that cannot be read."""
     with contextlib.suppress(ConfigError):
-        servers = read_servers(client, place, machine)
-        if any(
-            server.name == name if name is not None else is_bridge_entry(client, server.value) for server in servers
-        ):
-            return True
+        for server in read_servers(client, place, machine):
+            if server.name == name or (name is None and is_bridge_entry(client, server.value)):
+                return True
         return bool(find_vanished_records(client, machine, journal, name=name, scope=place.scope))
     return False
 

@@ -16,7 +16,7 @@ from mcp_bridge._desktop.config_file import FileSnapshot
 from mcp_bridge._desktop.entries import parse_entry_command, resolve_launch
 from mcp_bridge._desktop.locations import resolve_place_path, resolve_server_keys
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.edit import BY_HAND, FileChanged, UnsafeEdit
+from mcp_bridge._settings.documents.syntax import BY_HAND, FileChanged, UnsafeEdit
 
 PROGRAM = "mcp-bridge"
 MODULE = ("-m", "mcp_bridge")
@@ -116,7 +116,8 @@ def find_served_target(
     """
     if not isinstance(value, Mapping):
         return None
-    if (url := get_entry_url(client, value)) is not None:
+    url = get_entry_url(client, value)
+    if url is not None:
         return url
     if not is_bridge_entry(client, value):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mcp_bridge._desktop.client import Client, ClientCommand, ConfigPlace, LaunchEnvironment, ReferenceSyntax, System
-from mcp_bridge._settings.documents.edit import Format
+from mcp_bridge._settings.documents.syntax import Format
 
 _SDK_VARIABLES = (
     *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),

@@ -13,19 +13,23 @@ from mcp_bridge._settings.environment import expand
 from mcp_bridge._settings.load import load, parse, parse_options, parse_policy_options, prepare
 
 if TYPE_CHECKING:
-    from mcp_bridge._settings.http_sections import HttpSettings
     from mcp_bridge._settings.model import PolicySettings, Settings, SourceSettings
     from mcp_bridge._settings.schema import build_json_schema
-    from mcp_bridge._settings.sections import LimitSettings, OptionalSandbox, SettingsModel, StateSettings
+    from mcp_bridge._settings.sections import HttpSettings, LimitSettings, OptionalSandbox, SettingsModel, StateSettings
     from mcp_bridge._settings.values import Duration, SessionLimit, Size, Whole
 
 _MODULES = {
     "mcp_bridge._settings.model": ("PolicySettings", "Settings", "SourceSettings"),
     "mcp_bridge._settings.schema": ("build_json_schema",),
-    "mcp_bridge._settings.sections": ("SettingsModel", "LimitSettings", "OptionalSandbox", "StateSettings"),
-    "mcp_bridge._settings.http_sections": ("HttpSettings",),
+    "mcp_bridge._settings.sections": (
+        "SettingsModel",
+        "HttpSettings",
+        "LimitSettings",
+        "OptionalSandbox",
+        "StateSettings",
+    ),
     "mcp_bridge._settings.values": ("Duration", "SessionLimit", "Size", "Whole"),
-}
+}  # fmt: skip
 
 __all__ = [
     "Document", "Duration", "HttpSettings", "LimitSettings", "OptionalSandbox", "PolicySettings", "SessionLimit",

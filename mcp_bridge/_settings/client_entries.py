@@ -1,4 +1,9 @@
-"""An entry for one server, as each MCP client writes it, in the form of the settings."""
+"""An entry for one server, as each MCP client writes it, in the form of the settings.
+
+Clients agree on `command`, `args`, `env` and `url`, and differ in the rest: the names of further keys, a command as one
+list, variables that are only named, the forms of references, and the ways to sign in. `normalize_entry` converts all of
+that. It keeps keys that it does not know, and `list_unread_keys` describes those that change what a server gets.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +59,9 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
     """Return an entry with the keys of the settings. Keys without a meaning there are kept."""
     normalized: dict[str, Any] = {}
     for key, value in entry.items():
-        known = _RENAMED.get(key, key)
-        if value is not None and (known == key or not normalized.get(known)):
-            normalized[known] = value
+        setting = _RENAMED.get(key, key)
+        if value is not None and (setting == key or not normalized.get(setting)):
+            normalized[setting] = value
     _flatten_command(normalized)
     _add_named_variables(normalized)
     if isinstance(options := normalized.get("requestOptions"), Mapping) and isinstance(options.get("headers"), Mapping):
@@ -65,10 +70,12 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
     for key in ("include", "exclude"):
         if not isinstance(normalized.get(key, []), list):
             del normalized[key]
-    if isinstance(args := normalized.get("args"), list):
+    args = normalized.get("args")
+    if isinstance(args, list):
         normalized["args"] = [_to_text(value) for value in args]
     for key in ("env", "headers"):
-        if isinstance(values := normalized.get(key), Mapping):
+        values = normalized.get(key)
+        if isinstance(values, Mapping):
             normalized[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
     _convert_transport(normalized)
     if normalized.get("type") == "sse" or _has_sse_path(normalized):
@@ -80,14 +87,15 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
 
 
 def list_unread_keys(entry: Json) -> list[str]:
-    """Return a note for each key of an entry in the form of the settings that changes its server and is not read."""
+    """Return a note for each unread key of a normalized entry that changes what its server gets."""
     notes = [f"'{key}' is not read. {advice}" for key, advice in _UNREAD.items() if entry.get(key)]
     uses_oauth = entry.get("auth") == "oauth"
     if entry.get("auth") and not uses_oauth:
         notes.append("'auth' is not read. Write `oauth` and run `mcp-bridge login`, or write the header into `headers`")
     oauth = entry.get("oauth")
-    names = ", ".join(f"'{key}'" for key in oauth if key != "enabled") if isinstance(oauth, Mapping) else ""
-    if uses_oauth and names:
+    unread = [f"'{key}'" for key in oauth if key != "enabled"] if isinstance(oauth, Mapping) else []
+    if uses_oauth and unread:
+        names = ", ".join(unread)
         notes.append(f"'oauth' is read without {names}. `mcp-bridge login` registers the bridge as a client itself")
     elif oauth and not entry.get("url"):
         notes.append("'oauth' is not read. A server that the bridge starts gets its credentials from `env`")
@@ -112,22 +120,23 @@ def translate_references(value: Any, folder: Path, *, has_inner_references: bool
     """
     # Only Gemini CLI writes httpUrl.
     has_inner_references = has_inner_references or (isinstance(value, Mapping) and "httpUrl" in value)
-    return _translate_value(value, folder, _INNER_REFERENCE if has_inner_references else None)
-
-
-def _translate_value(value: Any, folder: Path, inner: re.Pattern[str] | None) -> Any:
     if isinstance(value, Mapping):
-        return {key: _translate_value(item, folder, inner) for key, item in value.items()}
+        return {
+            key: translate_references(item, folder, has_inner_references=has_inner_references)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
-        return [_translate_value(item, folder, inner) for item in value]
+        return [translate_references(item, folder, has_inner_references=has_inner_references) for item in value]
     if not isinstance(value, str) or ("$" not in value and "{" not in value):
         return value
     value = _OPENCODE_REFERENCE.sub(r"${\1}", _CONTINUE_REFERENCE.sub(r"${\1}", value))
     value = _PLACE.sub(lambda match: _resolve_place(match[1], folder).replace("${", "$${"), value)
-    if inner is not None:
-        return inner.sub(r"${\1}", value)
+    if has_inner_references:
+        return _INNER_REFERENCE.sub(r"${\1}", value)
     bare = _BARE_REFERENCE.fullmatch(value)
-    return f"${{{bare[1]}}}" if bare is not None else value
+    if bare is None:
+        return value
+    return f"${{{bare[1]}}}"
 
 
 def resolve_places(text: str, folder: Path) -> str:
@@ -174,8 +183,9 @@ def _convert_auth(entry: dict[str, Any]) -> None:
         # Cursor describes its OAuth client there, other clients in `oauth`.
         entry.setdefault("oauth", entry.pop("auth"))
     oauth = entry.get("oauth", False)
-    is_enabled = oauth.get("enabled") is not False if isinstance(oauth, Mapping) else oauth is not False
-    if is_enabled and entry.get("url") and not has_header:
+    if isinstance(oauth, Mapping):
+        oauth = oauth.get("enabled")
+    if oauth is not False and entry.get("url") and not has_header:
         entry["auth"] = "oauth"
 
 
@@ -188,9 +198,11 @@ def _add_named_variables(entry: dict[str, Any]) -> None:
             entry["env"] = {**{name: f"${{{name}}}" for name in names}, **(entry.get("env") or {})}
     headers = {}
     # Codex names the variables of headers.
-    if isinstance(variables := entry.pop("env_http_headers", None), Mapping):
+    variables = entry.pop("env_http_headers", None)
+    if isinstance(variables, Mapping):
         headers = {header: f"${{{name}}}" for header, name in variables.items()}
-    if isinstance(token := entry.pop("bearer_token_env_var", None), str):
+    token = entry.pop("bearer_token_env_var", None)
+    if isinstance(token, str):
         headers["Authorization"] = f"Bearer ${{{token}}}"
     if headers:
         entry["headers"] = {**headers, **(entry.get("headers") or {})}
@@ -199,7 +211,9 @@ def _add_named_variables(entry: dict[str, Any]) -> None:
 def _to_text(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
+    if isinstance(value, int | float):
+        return str(value)
+    return value
 
 
 def _has_sse_path(entry: Json) -> bool:
@@ -213,4 +227,6 @@ def _resolve_place(name: str, folder: Path) -> str:
         return os.path.expanduser("~")
     if name in ("pathSeparator", "/"):
         return os.sep
-    return folder.name if name == "workspaceFolderBasename" else str(folder)
+    if name == "workspaceFolderBasename":
+        return folder.name
+    return str(folder)

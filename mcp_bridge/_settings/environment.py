@@ -51,15 +51,12 @@ def expand(document: Document, environ: Mapping[str, str], entries: Iterable[Key
     problems = dict(expansion.take_entry_problems(entries))
     if expansion.errors:
         raise join_errors([error for _, error in expansion.errors])
-    hidden_places = document.hidden_places | expansion.hidden
-    secrets = document.secrets | expansion.secrets
-    visible = document.visible_secrets | (expansion.secrets - expansion.redacted)
     return replace(
         document,
         data=data,
-        hidden_places=hidden_places,
-        secrets=secrets,
-        visible_secrets=visible,
+        hidden_places=document.hidden_places | expansion.hidden,
+        secrets=document.secrets | expansion.secrets,
+        visible_secrets=document.visible_secrets | (expansion.secrets - expansion.redacted),
         entry_problems=problems,
     )
 
@@ -114,11 +111,17 @@ class _Expansion:
         return ""
 
     def take_entry_problems(self, entries: Iterable[KeyPath]) -> Iterator[tuple[KeyPath, ConfigError]]:
-        for entry in entries if self.errors else ():
-            entry_errors = [(place, error) for place, error in self.errors if place[: len(entry)] == entry]
+        """Remove the errors in each of the entries, and yield its place with one error for all of them."""
+        for entry in entries:
+            other_errors, entry_errors = [], []
+            for place, error in self.errors:
+                if place[: len(entry)] == entry:
+                    entry_errors.append(error)
+                else:
+                    other_errors.append((place, error))
             if entry_errors:
-                self.errors = [one for one in self.errors if one not in entry_errors]
-                yield entry, join_errors([error for _, error in entry_errors])
+                self.errors = other_errors
+                yield entry, join_errors(entry_errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

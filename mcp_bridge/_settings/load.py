@@ -46,9 +46,11 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
     elif isinstance(sources, list):
         data["sources"] = [_split_source(source, document, index) for index, source in enumerate(sources)]
     if isinstance(data.get("policy"), list):
-        data = {**data, "policy": [_split_policy(item, document, index) for index, item in enumerate(data["policy"])]}
+        data["policy"] = [_split_policy(item, document, index) for index, item in enumerate(data["policy"])]
     if has_servers(data):
-        data = _add_servers(data, document)
+        servers = read_servers(data, document, _list_common_keys())
+        data = remove_servers(data)
+        data["sources"] = [*data.get("sources", ()), *servers]
     report = ErrorReport(document=document, model=Settings, hints=dict.fromkeys(PLAN_KEYS, _PLAN_HINT))
     return validate(Settings, data, document, report)
 
@@ -97,9 +99,9 @@ def _split_policy(item: Any, document: Document, index: int) -> dict[str, Any]:
     if isinstance(item, str):
         return {"name": item, "origin": Origin(document=document, where=where)}
     if not isinstance(item, dict) or len(item) != 1:
-        description = (
-            "a mapping with the keys " + ", ".join(map(str, item)) if isinstance(item, dict) else describe_kind(item)
-        )
+        description = describe_kind(item)
+        if isinstance(item, dict):
+            description = f"a mapping with the keys {', '.join(map(str, item))}"
         hint = "Begin each policy with `-`, as in `- rate_limit: {limit: 60/minute}`"
         raise document.make_error(where, f"expected one policy, found {description}", hint)
     ((name, options),) = item.items()
@@ -128,7 +130,7 @@ def _is_mount_plan(data: Mapping[str, Any]) -> bool:
 
 
 def _split_plan(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
-    """Return the settings for a file that is a mount plan, and may have keys of the server and of the source beside it.
+    """Return the settings for a mount plan, which may also have keys of the server and of the source.
 
     Raises ConfigError for a second plan in `plan`.
     """
@@ -137,20 +139,21 @@ def _split_plan(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
     if "plan" in data:
         hint = "Move its modules to the top of the file, or write the plan under sources."
         raise document.make_error(("plan",), "this file is itself a mount plan, so it has no key 'plan'", hint)
-    plan = {key: value for key, value in data.items() if key in PLAN_KEYS}
-    server = {key: value for key, value in data.items() if key in _list_server_keys()}
-    rest = {key: value for key, value in data.items() if key not in plan and key not in server}
-    common = {key: rest.pop(key) for key in _list_common_keys() - {"type"} if key in rest}
-    options = {"plan": plan, **rest}
-    source = {**common, "type": "amplifier", "options": options, "origin": Origin(document=document, where=())}
-    return {**server, "sources": [source]}
-
-
-def _add_servers(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
-    """Return the settings with a source for each server in the form of a client."""
-    settings = remove_servers(data)
-    servers = read_servers(data, document, _list_common_keys())
-    return {**settings, "sources": [*settings.get("sources", ()), *servers]}
+    server_keys, common_keys = _list_server_keys(), _list_common_keys() - {"type"}
+    plan: dict[str, Any] = {}
+    options: dict[str, Any] = {"plan": plan}
+    source = {"type": "amplifier", "options": options, "origin": Origin(document=document, where=())}
+    settings: dict[str, Any] = {"sources": [source]}
+    for key, value in data.items():
+        if key in PLAN_KEYS:
+            plan[key] = value
+        elif key in server_keys:
+            settings[key] = value
+        elif key in common_keys:
+            source[key] = value
+        else:
+            options[key] = value
+    return settings
 
 
 def _split_source(source: Any, document: Document, index: int) -> Any:

@@ -31,11 +31,11 @@ from mcp_bridge._json_schema.secret_names import find_secret_values
 from mcp_bridge._settings.chains import ChainSettings
 from mcp_bridge._settings.documents.document import Document
 from mcp_bridge._settings.documents.positions import KeyPath, PathStep
-from mcp_bridge._settings.http_sections import HttpSettings
 from mcp_bridge._settings.sections import (
     ApprovalSettings,
     ClientName,
     DialectSettings,
+    HttpSettings,
     LimitSettings,
     OptionalSandbox,
     SettingsModel,
@@ -44,9 +44,10 @@ from mcp_bridge._settings.sections import (
     TaskSettings,
     ToolSearchSettings,
 )
-from mcp_bridge._settings.values import Annotation, Size, Whole
+from mcp_bridge._settings.values import Annotation, Size, Whole, add_alternatives
 
 M = TypeVar("M", bound=BaseModel)
+_CLIENT = {"type": "string", "enum": list(get_args(ClientName))}
 _WORKING_DIRS = ("cwd", "roots")
 """Values of `working_dir` that are not paths. A folder of this name is written `./cwd`."""
 
@@ -62,24 +63,15 @@ def _parse_isolation(value: Any) -> Any:
 def _parse_clients(value: Any) -> Any:
     if isinstance(value, str):
         return {"clients": [value]}
-    return {"clients": value} if isinstance(value, list) else value
-
-
-def _add_clients_schema(schema: dict[str, Any]) -> None:
-    client = {"type": "string", "enum": list(get_args(ClientName))}
-    schema["anyOf"] = [*schema["anyOf"], client, {"type": "array", "items": client}]
-
-
-def _add_mode_schema(schema: dict[str, Any]) -> None:
-    schema["anyOf"] = [*schema["anyOf"], {"enum": ["none", "process"]}]
+    if isinstance(value, list):
+        return {"clients": value}
+    return value
 
 
 def _parse_number(value: Any) -> Any:
-    return {"above": value} if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _add_number_schema(schema: dict[str, Any]) -> None:
-    schema["anyOf"] = [*schema["anyOf"], {"type": "integer", "minimum": 0}]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"above": value}
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +177,7 @@ class SourceSettings(SettingsModel):
         default=None,
         description="`process` runs the tools in worker processes, `none` runs them in the process of the server; a "
         "mapping sets details.",
-        json_schema_extra=_add_mode_schema,
+        json_schema_extra=add_alternatives({"enum": ["none", "process"]}),
     )
     options: SkipJsonSchema[dict[str, Any]] = Field(
         default={},
@@ -242,13 +234,13 @@ class Settings(SettingsModel):
         default=None,
         description="Changes to tool definitions for clients that need them: the name of a client, a list of names, "
         "or a mapping that sets details.",
-        json_schema_extra=_add_clients_schema,
+        json_schema_extra=add_alternatives(_CLIENT, {"type": "array", "items": _CLIENT}),
     )
     tool_search: Annotated[ToolSearchSettings, BeforeValidator(_parse_number)] | None = Field(
         default=None,
         description="List only some tools if there are many, and let clients search for the others: the maximum number "
         "of tools that are all listed, or a mapping that sets details. Default: list all tools.",
-        json_schema_extra=_add_number_schema,
+        json_schema_extra=add_alternatives({"type": "integer", "minimum": 0}),
     )
     entries_as_tools: bool = Field(
         default=False,

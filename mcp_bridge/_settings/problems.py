@@ -96,7 +96,8 @@ class ErrorReport:
         problem = f"unknown key {quote_text(key)}"
         if is_top and key in self.hints:
             return problem, self.hints[key]
-        if (match := find_similar_name(key, known_keys)) is not None:
+        match = find_similar_name(key, known_keys)
+        if match is not None:
             return f"{problem}, did you mean '{match}'?", ""
         return problem, f"Known keys: {', '.join(known_keys)}."
 

@@ -11,8 +11,15 @@ from mcp_bridge._settings.values import (
     Delay,
     Duration,
     Keys,
+    KeySetLocation,
+    PrincipalName,
+    Scope,
     Size,
+    TokenReference,
+    Url,
     Whole,
+    add_alternatives,
+    replace_switch,
 )
 
 if TYPE_CHECKING:
@@ -58,12 +65,9 @@ def _parse_program(value: Any) -> Any:
     return {} if value == _SANDBOX_PROGRAM else value
 
 
-def _add_program_schema(schema: dict[str, Any]) -> None:
-    schema["anyOf"] = [*schema["anyOf"], {"const": _SANDBOX_PROGRAM}]
-
-
 OptionalSandbox = Annotated[
-    Annotated[SandboxSettings, BeforeValidator(_parse_program)] | None, Field(json_schema_extra=_add_program_schema)
+    Annotated[SandboxSettings, BeforeValidator(_parse_program)] | None,
+    Field(json_schema_extra=add_alternatives({"const": _SANDBOX_PROGRAM})),
 ]
 
 
@@ -200,36 +204,20 @@ class TaskSettings(SettingsModel):
     )
 
 
-def _parse_remember(value: Any) -> Any:
-    if isinstance(value, bool):
-        return _REMEMBERED if value else None
-    return value
-
-
-def _parse_terminal(value: Any) -> Any:
-    if isinstance(value, bool):
-        return 0.0 if value else None
-    return value
-
-
-def _add_boolean_schema(schema: dict[str, Any]) -> None:
-    schema["anyOf"] = [*schema["anyOf"], {"type": "boolean"}]
-
-
 class ApprovalSettings(SettingsModel):
     """How users approve calls for which a hook asks."""
 
-    remember: Annotated[Duration | None, BeforeValidator(_parse_remember)] = Field(
+    remember: Annotated[Duration | None, BeforeValidator(replace_switch(_REMEMBERED))] = Field(
         default=_REMEMBERED,
         description="How long `always` applies; `false` remembers nothing. Decisions are in `state.store`, or in "
         "`sqlite` if that is `memory`. One for a session applies for at most a day.",
-        json_schema_extra=_add_boolean_schema,
+        json_schema_extra=add_alternatives({"type": "boolean"}),
     )
-    terminal: Annotated[Delay | None, BeforeValidator(_parse_terminal)] = Field(
+    terminal: Annotated[Delay | None, BeforeValidator(replace_switch(0.0))] = Field(
         default=0.0,
         description="Whether the user who runs `mcp-bridge approvals` is asked if the client cannot ask: `true`, "
         "`false`, or how long a question waits until someone runs it. By default, it does not wait.",
-        json_schema_extra=_add_boolean_schema,
+        json_schema_extra=add_alternatives({"type": "boolean"}),
     )
     truncate: bool = Field(
         default=False,
@@ -259,4 +247,84 @@ class DialectSettings(SettingsModel):
         default=False,
         description='Leave out an optional argument that is null or "" where its schema does not accept that, so that '
         "the tool uses its default.",
+    )
+
+
+class JwtSettings(SettingsModel):
+    """JWTs of an OAuth issuer as bearer tokens. Requires the extra `jwt`."""
+
+    issuer: str = Field(min_length=1, description="The issuer of the tokens, exactly as in the claim `iss`.")
+    audience: str = Field(
+        min_length=1, description="The value of the claim `aud` for this server, usually the URL of its MCP endpoint."
+    )
+    jwks: KeySetLocation = Field(
+        description="The issuer's public keys (a JSON Web Key Set): a file, or an `https` URL. Read when the first "
+        "token arrives, again after 10 minutes (a file: 5 seconds), and when a token has an unknown key id."
+    )
+    scopes: tuple[Scope, ...] = Field(
+        default=(), description="The scopes that every token must have. Other tokens are rejected with 403."
+    )
+    resource: Url | None = Field(
+        default=None,
+        description="The URL of the MCP endpoint that clients use, for the protected-resource metadata. Default: "
+        "`audience` if it is a URL, else the URL of the request.",
+    )
+
+
+class PageSettings(SettingsModel):
+    """The web page: who may see everything and act for others."""
+
+    operators: tuple[PrincipalName, ...] = Field(
+        default=(),
+        description="The principals that see and do everything. Other principals see only their own calls and "
+        "questions. Without `http.tokens` and `http.jwt`, every user with the token of `token_env` is an operator.",
+    )
+
+
+class HttpSettings(SettingsModel):
+    """The HTTP endpoint: its address, and limits for its clients."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="The address to listen on.")
+    port: Whole = Field(default=8808, ge=0, le=65535, description="The TCP port to listen on. 0 chooses a free port.")
+    token_env: str | None = Field(
+        default=None, min_length=1, description="The environment variable with the bearer token that clients must send."
+    )
+    tokens: dict[PrincipalName, TokenReference] = Field(
+        default={},
+        description="Bearer tokens of named [principals](security.md#principals): a mapping from each name to "
+        "`env:NAME` (an environment variable) or `file:PATH`. Changes apply without a restart.",
+    )
+    jwt: JwtSettings | None = Field(default=None, description="Accept JWTs of an OAuth issuer as bearer tokens.")
+    page: Annotated[PageSettings | None, BeforeValidator(replace_switch({}))] = Field(
+        default=None,
+        description="Serve the [web page](page.md) at `/`: `true`, or a mapping with `operators`.",
+        json_schema_extra=add_alternatives({"type": "boolean"}),
+    )
+    metrics: bool = Field(
+        default=False,
+        description="Serve [metrics](metrics.md) for Prometheus at `/metrics`. Requires the extra `prometheus`.",
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="Accepted values of the Host header, in addition to `host`."
+    )
+    allowed_origins: tuple[str, ...] = Field(default=(), description="Accepted values of the Origin header.")
+    sessions: Whole = Field(
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="The maximum number of handshake-era sessions, and of legacy SSE streams. A further session closes "
+        "the one that has been idle the longest; if none is idle, the client gets 503.",
+    )
+    idle: Duration = Field(
+        default=1800.0, description="How long a handshake-era session may be idle before the server closes it."
+    )
+    client_timeout: Duration | None = Field(
+        default=None,
+        description="How long a client may take to send a request, and how long it may stop reading a response, before "
+        "the server closes the connection. Default: 10 seconds for a request, and 60 seconds for a response.",
+    )
+    shutdown_delay: Delay = Field(
+        default=0.0,
+        description="How long the server still accepts requests after SIGTERM, while `/health` answers 503, so that a "
+        "proxy can stop sending requests first.",
     )

@@ -38,7 +38,7 @@ _INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
 
 def has_servers(data: Mapping[str, Any]) -> bool:
     """Whether a file has a list of servers in the form of a client."""
-    return any(True for _ in _find_lists(data))
+    return next(_find_lists(data), None) is not None
 
 
 def prepare_servers(document: Document, settings: Set[str]) -> Document:
@@ -58,13 +58,13 @@ def prepare_servers(document: Document, settings: Set[str]) -> Document:
     folder = find_project_folder(document.path)
     has_inner_references = Path(document.path).absolute().parent.name in _INNER_REFERENCE_FOLDERS
     for (key, *below), servers in lists.items():
-        entries = {
-            name: normalize_entry(translate_references(entry, folder, has_inner_references=has_inner_references))
-            if isinstance(entry, Mapping)
-            else entry
-            for name, entry in servers.items()
-            if not (isinstance(entry, Mapping) and is_switched_off(entry))
-        }
+        entries = {}
+        for name, entry in servers.items():
+            if not isinstance(entry, Mapping):
+                entries[name] = entry
+            elif not is_switched_off(entry):
+                translated = translate_references(entry, folder, has_inner_references=has_inner_references)
+                entries[name] = normalize_entry(translated)
         data[key] = {below[0]: entries} if below else entries
     return replace(document, data=data)
 
@@ -116,11 +116,12 @@ def _find_lists(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapp
     for key in SERVER_LISTS:
         servers = data.get(key, ())
         if servers is None:
-            servers = {}
-        # Continue has a list.
-        if isinstance(servers, list):
-            servers = {server["name"]: server for server in servers if isinstance(server, Mapping) and "name" in server}
-        if isinstance(servers, Mapping):
+            yield (key,), {}
+        elif isinstance(servers, list):
+            # Continue has a list.
+            named = (server for server in servers if isinstance(server, Mapping) and "name" in server)
+            yield (key,), {server["name"]: server for server in named}
+        elif isinstance(servers, Mapping):
             yield (key,), servers
     for where in NESTED_LISTS if "sources" not in data else ():
         servers = data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -39,6 +39,26 @@ def _parse_seconds(value: Any) -> Any:
 def _parse_bytes(value: Any) -> Any:
     amount = _parse_amount(value, _BYTES, "bytes, or text such as '512 KiB', '1 MiB' or '2MB'")
     return int(amount) if isinstance(value, str) else amount
+
+
+def replace_switch(default: Any) -> Callable[[Any], Any]:
+    """Return a function that replaces `true` by a default, and `false` by None."""
+
+    def replace(value: Any) -> Any:
+        if isinstance(value, bool):
+            return default if value else None
+        return value
+
+    return replace
+
+
+def add_alternatives(*schemas: Mapping[str, Any]) -> Callable[[dict[str, Any]], None]:
+    """Return a function that adds other forms of a value to its JSON Schema."""
+
+    def add(schema: dict[str, Any]) -> None:
+        schema["anyOf"] = [*schema["anyOf"], *schemas]
+
+    return add
 
 
 def _reject_bool(value: Any) -> Any:

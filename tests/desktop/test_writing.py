@@ -13,7 +13,7 @@ import pytest
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop import config_file
 from mcp_bridge._desktop.config_file import load_file, save_file
-from mcp_bridge._settings.documents.edit import UnsafeEdit
+from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
 

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 import mcp_bridge
 from mcp_bridge import content, export, middleware, questions, serving, sources, tasks, tool_use
 from mcp_bridge._protocol.wire.outcomes import TABLE
-from mcp_bridge._settings import http_sections, model, sections
+from mcp_bridge._settings import model, sections
 from mcp_bridge.middleware import Stage
 from tests.kits.paths import ROOT
 
@@ -22,7 +22,7 @@ PARTS = (
     model.Settings,
     model.SourceSettings,
     sections.LimitSettings,
-    http_sections.HttpSettings,
+    sections.HttpSettings,
     sections.StateSettings,
 )
 

@@ -21,6 +21,7 @@ from mcp_bridge._desktop.packaging.release import (
     format_distribution,
     format_requirement,
 )
+from mcp_bridge._settings.documents.toml_syntax import format_table
 from mcp_bridge._settings.environment import EnvironmentVariable
 from mcp_bridge._version import DISTRIBUTION
 
@@ -100,27 +101,19 @@ def build_bundle(
 
 def _build_pyproject(project: Project, wheel: Wheel | None) -> str:
     """Build the file from which uv installs; a wheel replaces the distribution of the package index."""
-    try:
-        import tomlkit
-    except ImportError:
-        hint = f"Run `pip install '{DISTRIBUTION}[bundle]'`"
-        raise ConfigError("a bundle needs the package tomlkit", hint=hint) from None
-
     bridge = format_requirement(project.extras)
     uv: dict[str, Any] = {"package": False}
     if wheel is not None:
         bridge = f"{format_distribution(project.extras)}=={wheel.version}"
         uv["sources"] = {DISTRIBUTION: {"path": f"{WHEELS}/{wheel.name}"}}
-    document = {
-        "project": {
-            "name": f"{project.name}-bundle",
-            "version": "1",
-            "requires-python": f">={OLDEST_PYTHON}",
-            "dependencies": [bridge, *project.requirements],
-        },
-        "tool": {"uv": uv},
+    metadata = {
+        "name": f"{project.name}-bundle",
+        "version": "1",
+        "requires-python": f">={OLDEST_PYTHON}",
+        "dependencies": [bridge, *project.requirements],
     }
-    return tomlkit.dumps(document)
+    tables = (format_table(("project",), metadata), format_table(("tool", "uv"), uv))
+    return "\n\n".join(tables) + "\n"
 
 
 def _read_file(path: Path) -> bytes:
@@ -177,8 +170,8 @@ def choose_version(project: Project, description: Description) -> str:
 
 def choose_description(project: Project, description: Description) -> str:
     """Choose one line: the given text, the first line of the instructions, or a default."""
-    given = (description.text or "").strip() or (project.instructions or "").strip()
-    text = given or f"Tools of {project.title or project.name}"
+    texts = (description.text, project.instructions, f"Tools of {project.title or project.name}")
+    text = next(text.strip() for text in texts if text is not None and text.strip())
     return " ".join(text.splitlines()[0].split())
 
 

@@ -33,9 +33,9 @@ def build_dockerfile(project: Project, *, wheel: Wheel | None = None, wheel_path
         "RUN useradd --create-home --uid 10001 bridge",
         f"WORKDIR {HOME}",
         "",
-        *_install(project, wheel, wheel_path),
+        *_install_package(project, wheel, wheel_path),
         "",
-        *_copy(project.files),
+        *_copy_files(project.files),
         "",
         "USER bridge",
         *_format_entrypoint(project, http=http),
@@ -55,18 +55,19 @@ def find_in_context(wheel: Path, root: Path) -> str:
 
 def _write_usage(project: Project, *, http: bool) -> Sequence[str]:
     image = _NOT_IN_IMAGE_NAME.sub("-", project.name).strip("-") or "tools"
+    options = f" -p 127.0.0.1:{PORT}:{PORT}" if http else " -i"
     names = [variable.name for variable in project.variables if variable.default is None]
-    names += [_find_token_variable(project)] if http else []
-    options = "".join(f" -e {name}" for name in dict.fromkeys(names))
-    ports = f" -p 127.0.0.1:{PORT}:{PORT}" if http else " -i"
+    if http:
+        names.append(project.token_env or DEFAULT_TOKEN_VARIABLE)
+    options += "".join(f" -e {name}" for name in dict.fromkeys(names))
     return (
         f"# docker build -t {image} .",
-        f"# docker run --rm{ports}{options} {image}",
+        f"# docker run --rm{options} {image}",
         "# Pass secrets when the container runs, never when the image is built. Only the files named below are copied.",
     )
 
 
-def _install(project: Project, wheel: Wheel | None, wheel_path: str) -> Iterable[str]:
+def _install_package(project: Project, wheel: Wheel | None, wheel_path: str) -> Iterable[str]:
     pip = ["python", "-m", "pip", "install", "--no-cache-dir", "--disable-pip-version-check"]
     if wheel is None:
         yield f"RUN {json.dumps([*pip, format_requirement(project.extras), *project.requirements])}"
@@ -77,7 +78,7 @@ def _install(project: Project, wheel: Wheel | None, wheel_path: str) -> Iterable
     yield f"RUN {json.dumps([*pip, f'{target}{extras}', *project.requirements])}"
 
 
-def _copy(files: Iterable[str]) -> Iterable[str]:
+def _copy_files(files: Iterable[str]) -> Iterable[str]:
     folders: dict[str, list[str]] = {}
     for name in files:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(_escape_source(name))
@@ -95,10 +96,6 @@ def _escape_word(text: str) -> str:
     return re.sub(r"""[\\'"$]""", r"\\\g<0>", text)
 
 
-def _find_token_variable(project: Project) -> str:
-    return project.token_env or DEFAULT_TOKEN_VARIABLE
-
-
 def _format_entrypoint(project: Project, *, http: bool) -> Iterable[str]:
     command = ["mcp-bridge", "serve", f"{HOME}/{project.entry}"]
     if not http:
@@ -107,5 +104,5 @@ def _format_entrypoint(project: Project, *, http: bool) -> Iterable[str]:
     yield f"EXPOSE {PORT}"
     yield f"HEALTHCHECK CMD {json.dumps(['python', '-c', _HEALTH_CHECK])}"
     # On addresses other than localhost the server requires a token.
-    command += ["--http", f"0.0.0.0:{PORT}", "--token-env", _find_token_variable(project)]
+    command += ["--http", f"0.0.0.0:{PORT}", "--token-env", project.token_env or DEFAULT_TOKEN_VARIABLE]
     yield f"ENTRYPOINT {json.dumps(command)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -123,11 +123,16 @@ def collect_project(path: Path, additions: Additions) -> Project:
         files[path.name] = path
     _check_encoding(files)
     variables = _collect_variables(document, references, additions.variables)
-    requirements_file = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
+    requirements_file = path / REQUIREMENTS_FILE
+    if not requirements_file.is_file():
+        requirements_file = root / REQUIREMENTS_FILE
     requirements = read_requirements(requirements_file, additions.requirements)
-    packages = [*packages, *_list_third_party(references, root)]
+    modules = dict.fromkeys(module.partition(".")[0] for module in references.modules)
+    third_party = [name for name in modules if not find_local_files(name, (root,)) and name != "mcp_bridge"]
+    packages = [*packages, *third_party]
     if document.data.get("event_loop") == "uvloop":
         references.extras.add("uvloop")
+    http = _get_section(document.data, "http")
     return Project(
         name=_choose_name(document.data.get("name"), path),
         title=_to_text(document.data.get("title")),
@@ -136,8 +141,8 @@ def collect_project(path: Path, additions: Additions) -> Project:
         entry=path.name,
         files=dict(sorted(files.items())),
         variables=variables,
-        token_env=_find_token_variable(document.data),
-        token_references=_find_token_references(document.data),
+        token_env=_to_text(http.get("token_env")),
+        token_references=[token for token in _get_section(http, "tokens").values() if isinstance(token, str)],
         requirements=requirements.packages,
         extras=tuple(sorted({*requirements.extras, *references.extras})),
         warnings=(
@@ -153,15 +158,10 @@ def _to_text(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() and "${" not in value else None
 
 
-def _find_token_variable(data: Mapping[str, Any]) -> str | None:
-    http = data.get("http")
-    return _to_text(http.get("token_env")) if isinstance(http, dict) else None
-
-
-def _find_token_references(data: Mapping[str, Any]) -> Sequence[str]:
-    http = data.get("http")
-    tokens = http.get("tokens") if isinstance(http, dict) else None
-    return [token for token in tokens.values() if isinstance(token, str)] if isinstance(tokens, dict) else []
+def _get_section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a section of the settings, or an empty one if it is missing or not a mapping."""
+    section = data.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _choose_name(name: Any, path: Path) -> str:
@@ -172,20 +172,20 @@ def _choose_name(name: Any, path: Path) -> str:
 
 def _find_references(document: Document) -> ProjectReferences:
     references = ProjectReferences()
-    sources, http = document.data.get("sources"), document.data.get("http")
-    jwt = http.get("jwt") if isinstance(http, dict) else None
-    if isinstance(jwt, dict):
+    jwt = _get_section(_get_section(document.data, "http"), "jwt")
+    if jwt:
         references.extras.add("jwt")
-        if (keys := _to_text(jwt.get("jwks"))) is not None and "://" not in keys:
+        keys = _to_text(jwt.get("jwks"))
+        if keys is not None and "://" not in keys:
             references.paths.append((("http", "jwt", "jwks"), keys))
+    sources = document.data.get("sources")
     if not isinstance(sources, list):
         references.warnings.append(f"the files and packages that this kind of file needs are not detected: {_ADD_HINT}")
         return references
     for index, source in enumerate(sources):
         if isinstance(source, dict):
             _add_source(source, ("sources", index), references)
-    state = document.data.get("state")
-    store = state.get("store") if isinstance(state, dict) else None
+    store = _get_section(document.data, "state").get("store")
     if isinstance(store, str):
         # The address may be the default of a variable, or the variable may be named after Redis.
         if "redis" in store.lower() or "unix://" in store:
@@ -214,7 +214,10 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
         references.modules.append(source_type.partition(":")[0])
     if source_type not in _REFERENCE_KEYS:
         references.warnings.append(f"{label}: the files and packages that it needs are not detected: {_ADD_HINT}")
-    for key, text in _list_texts(source, _REFERENCE_KEYS.get(source_type, ())):
+    texts = [(key, value) for key in _REFERENCE_KEYS.get(source_type, ()) for value in _to_list(source.get(key))]
+    for key, text in texts:
+        if not isinstance(text, str) or not text:
+            continue
         if "${" in text:
             references.warnings.append(f"{label}: {key} depends on a variable: add the files with --include")
             continue
@@ -232,18 +235,8 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
     if source.get("auth") == "oauth":
         references.extras.add("oauth")
     references.credentials += find_variables([source.get(key) for key in _CREDENTIAL_KEYS])
-    isolation = source.get("isolation")
-    if isinstance(isolation, dict):
-        references.variables += [
-            name for name in _to_list(isolation.get("env")) if isinstance(name, str) and name.isidentifier()
-        ]
-
-
-def _list_texts(source: Mapping[str, Any], keys: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for key in keys:
-        for value in _to_list(source.get(key)):
-            if isinstance(value, str) and value:
-                yield key, value
+    names = _to_list(_get_section(source, "isolation").get("env"))
+    references.variables += [name for name in names if isinstance(name, str) and name.isidentifier()]
 
 
 def _to_list(value: Any) -> list[Any]:
@@ -267,11 +260,6 @@ def _find_referenced(references: ProjectReferences, document: Document, root: Pa
         yield from sorted(file for file in path.glob(pattern) if file.is_file()) if path.is_dir() else (path,)
     for module in references.modules:
         yield from find_local_files(module.partition(".")[0], (root,))
-
-
-def _list_third_party(references: ProjectReferences, root: Path) -> Iterable[str]:
-    names = dict.fromkeys(module.partition(".")[0] for module in references.modules)
-    return [name for name in names if not find_local_files(name, (root,)) and name != "mcp_bridge"]
 
 
 def _find_included(patterns: Iterable[str], root: Path) -> Iterable[Path]:

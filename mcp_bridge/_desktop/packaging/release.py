@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -40,7 +40,9 @@ class Wheel:
 def format_distribution(extras: Iterable[str] = ()) -> str:
     """Format the distribution with its extras: `mcp-tool-bridge[utcp]`."""
     names = ",".join(sorted(extras))
-    return f"{DISTRIBUTION}[{names}]" if names else DISTRIBUTION
+    if not names:
+        return DISTRIBUTION
+    return f"{DISTRIBUTION}[{names}]"
 
 
 def format_requirement(extras: Iterable[str] = (), version: str = __version__) -> str:
@@ -92,25 +94,22 @@ def build_wheel() -> Wheel:
         for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    files |= {f"{stem}.dist-info/{name}": content for name, content in _read_metadata(installed).items()}
+    for path in installed.files or ():
+        # These are the metadata that every installation of this version has.
+        if (
+            path.parts[0].endswith(".dist-info")
+            and path.name not in _OF_ONE_INSTALLATION
+            and "__pycache__" not in path.parts
+        ):
+            files["/".join([f"{stem}.dist-info", *path.parts[1:]])] = path.read_binary()
     files[f"{stem}.dist-info/WHEEL"] = _WHEEL_FILE.encode()
     record = f"{stem}.dist-info/RECORD"
-    lines = [f"{name},sha256={_format_digest(content)},{len(content)}\n" for name, content in sorted(files.items())]
+    lines = []
+    for name, content in sorted(files.items()):
+        digest = base64.urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
+        lines.append(f"{name},sha256={digest},{len(content)}\n")
     files[record] = f"{''.join(lines)}{record},,\n".encode()
     return Wheel(name=f"{stem}-py3-none-any.whl", version=__version__, content=build_zip(files))
-
-
-def _read_metadata(package: Distribution) -> Mapping[str, bytes]:
-    """Return the metadata that every installation of this version has, by path in the folder of the metadata."""
-    paths = [path for path in package.files or () if path.parts[0].endswith(".dist-info")]
-    paths_to_pack = [
-        path for path in paths if path.name not in _OF_ONE_INSTALLATION and "__pycache__" not in path.parts
-    ]
-    return {"/".join(path.parts[1:]): path.read_binary() for path in paths_to_pack}
-
-
-def _format_digest(content: bytes) -> str:
-    return base64.urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
 
 
 def build_zip(files: Mapping[str, bytes]) -> bytes:

@@ -45,7 +45,12 @@ def choose_publication(
     if bundle is not None and bundle_url is not None:
         _check_exact(version := version or "1.0.0")
         _check_bundle_url(bundle_url)
-        return Publication(version=version, bundle_url=bundle_url, digest=_hash_file(bundle))
+        try:
+            digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
+        except OSError as error:
+            problem, hint = f"cannot read: {error.strerror}", "Create it with `mcp-bridge export mcpb`"
+            raise ConfigError(problem, path=str(bundle), where="--bundle", hint=hint) from None
+        return Publication(version=version, bundle_url=bundle_url, digest=digest)
     if package is not None and version is None:
         hint = "Add its exact version with --package-version"
         raise ConfigError(f"the version of '{package}' is missing", where="--package", hint=hint)
@@ -67,16 +72,19 @@ def build_server_json(
     if project.title:
         head["title"] = _shorten(project.title)
     _check_exact(version := project.version or publication.version)
-    package = _build_bundle(publication) if publication.bundle_url else _build_package(project, publication)
-    return {**head, "description": _choose_text(project, description), "version": version, "packages": [package]}
-
-
-def _choose_text(project: Project, description: Description) -> str:
     text = choose_description(project, description)
     if description.text and len(text) > MAX_TEXT:
         hint = f"The registry allows {MAX_TEXT}"
         raise ConfigError(f"the description has {len(text)} characters", where="--description", hint=hint)
-    return _shorten(text)
+    package: dict[str, Any] = {
+        "registryType": "mcpb",
+        "identifier": publication.bundle_url,
+        "fileSha256": publication.digest,
+        "transport": {"type": "stdio"},
+    }
+    if publication.bundle_url is None:
+        package = _build_package(project, publication)
+    return {**head, "description": _shorten(text), "version": version, "packages": [package]}
 
 
 def _shorten(text: str) -> str:
@@ -92,26 +100,18 @@ def _build_package(project: Project, publication: Publication) -> dict[str, Any]
         "isRequired": True,
         "placeholder": f"/path/to/{project.entry}",
     }
-    variables = [_build_variable(variable) for variable in project.variables]
-    arguments = [{"type": "positional", "value": "serve"}, file_argument]
-    return {
+    package: dict[str, Any] = {
         "registryType": "pypi",
         "identifier": publication.package,
         "version": publication.version,
         "runtimeHint": "uvx",
         "transport": {"type": "stdio"},
-        **({"packageArguments": arguments} if publication.package == DISTRIBUTION else {}),
-        **({"environmentVariables": variables} if variables else {}),
     }
-
-
-def _build_bundle(publication: Publication) -> dict[str, Any]:
-    return {
-        "registryType": "mcpb",
-        "identifier": publication.bundle_url,
-        "fileSha256": publication.digest,
-        "transport": {"type": "stdio"},
-    }
+    if publication.package == DISTRIBUTION:
+        package["packageArguments"] = [{"type": "positional", "value": "serve"}, file_argument]
+    if project.variables:
+        package["environmentVariables"] = [_build_variable(variable) for variable in project.variables]
+    return package
 
 
 def _build_variable(variable: EnvironmentVariable) -> dict[str, Any]:
@@ -121,7 +121,9 @@ def _build_variable(variable: EnvironmentVariable) -> dict[str, Any]:
         "isRequired": variable.default is None,
         "isSecret": variable.is_secret,
     }
-    return entry | ({"default": variable.default} if variable.default and not variable.is_secret else {})
+    if variable.default and not variable.is_secret:
+        entry["default"] = variable.default
+    return entry
 
 
 def _check_exact(version: str) -> None:
@@ -138,11 +140,3 @@ def _check_bundle_url(url: str) -> None:
     if parts.scheme != "https" or parts.netloc.lower() not in HOSTS or "mcp" not in url.lower():
         hint = "The registry accepts https URLs of releases on GitHub or GitLab that contain 'mcp'"
         raise ConfigError(f"'{url}' is not a valid bundle URL", where="--bundle-url", hint=hint)
-
-
-def _hash_file(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        hint = "Create it with `mcp-bridge export mcpb`"
-        raise ConfigError(f"cannot read: {error.strerror}", path=str(path), where="--bundle", hint=hint) from None

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import Format
 from mcp_bridge._settings.documents.editor import parse_source
 from mcp_bridge._settings.documents.positions import (
     MAX_DEPTH,
@@ -27,7 +26,7 @@ from mcp_bridge._settings.documents.positions import (
     format_key_path,
     walk_values,
 )
-from mcp_bridge._settings.documents.syntax import index_lines
+from mcp_bridge._settings.documents.syntax import Format, index_lines
 from mcp_bridge._settings.documents.value_text import SHORTEST_SECRET, describe_kind, is_encodable, redact_values
 
 MAX_BYTES = 1024 * 1024

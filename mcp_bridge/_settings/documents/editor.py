@@ -20,12 +20,23 @@ import contextlib
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import BY_HAND, EditTarget, Format, UnsafeEdit, make_unsafe_error
-from mcp_bridge._settings.documents.syntax import EntryPath, Member, SourceText, get_line_number
+from mcp_bridge._settings.documents.positions import KeyPath, format_key_path
+from mcp_bridge._settings.documents.syntax import (
+    BY_HAND,
+    EditTarget,
+    EntryPath,
+    Format,
+    Member,
+    SourceText,
+    UnsafeEdit,
+    get_line_number,
+    make_unsafe_error,
+)
 
 MAX_READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
 """Characters that a text may have. The parser of YAML is written in Python, and slow."""
@@ -359,3 +370,41 @@ def _is_named(item: Any, target: EditTarget) -> bool:
 def _is_same(first: Any, second: Any) -> bool:
     """Whether values are equal as JSON: `1`, `1.0` and `true` differ, the order of keys does not matter."""
     return json.dumps(first, sort_keys=True, default=str) == json.dumps(second, sort_keys=True)
+
+
+def find_lost_content(format: Format, before: str, after: str, *, entry: Sequence[str]) -> str | None:
+    """Describe the first value or comment of `before` that `after` lacks; None if it lacks nothing.
+
+    Additions, and changes at the key path `entry`, are ignored. Raises ConfigError for invalid texts.
+    """
+    old, new = parse_source(format, before), parse_source(format, after)
+    place = _find_lost_value(old.data, new.data, (), tuple(entry))
+    if place is not None:
+        return f"removed or changed '{format_key_path(place)}'"
+    if Counter(_list_comments(format, old)) - Counter(_list_comments(format, new)):
+        return "removed a comment"
+    return None
+
+
+def _find_lost_value(old: Any, new: Any, place: KeyPath, entry: KeyPath) -> KeyPath | None:
+    # An empty file has nothing to lose.
+    if place == entry or (old is None and not place):
+        return None
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key, value in old.items():
+            inner = (*place, str(key))
+            if inner != entry and key not in new:
+                return inner
+            path = _find_lost_value(value, new.get(key), inner, entry)
+            if path is not None:
+                return path
+        return None
+    return None if json.dumps(old, default=str) == json.dumps(new, default=str) else place
+
+
+def _list_comments(format: Format, source: SourceText) -> Sequence[str]:
+    if format == "toml":
+        from mcp_bridge._settings.documents.toml_syntax import list_comments
+
+        return list_comments(source.text)
+    return [source.text[start:end] for start, end in source.comments]

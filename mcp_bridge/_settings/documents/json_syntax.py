@@ -14,9 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import EditTarget, detect_newline, make_unsafe_error
 from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP
-from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
+from mcp_bridge._settings.documents.syntax import (
+    EditTarget,
+    EntryPath,
+    Kind,
+    Member,
+    Node,
+    Piece,
+    detect_newline,
+    get_line_number,
+    make_unsafe_error,
+    splice,
+)
 
 INDENT = "  "
 WIDE = 64
@@ -34,9 +44,9 @@ _NAMES: dict[Kind, str] = {"mapping": "an object", "list": "a list"}
 
 
 class JsonText:
-    """A JSON text. Raises ConfigError, with the line, for one that is invalid.
+    """A JSON text. Raises ConfigError, with the line, for an invalid one.
 
-    Its tree ends at `depth`, where there is one: an edit of a large file needs the positions of few of its values.
+    With `depth`, the tree ends there, because an edit of a large file needs the positions of few of its values.
     """
 
     def __init__(self, text: str, *, allow_comments: bool = False, depth: int | None = None) -> None:
@@ -186,7 +196,8 @@ def _reject_constant(name: str) -> NoReturn:
 
 def _build_tree(text: str, depth: int | None) -> Node:
     """Build the tree of a valid text. Raises ConfigError for too many levels."""
-    node = top = Node(kind="list", start=0, end=len(text))  # its only item is the root
+    # The only item of the list is the root.
+    node = top = Node(kind="list", start=0, end=len(text))
     skipped = 0
     commas, comments = list[int](), list[tuple[int, int]]()
     stack = [(top, commas, comments)]
@@ -239,27 +250,35 @@ def _insert_member(text: str, container: Node, layout: _Layout, member: str) -> 
 
 
 def _remove_member(text: str, container: Node, member: Member) -> Sequence[Piece]:
+    """Remove a member, the white space before it, and one comma: the one after it, else the one before it."""
     first, last = container.start + 1, container.end - 1
-    others = [*container.comments, *((comma, comma + 1) for comma in container.commas)]
-    others += [(other.start, other.end) for other in container.members]
-    start = before = max([first, *(end for _, end in others if end <= member.start)])
-    follows = min([last, *(other.start for other in container.members if other.start >= member.end)])
-    after = [comma for comma in container.commas if member.end <= comma < follows]
-    comma = after[0] if after else max([comma for comma in container.commas if comma < member.start], default=None)
-    end = member.end
-    if after and not text[end : after[0]].strip(_BLANK):
-        end, comma = after[0] + 1, None
+    ends = [sibling.end for sibling in container.members] + [end for _, end in container.comments]
+    ends += [comma + 1 for comma in container.commas]
+    before = max([first, *(end for end in ends if end <= member.start)])
+    next_start = min([last, *(sibling.start for sibling in container.members if sibling.start >= member.end)])
+    commas_after = [comma for comma in container.commas if member.end <= comma < next_start]
+    commas_before = [comma for comma in container.commas if comma < member.start]
+    start, end = before, member.end
+    pieces: list[Piece] = []
+    if commas_after and not text[end : commas_after[0]].strip(_BLANK):
+        end = commas_after[0] + 1
+    elif commas_after:
+        # A comment is between the member and its comma.
+        pieces.append((commas_after[0], commas_after[0] + 1, ""))
+    elif commas_before:
+        pieces.append((commas_before[-1], commas_before[-1] + 1, ""))
+    follows_line_comment = _is_after_line_comment(text, container, before)
     if before == first and not _has_break(text[before : member.start]):
-        space = len(text[end:follows]) - len(text[end:follows].lstrip(_BLANK))
-        if follows < last and not _has_break(text[end : end + space]):
+        # The first member of a line leaves its white space to the next one.
+        space = len(text[end:next_start]) - len(text[end:next_start].lstrip(_BLANK))
+        if next_start < last and not _has_break(text[end : end + space]):
             start, end = member.start, end + space
-    elif _is_after_line_comment(text, container, before) and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
+    elif follows_line_comment and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
+        # Without the line end before the member, the comment would take what follows.
         start = member.start
-    cut: Piece = (start, end, "")
-    is_alone = len(container.members) == 1 and not text[end:last].strip(_BLANK)
-    if is_alone and not _is_after_line_comment(text, container, before):
-        cut = (start, last, "")
-    return [cut] if comma is None else [cut, (comma, comma + 1, "")]
+    if len(container.members) == 1 and not text[end:last].strip(_BLANK) and not follows_line_comment:
+        end = last
+    return [(start, end, ""), *pieces]
 
 
 def _find_rest(container: Node) -> tuple[int, int]:
@@ -297,17 +316,19 @@ def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
 def _list_indents(text: str, container: Node) -> Sequence[str]:
     indents = []
     for member in container.members:
-        indent = re.search(r"(?:[\r\n])([ \t]*)\Z", text[max(member.start - 1000, 0) : member.start])
-        indents += [indent.group(1)] if indent else []
+        indent = re.search(r"[\r\n]([ \t]*)\Z", text[max(member.start - 1000, 0) : member.start])
+        if indent is not None:
+            indents.append(indent.group(1))
     return indents
 
 
 def _detect_unit(text: str, root: Node | None, container: Node) -> str:
     for node in (container, root):
-        indents = [] if node is None else _list_indents(text, node)
-        outer = "" if node is None else _get_indent(text, node.start)
-        if indents and indents[-1].startswith(outer) and len(indents[-1]) > len(outer):
-            return indents[-1][len(outer) :]
+        indents = _list_indents(text, node) if node is not None else []
+        if indents and node is not None:
+            outer = _get_indent(text, node.start)
+            if indents[-1].startswith(outer) and len(indents[-1]) > len(outer):
+                return indents[-1][len(outer) :]
     return INDENT
 
 

@@ -1,4 +1,4 @@
-"""What the three syntaxes share: a tree of values that know their position in the text, and edits of that text."""
+"""What the three syntaxes share: the target and the errors of an edit, and a tree of values with their positions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,60 @@ import bisect
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import EditTarget
 from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath, Lines, format_key_path
 from mcp_bridge._settings.documents.value_text import quote_text
+
+Format: TypeAlias = Literal["json", "jsonc", "yaml", "toml"]
+
+BY_HAND = "Nothing was written. Make the change by hand."
+
+
+class UnsafeEdit(ConfigError):
+    """The text cannot be edited without risk to its other content; nothing was changed."""
+
+
+class FileChanged(UnsafeEdit):
+    """Another program wrote the file in the meantime. Plan the edit again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditTarget:
+    """The place of an entry: the keys that lead to its container, its name, and whether the container is a list."""
+
+    within: Sequence[str]
+    name: str
+    listed: bool = False
+
+    @property
+    def where(self) -> str:
+        return ".".join([*self.within, self.name])
+
+    def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any]:
+        """Return what to add `depth` keys down: its key (None: an item), and its value with the missing containers."""
+        missing = self.within[depth:]
+        nested: Any = [value] if self.listed else {self.name: value}
+        for key in reversed(missing[1:]):
+            nested = {key: nested}
+        if missing:
+            return missing[0], nested
+        return None if self.listed else self.name, value
+
+
+def make_unsafe_error(problem: str, *, line: int | None = None, where: str = "", hint: str = BY_HAND) -> UnsafeEdit:
+    return UnsafeEdit(problem, line=line, where=where, hint=hint)
+
+
+def detect_newline(text: str) -> str:
+    """Return the line end of most lines."""
+    pairs = text.count("\r\n")
+    singles = text.count("\n") - pairs
+    if pairs > singles:
+        return "\r\n"
+    return "\r" if "\r" in text and not pairs and not singles else "\n"
+
 
 Kind = Literal["mapping", "list", "scalar", "alias"]
 Piece = tuple[int, int, str]

@@ -11,14 +11,24 @@ import json
 import operator
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._settings.documents.edit import EditTarget, detect_newline, make_unsafe_error
 from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath
-from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
+from mcp_bridge._settings.documents.syntax import (
+    EditTarget,
+    EntryPath,
+    Kind,
+    Member,
+    Node,
+    Piece,
+    detect_newline,
+    get_line_number,
+    make_unsafe_error,
+    splice,
+)
 
 # Text in three quotes that does not end takes the rest: looking for its end again and again is quadratic.
 _TOKEN = re.compile(
@@ -67,13 +77,13 @@ class TomlText:
         ends_line = not text or text.endswith("\n")
         gap = newline if text.strip() and not re.search(r"\n[ \t]*\r?\n\Z", text) else ""
         gap = gap if ends_line else newline + gap
-        block = _format_table(target, value, newline)
+        block = format_table((*target.within, target.name), value, newline)
         return f"{text}{gap}{block}{newline if ends_line else ''}"
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the new table at the place of the first old one."""
         (start, end), *further_tables = self._get_tables(entry, target.where)
-        block = _format_table(target, value, detect_newline(self.text))
+        block = format_table((*target.within, target.name), value, detect_newline(self.text))
         return splice(self.text, [(start, end, block), *map(self._remove_lines, further_tables)])
 
     def remove(self, path: EntryPath) -> str:
@@ -82,7 +92,8 @@ class TomlText:
             return self.text
         (start, end), *further_tables = self._get_tables(path.entry, str(path.entry.key))
         text = splice(self.text, map(self._remove_lines, further_tables))
-        if empty_line := _EMPTY_LINE.search(text[:start]):
+        empty_line = _EMPTY_LINE.search(text[:start])
+        if empty_line:
             start = empty_line.start()
         after = _LINE_END.match(text, end)
         head, tail = text[:start], text[after.end() if after else end :]
@@ -207,11 +218,14 @@ def _to_node(data: Any, statement: _Statement, depth: int = 0) -> Node:
     """Make the node of a value in one statement; arrays are not searched."""
     if depth > MAX_DEPTH:
         raise ConfigError(TOO_DEEP, hint="Flatten it.")
-    kind: Kind = "mapping" if isinstance(data, dict) else "list" if isinstance(data, list) else "scalar"
-    node = Node(kind=kind, start=statement.start, end=statement.end)
-    if isinstance(data, dict):
-        inner = ((key, _to_node(value, statement, depth + 1)) for key, value in data.items())
-        node.members = [Member(key=key, start=node.start, key_end=node.start, value=value) for key, value in inner]
+    node = Node(kind="scalar", start=statement.start, end=statement.end)
+    if isinstance(data, list):
+        node.kind = "list"
+    elif isinstance(data, dict):
+        node.kind = "mapping"
+        for key, item in data.items():
+            value = _to_node(item, statement, depth + 1)
+            node.members.append(Member(key=key, start=node.start, key_end=node.start, value=value))
     return node
 
 
@@ -219,14 +233,13 @@ def _decode_key(piece: str) -> str:
     return str(tomllib.loads(f"key = {piece}")["key"]) if piece[0] in "\"'" else piece
 
 
-def _format_table(target: EditTarget, value: dict[str, Any], newline: str) -> str:
-    """The entry as a table, each of its values in one line, without the last line end."""
-    path = ".".join(map(_format_key, (*target.within, target.name)))
+def format_table(path: Sequence[str], value: Mapping[str, Any], newline: str = "\n") -> str:
+    """Format a table, each of its values in one line, without the last line end. Raises UnsafeEdit for null."""
     try:
         lines = [f"{_format_key(key)} = {_format_value(inner)}" for key, inner in value.items()]
     except TypeError:
-        raise make_unsafe_error("the entry has a null in it, which TOML does not have", where=target.where) from None
-    return newline.join([f"[{path}]", *lines])
+        raise make_unsafe_error("the entry has a null in it, which TOML does not have", where=".".join(path)) from None
+    return newline.join([f"[{'.'.join(map(_format_key, path))}]", *lines])
 
 
 def _format_key(key: str) -> str:

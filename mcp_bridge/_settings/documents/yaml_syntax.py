@@ -7,8 +7,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_bridge._settings.documents.edit import EditTarget, detect_newline, make_unsafe_error
-from mcp_bridge._settings.documents.syntax import EntryPath, Kind, Member, Node, find_line_start, get_line_number
+from mcp_bridge._settings.documents.syntax import (
+    EditTarget,
+    EntryPath,
+    Kind,
+    Member,
+    Node,
+    detect_newline,
+    find_line_start,
+    get_line_number,
+    make_unsafe_error,
+)
 from mcp_bridge._settings.documents.yaml_tree import YamlReader, build_tree, is_null
 
 STEP = 2
@@ -147,7 +156,8 @@ class YamlText:
 
 def check_editable(text: str) -> None:
     """Raise UnsafeEdit where readers of YAML disagree about lines, or a directive changes what follows."""
-    if match := _ODD_BREAK.search(text):
+    match = _ODD_BREAK.search(text)
+    if match:
         raise make_unsafe_error(
             "a character that some readers of YAML take for a line end", line=get_line_number(text, match.start())
         )
@@ -198,7 +208,8 @@ def _add_lines(text: str, at: int, block: str, newline: str) -> str:
 
 def _remove_lines(text: str, start: int, end: int) -> str:
     """The text without these lines: with the line end after them or, at the end of a text without one, before."""
-    if line_end := _LINE_END.match(text, end):
+    line_end = _LINE_END.match(text, end)
+    if line_end:
         return text[:start] + text[line_end.end() :]
     return text[: start - 1].removesuffix("\r") if start else ""
 

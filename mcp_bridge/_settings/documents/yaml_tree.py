@@ -222,7 +222,8 @@ class YamlReader:
         text = node.text
         if text in _WORDS:
             return _WORDS[text]
-        if match := _WHOLE.fullmatch(text):
+        match = _WHOLE.fullmatch(text)
+        if match:
             if len(text) > _MAX_DIGITS:
                 self._fail(node, "a number of too many digits", "Write it in quotes.")
             base = {"ten": 10, "eight": 8, "sixteen": 16}[str(match.lastgroup)]

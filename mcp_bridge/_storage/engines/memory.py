@@ -120,17 +120,20 @@ class MemoryTasks:
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass the client's answers to a task."""
-        if (entry := self._tasks.get(task_id)) is not None:
+        entry = self._tasks.get(task_id)
+        if entry is not None:
             entry.task.deliver(responses)
 
     async def cancel_task(self, task_id: str) -> None:
         """Cancel a task, unless it has ended."""
-        if (entry := self._tasks.get(task_id)) is not None:
+        entry = self._tasks.get(task_id)
+        if entry is not None:
             entry.task.cancel_run()
 
     async def remove_task(self, task_id: str) -> None:
         """Cancel a task and remove it."""
-        if (entry := self._tasks.get(task_id)) is not None:
+        entry = self._tasks.get(task_id)
+        if entry is not None:
             self._remove_entry(entry)
 
     def _remove_entry(self, entry: MemoryTask) -> None:

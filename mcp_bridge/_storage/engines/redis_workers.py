@@ -125,7 +125,8 @@ class TaskWorkers:
             with suppress(RedisError):
                 async with self._docket.redis() as redis:
                     pending = await redis.xpending_range(stream, group, "-", "+", 2 * len(messages), worker.name)
-                    if ids := [message["message_id"] for message in pending if message["message_id"] in messages]:
+                    ids = [message["message_id"] for message in pending if message["message_id"] in messages]
+                    if ids:
                         await redis.xclaim(stream, group, worker.name, 0, ids, idle=0, justid=True)
 
 

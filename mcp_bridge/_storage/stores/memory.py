@@ -24,7 +24,7 @@ class MemoryStore:
 
     def __init__(self, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         self._kept: TLRUCache[str, _MemoryEntry] = TLRUCache(
-            max_bytes, _compute_expiry, timer=clock, getsizeof=_measure_entry
+            max_bytes, lambda _, entry, now: now + entry.ttl, timer=clock, getsizeof=lambda entry: entry.size
         )
 
     async def get(self, key: str) -> bytes | None:
@@ -62,11 +62,3 @@ class _MemoryEntry(NamedTuple):
     value: bytes
     size: int
     ttl: float
-
-
-def _measure_entry(entry: _MemoryEntry) -> int:
-    return entry.size
-
-
-def _compute_expiry(_: str, entry: _MemoryEntry, now: float) -> float:
-    return now + entry.ttl

@@ -1,4 +1,10 @@
-"""A store in an SQLite file: it outlives the process, and the processes of a machine can share it."""
+"""A store in an SQLite file: it outlives the process, and the processes of a machine can share it.
+
+Reads open the file and close it. Writes are queued for one thread (`_run_writer`), which commits all that wait in one
+transaction, and ends when there are none. If a transaction fails, each of its writes gets its own, so that
+one bad write costs no other. When the file is at its limit, the values that expire first make room. When the disk is
+full, reads and deletions still work: a deletion then writes without the files beside the database.
+"""
 
 from __future__ import annotations
 
@@ -96,15 +102,13 @@ class SqliteStore:
         await _run_in_thread(partial(self._delete, key))
 
     async def keys(self, prefix: str) -> list[str]:
-        return await _run_in_thread(partial(self._list_keys, prefix))
+        statement = "SELECT key FROM kept WHERE substr(key, 1, ?) = ? AND until > ?"
+        rows = await _run_in_thread(partial(self._read, statement, len(prefix), prefix, self._clock()))
+        return [str(key) for (key,) in rows]
 
     def _get(self, key: str) -> bytes | None:
         rows = self._read("SELECT value FROM kept WHERE key = ? AND until > ?", key, self._clock())
         return bytes(rows[0][0]) if rows else None
-
-    def _list_keys(self, prefix: str) -> list[str]:
-        statement = "SELECT key FROM kept WHERE substr(key, 1, ?) = ? AND until > ?"
-        return [str(key) for (key,) in self._read(statement, len(prefix), prefix, self._clock())]
 
     def _write(self, statement: str, key: str, value: bytes, ttl: float) -> bool:
         if len(value) + len(key) > self._max_bytes // 2:
@@ -157,7 +161,13 @@ class SqliteStore:
         """Write what is queued, with one connection while writes follow one another."""
         is_busy = time.monotonic() - self._idle_since < LINGER
         database: sqlite3.Connection | None = None
-        while batch := self._take_batch(LINGER if database is not None else 0):
+        while True:
+            with self._news:
+                self._news.wait_for(lambda: bool(self._queue), LINGER if database is not None else 0)
+                batch, self._queue = self._queue, []
+                if not batch:
+                    self._is_writing, self._idle_since = False, time.monotonic()
+                    break
             outcomes: Sequence[bool | Exception]
             try:
                 database = database or self._connect_writer()
@@ -172,15 +182,6 @@ class SqliteStore:
                 self._settle(write, outcome)
         if database is not None:
             database.close()
-
-    def _take_batch(self, patience: float) -> list[QueuedWrite]:
-        """Return what is queued within so many seconds. If that is nothing, the writer has ended."""
-        with self._news:
-            self._news.wait_for(lambda: bool(self._queue), patience)
-            batch, self._queue = self._queue, []
-            if not batch:
-                self._is_writing, self._idle_since = False, time.monotonic()
-            return batch
 
     def _write_batch(self, database: sqlite3.Connection, batch: Sequence[QueuedWrite]) -> list[bool | Exception]:
         """Write in one transaction, or each write in its own if one of them fails."""
@@ -200,8 +201,13 @@ class SqliteStore:
                 return self._commit(database, [write])[0]
             except sqlite3.DatabaseError as error:
                 _roll_back(database)
-                is_full = _get_code(error) == sqlite3.SQLITE_FULL and _is_at_limit(database, write.values)
-                if not is_full or not _make_room(database):
+                if _get_code(error) != sqlite3.SQLITE_FULL or not _is_at_limit(database, write.values):
+                    return error
+                # Delete the values that expire first, if there are any and the disk has space for this.
+                try:
+                    if database.execute(_SOONEST).rowcount <= 0:
+                        return error
+                except sqlite3.OperationalError:
                     return error
 
     def _commit(self, database: sqlite3.Connection, batch: Sequence[QueuedWrite]) -> list[bool]:
@@ -228,18 +234,15 @@ class SqliteStore:
 
     def _settle(self, write: QueuedWrite, outcome: bool | Exception) -> None:
         if write.statement is _DELETE and _is_disk_error(outcome):
-            outcome = self._delete_in_place(write)
+            try:
+                with closing(self._open_database(*_IN_PLACE)) as database:
+                    outcome = database.execute(write.statement, write.values).rowcount > 0
+            except Exception as error:
+                outcome = error
         if isinstance(outcome, Exception):
             write.outcome.set_exception(self._to_os_error(outcome))
         else:
             write.outcome.set_result(outcome)
-
-    def _delete_in_place(self, write: QueuedWrite) -> bool | Exception:
-        try:
-            with closing(self._open_database(*_IN_PLACE)) as database:
-                return database.execute(write.statement, write.values).rowcount > 0
-        except Exception as error:
-            return error
 
     # Connections
 
@@ -314,20 +317,11 @@ def _is_empty(database: sqlite3.Connection) -> bool:
 
 def _is_at_limit(database: sqlite3.Connection, values: Sequence[Any]) -> bool:
     """Whether the file may not grow enough for these values; else the disk is full."""
-    size, count, free, most = (
-        _read_pragma(database, pragma) for pragma in ("page_size", "page_count", "freelist_count", "max_page_count")
-    )
-    needed_pages = (
-        sum(len(value) for value in values if isinstance(value, bytes | str)) // size + 8
-    )  # with pages of the index
-    return count - free + needed_pages > most
-
-
-def _make_room(database: sqlite3.Connection) -> bool:
-    """Delete the values that expire first; return whether there were any, and the disk has space for this."""
-    with suppress(sqlite3.OperationalError):
-        return database.execute(_SOONEST).rowcount > 0
-    return False
+    size = sum(len(value) for value in values if isinstance(value, bytes | str))
+    # Some pages are for the index.
+    needed_pages = size // _read_pragma(database, "page_size") + 8
+    used_pages = _read_pragma(database, "page_count") - _read_pragma(database, "freelist_count")
+    return used_pages + needed_pages > _read_pragma(database, "max_page_count")
 
 
 def _roll_back(database: sqlite3.Connection) -> None:

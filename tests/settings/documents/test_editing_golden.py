@@ -9,7 +9,7 @@ import pytest
 
 from mcp_bridge._desktop.config_file import load_file, save_file
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.edit import Format
+from mcp_bridge._settings.documents.syntax import Format
 from tests.kits.paths import KITS
 
 FOLDER = KITS / "clients" / "golden" / "formats"

@@ -9,8 +9,8 @@ import pytest
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.edit import UnsafeEdit
 from mcp_bridge._settings.documents.json_syntax import JsonText
+from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 VALUE = {"command": "/bin/x"}
 

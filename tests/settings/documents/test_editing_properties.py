@@ -16,7 +16,7 @@ from hypothesis.strategies import DataObject
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.edit import Format, UnsafeEdit
+from mcp_bridge._settings.documents.syntax import Format, UnsafeEdit
 from tests.kits.clients.editing_texts import ENTRIES, json_texts, toml_texts, yaml_texts
 from tests.kits.fuzzing import examples
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge._settings.documents import editor
-from mcp_bridge._settings.documents.edit import UnsafeEdit
+from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 VALUE = {"cmd": "/bin/x", "enabled": True}
 
