@@ -146,12 +146,12 @@ class Bridge:
 
     @property
     def settings_notes(self) -> Mapping[str, Sequence[str]]:
-        """What users should know about the settings of sources, by the names of the sources."""
+        """The notes for users about the settings of sources, by the names of the sources."""
         return {attached.source.name: attached.notes for attached in self._sources if attached.notes}
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The values that are redacted."""
+        """The values to redact."""
         return frozenset(self._secrets)
 
     @cached_property
@@ -169,7 +169,7 @@ class Bridge:
         )
 
     def hide_secrets(self, secrets: Iterable[str]) -> None:
-        """Redact these values from now on: in messages to clients, `problems`, the log, and what sources write."""
+        """Redact these values from now on: in messages to clients, `problems`, the log, and the files of sources."""
         secrets = frozenset(secrets)
         self._secrets |= secrets
         self._redactor.add_secrets(secrets)
@@ -182,11 +182,11 @@ class Bridge:
             self.endpoint.hide(secrets)
 
     def add_secret_listener(self, listener: Callable[[Iterable[str]], object]) -> None:
-        """Call `listener` with secrets that become known from now on."""
+        """Call `listener` with all later secrets."""
         self._secret_listeners.append(listener)
 
     def disable_recording(self) -> None:
-        """Record nothing about other servers, for commands that only list what is published."""
+        """Record nothing about other servers, for commands that only list entries."""
         for source in self.sources:
             source.disable_recording()
 
@@ -260,11 +260,14 @@ class Bridge:
         if self._rejection is not None:
             raise self._rejection
         lines = [line for problems in self.problems.values() for line in problems]
-        if lines and not self._running and not self._has_entries():
-            raise SourceError("\n".join(lines))
+        if lines and not self._running:
+            registry = self.registry
+            resources = [entry for entry in registry.resources if entry is not self.status.entry]
+            if not (resources or len(registry) or registry.templates or registry.prompts):
+                raise SourceError("\n".join(lines))
 
     def list_states(self) -> Mapping[str, str]:
-        """Return the states of the sources by name; none if no source has a state that can change."""
+        """Return the states of the sources by name, or nothing if no source depends on a connection."""
         return self.status.states if self.status.is_needed else {}
 
     async def wait_until_connected(self) -> None:
@@ -313,11 +316,6 @@ class Bridge:
                 return source.status.describe_absence(source.name)
         return ""
 
-    def _has_entries(self) -> bool:
-        """Whether something besides the status is published."""
-        resources = [entry for entry in self.registry.resources if entry is not self.status.entry]
-        return bool(resources or len(self.registry) or self.registry.templates or self.registry.prompts)
-
     async def _run_source(self, attached: AttachedSource) -> None:
         name = attached.source.name
         if name in self._derived:
@@ -337,7 +335,7 @@ class Bridge:
             self._finish_start(name)
 
     async def _restore_source(self, attached: AttachedSource) -> None:
-        """Publish what is stored of a server, and wait for the other sources to do so.
+        """Publish the stored catalogue of a server, and wait until the other sources have done so.
 
         Servers that start take the processor from the bridge, so that clients would wait for what is known already.
         """
@@ -379,7 +377,11 @@ class Bridge:
                 self._rejection = ConfigError(str(error))
         entry_checks.warn_about_tasks(tools, self.state.tasks)
         if offer.server != self._infos.get(name):
-            self._adopt_info(name, offer.server)
+            # The last declaration about the server counts, except against the settings.
+            self._infos.pop(name, None)
+            if offer.server is not None:
+                self._infos[name] = offer.server
+            self._apply_infos()
         # The text of a schema may have lone surrogates.
         problems = [sanitize_text(problem) for problem in problems]
         # A slow server is not an error yet: if it cannot be reached, its next problem says so.
@@ -405,14 +407,6 @@ class Bridge:
             return [f"tool '{entry.name}' is not published: the settings add a tool of this name. {advice}"]
         return entry_checks.check_headers_of_tool(entry)
 
-    def _adopt_info(self, source: str, info: ServerInfo | None) -> None:
-        """Apply what a source declares about the server; the settings take precedence."""
-        # The last one counts.
-        self._infos.pop(source, None)
-        if info is not None:
-            self._infos[source] = info
-        self._apply_infos()
-
     def _apply_infos(self) -> None:
         default, identity = Identity(), self._own_identity
         free = [name for name in _INFO if getattr(identity, name) == getattr(default, name)]
@@ -427,7 +421,7 @@ class Bridge:
             self.endpoint.describe_server(identity)
 
     async def _limit_start(self) -> None:
-        """Stop waiting for sources that take too long to start: first for the others, then for those made of them."""
+        """Stop waiting for slow sources: first for those with their own entries, then for derived ones."""
         for names in ({source.name for source in self.sources} - self._derived, self._derived):
             await anyio.sleep(START_LIMIT)
             for name in names & self._pending:

@@ -21,7 +21,7 @@ logger = logging.getLogger("mcp_bridge.bridge")
 
 
 def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems: list[str]) -> list[T]:
-    """Select the entries that can be published, and add the problems of the others to `problems`."""
+    """Select the valid entries, and add the problems of the others to `problems`."""
     valid = []
     for entry in entries:
         entry_problems = check(entry)
@@ -32,7 +32,7 @@ def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems
 
 
 def check_headers_of_tool(entry: ToolEntry) -> list[str]:
-    """Return why a tool cannot be published because of the arguments that are sent as headers."""
+    """Return the problems of a tool's arguments in headers."""
     head = f"tool '{entry.name}' is not published: input schema"
     return [f"{head} {problem}" for problem in check_headers(entry.input_schema)]
 
@@ -63,7 +63,7 @@ def check_resource_template(entry: ResourceTemplate) -> list[str]:
 
 
 def _encode_blanks(uri: Any) -> Any:
-    """Encode spaces: some servers list URIs with them, which clients read encoded."""
+    """Encode spaces: some servers list URIs with spaces, and clients read them encoded."""
     return uri.replace(" ", "%20") if isinstance(uri, str) else uri
 
 
@@ -75,7 +75,7 @@ def warn_about_failing(tools: Iterable[ToolEntry]) -> None:
 
 
 def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> None:
-    """Log which tools require tasks, unless tasks are enabled."""
+    """Log the tools that require tasks, unless tasks are enabled."""
     for tool in tools if tasks is None else ():
         if tool.tasks is not None and tool.tasks.mode == "required":
             advice = "its calls are ordinary ones. Write `tasks: {}` in the settings"
@@ -83,7 +83,7 @@ def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> N
 
 
 def warn_about_short_secrets(secrets: Iterable[str]) -> None:
-    """Log how many secrets are so short that clients can guess them, or that they are not redacted."""
+    """Log the number of short secrets: clients can guess them, and the shortest are not redacted."""
     short = sum(len(secret) < GUESSABLE for secret in secrets)
     if short:
         from mcp_bridge._runtime.secret_forms import MIN_LENGTH

@@ -162,7 +162,7 @@ def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, wa
 
 
 def build_dialect(settings: Settings) -> SchemaDialect:
-    """Combine what the clients in the settings need with the other options of the dialect."""
+    """Combine the dialects of the clients in the settings with the other options."""
     options = settings.dialect
     if options is None:
         return NO_DIALECT
@@ -345,7 +345,7 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
 
 
 def _restrict(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
-    """Return what a sandboxed source can access. Raises ConfigError if it would be the home folder by default."""
+    """Return the accessible files of a sandboxed source. Raises ConfigError for the home folder."""
     from mcp_bridge._runtime import sandbox
 
     try:

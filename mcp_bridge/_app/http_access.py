@@ -72,7 +72,7 @@ def read_tokens(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
 
 
 def list_known_tokens(directory: Path, references: Iterable[str], environ: Mapping[str, str]) -> list[str]:
-    """List the tokens that can be read. They are secrets even where no client sends them."""
+    """List the readable tokens. They are secrets even if no client sends them."""
     tokens = []
     for reference in references:
         try:

@@ -1,4 +1,4 @@
-"""Builds the operator API of a bridge, which its page, its private socket and its port serve."""
+"""Builds the operator API of a bridge, for its page, its private socket and its port."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build_operator_api(
     file: str | None = None,
     build_entry: Callable[[], tuple[ServerEntry, str]] | None = None,
 ) -> OperatorApi:
-    """Build the operator API of a bridge, which observes the calls from now on, and set `bridge.operator_api`.
+    """Build the operator API of a bridge, and set `bridge.operator_api`. It observes all later calls.
 
     See `PageSubject` for the arguments.
     """

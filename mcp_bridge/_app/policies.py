@@ -1,4 +1,4 @@
-"""Builds the policies of the settings in the order of a call, and what decides about approvals."""
+"""Builds the policies of the settings in the order of a call, and the approval policy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_policies(
 
 
 def find_unmatched_patterns(settings: Settings, tools: Collection[str], originals: Collection[str] = ()) -> list[str]:
-    """Describe the patterns in policies, limits and tasks that match none of these tools, perhaps by mistake.
+    """Describe the patterns in policies, limits and tasks without a matching tool, perhaps by mistake.
 
     `originals` are the original names of tools, which policies match too.
     """
@@ -67,7 +67,7 @@ def _list_patterns(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
-    """Build the policies in the order of the table; equal ones, and those that combine with others, become one."""
+    """Build the policies in the order of the table. Equal ones, and those that can be combined, become one."""
     order = [*POLICIES]
     services = PolicyServices(
         name=settings.name,
@@ -99,7 +99,7 @@ def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
 
 
 def _parse_policy(item: PolicySettings) -> Policy:
-    """Return the policy that an item of the settings names. Raises ConfigError."""
+    """Return the policy of an item of the settings. Raises ConfigError."""
     from pydantic import BaseModel
 
     from mcp_bridge._settings import parse_policy_options

@@ -75,8 +75,12 @@ def serve(
 
     host, port = split_address(http)
     options = HttpOptions(access=Access.for_host(host, hosts=hosts, origins=origins, token=token))
+
+    def announce(url: str) -> None:
+        print(f"Serving on {url}/mcp", file=sys.stderr, flush=True)
+
     with ShutdownSignals() as ending, detach_stdin():
-        run_on_event_loop(serve_http, bridge, host, port, options, _announce, ending)
+        run_on_event_loop(serve_http, bridge, host, port, options, announce, ending)
 
 
 def asgi_app(
@@ -210,7 +214,7 @@ async def serve_local_socket(
 
 
 async def run_worker(bridge: Bridge, ready: Callable[[], None], ending: ShutdownSignals) -> None:
-    """Run tasks that servers with the same settings have created, until a signal arrives.
+    """Run the tasks of servers with the same settings, until a signal arrives.
 
     The first signal lets running tasks end for `bridge.drain` seconds. Raises ConfigError or SourceError if there are
     no tools.
@@ -293,7 +297,3 @@ def split_address(address: str | int) -> tuple[str, int]:
     if not port.isdecimal():
         raise ValueError(f"'{address}' is not a port or HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def _announce(url: str) -> None:
-    print(f"Serving on {url}/mcp", file=sys.stderr, flush=True)

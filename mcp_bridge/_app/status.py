@@ -1,4 +1,4 @@
-"""The status of a bridge as a resource: its sources, their states, what they publish, and their problems."""
+"""The status of a bridge as a resource: its sources, their states, entries and problems."""
 
 from __future__ import annotations
 

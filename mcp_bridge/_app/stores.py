@@ -1,4 +1,4 @@
-"""Opens the store that the settings name."""
+"""Opens the store of the settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open_store(settings: Settings, *, is_lasting: bool = False) -> Store:
 
 
 def _build_arguments(settings: Settings, address: StoreAddress) -> tuple[Any, ...]:
-    """Return the arguments of an included store. Raises ConfigError for an address that cannot be used."""
+    """Return the arguments of an included store. Raises ConfigError for an unusable address."""
     if address.type == "sqlite":
         if address.location:
             return (settings.directory / Path(address.location).expanduser(),)

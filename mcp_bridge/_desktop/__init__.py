@@ -1,1 +1,1 @@
-"""MCP clients: where their files are, what a server looks like in them, and how one entry is added and removed."""
+"""MCP clients: their files, the shape of an entry in them, and how one entry is added and removed."""

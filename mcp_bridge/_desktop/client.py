@@ -15,7 +15,7 @@ System = Literal["darwin", "linux", "win32"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Everything that decides where files are and what a client would start; tests pass their own."""
+    """The machine of a user: its folders, its environment and its system. Tests pass their own."""
 
     system: System
     home: Path
@@ -72,7 +72,7 @@ class ClientCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchEnvironment:
-    """The environment that a client gives to the servers it starts."""
+    """The environment of the servers of a client."""
 
     is_desktop: bool = False
     """The desktop starts the client, with a bare PATH and no variables of the user's shell."""
@@ -95,7 +95,7 @@ class LaunchEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program that starts MCP servers. Everything specific to one is here, as data."""
+    """A program that starts MCP servers, described as data."""
 
     name: str
     title: str
@@ -160,7 +160,7 @@ class InstalledServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLaunch:
-    """What a client starts for an entry: the command, its environment and its folder."""
+    """The launch of an entry: its command, environment and folder."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]

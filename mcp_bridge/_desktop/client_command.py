@@ -88,11 +88,14 @@ def run_client_command(argv: Sequence[str], machine: Machine) -> str:
 
 
 def make_command_error(argv: Sequence[str], problem: str, output: str) -> UnsafeEdit:
-    """Make the error for a command that failed, with the last lines of its output."""
+    """Make the error for a failed command, with the last lines of its output."""
     lines = [f"  | {line}" for line in output.strip().splitlines()[-_MAX_LINES:]]
-    printed = "\n".join([", and printed:", *lines, ""]) if lines else ". "
+    if lines:
+        problem = "\n".join([f"{problem}, and printed:", *lines, ""])
+    else:
+        problem = f"{problem}. "
     command = " ".join(argv[:3])
-    return UnsafeEdit(f"'{command} ...' {problem}{printed}The file is unchanged; leave out {USE_COMMAND} to edit it")
+    return UnsafeEdit(f"'{command} ...' {problem}The file is unchanged; leave out {USE_COMMAND} to edit it")
 
 
 def _render_arguments(template: Sequence[str], client: Client, place: ConfigPlace, entry: ServerEntry) -> Sequence[str]:
@@ -102,12 +105,10 @@ def _render_arguments(template: Sequence[str], client: Client, place: ConfigPlac
         if part == "{args}":
             arguments += entry.args
         elif part == "{secrets}":
-            arguments += [word for name in entry.secrets for word in _render_secret(client, name)]
+            for name in entry.secrets:
+                words = client.own_command.secret if client.own_command is not None else ()
+                reference = format_reference(client, name)
+                arguments += [word.replace("{secret}", name).replace("{reference}", reference) for word in words]
         else:
             arguments.append(values.get(part, part))
     return arguments
-
-
-def _render_secret(client: Client, name: str) -> Sequence[str]:
-    parts = client.own_command.secret if client.own_command is not None else ()
-    return [word.replace("{secret}", name).replace("{reference}", format_reference(client, name)) for word in parts]

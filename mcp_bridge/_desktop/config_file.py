@@ -46,7 +46,7 @@ class FileSnapshot:
 
 
 def load_file(path: Path) -> FileSnapshot:
-    """Read the file; a missing file is an empty text.
+    """Read the file. A missing file is an empty text.
 
     Raises UnsafeEdit for a file that is not UTF-8, ConfigError for one that cannot be read: a broken or circular
     link, a folder, a pipe, a device, a file of another user.
@@ -91,12 +91,12 @@ def restore_file(old: FileSnapshot) -> None:
 
 
 def list_missing_folders(path: Path) -> list[Path]:
-    """Return the folders of a file that do not exist, the innermost first."""
+    """Return the missing folders of a file, the innermost first."""
     return [folder for folder in path.parents if not os.path.lexists(folder)]
 
 
 def remove_empty_folders(path: Path, made: Sequence[str]) -> None:
-    """Remove the folders of a file that were `made` for it, as far as they are empty."""
+    """Remove the empty ones of the folders that were `made` for a file."""
     with contextlib.suppress(OSError):
         for folder in path.parents:
             if str(folder) not in made:
@@ -250,7 +250,7 @@ def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
 
 
 def _remove_old_backups(target: Path, newest: Path) -> None:
-    """Remove the oldest backups; never the newest, which may look old where the clock was set back."""
+    """Remove the oldest backups. The newest stays, even if it looks old because the clock was set back."""
     prefix = f"{target.name}{BACKUP_SUFFIX}"
     ours = sorted(path for path in target.parent.iterdir() if path.name.startswith(prefix) and path != newest)
     for path in ours[: 1 - MAX_BACKUPS]:

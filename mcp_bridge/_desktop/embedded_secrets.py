@@ -1,4 +1,4 @@
-"""Replaces the secrets in an entry of a client by references to variables, so that a copy has none."""
+"""Replaces the secrets in a copy of an entry by references to variables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(r"(?<!\$)\$\{")
 
 @dataclass(slots=True)
 class SecretCollector:
-    """Collects the secrets of entries, each with the variable that replaces it.
+    """Collects the secrets of entries, each with its variable.
 
     `places` has for each variable where its value is. `reserved` are the variables to which entries already refer: they
     have other values, perhaps for other servers.
@@ -55,7 +55,7 @@ class SecretCollector:
         return result
 
     def add_secret(self, server: str, name: str, value: str, where: str) -> str:
-        """Add a secret and return the reference to its variable, whose name is `name` unless that is taken."""
+        """Add a secret and return the reference to its variable. It is named `name`, unless that name is taken."""
         server_variable = _to_variable(server)
         variable = _to_variable(name)
         candidates = [

@@ -1,4 +1,4 @@
-"""An entry in the form of a client, and back: what an existing entry starts, and in which environment."""
+"""Converts an entry to the form of a client, and back to its command and environment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryCommand:
-    """What an entry starts: the command, variables with their values or references, variables passed by name."""
+    """The command of an entry, its variables with values or references, and its variables passed by name."""
 
     argv: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ def build_entry_value(client: Client, place: ConfigPlace, entry: ServerEntry) ->
 
 
 def get_entry_shape(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
-    """Return the client's shape of such an entry. Raises ConfigError for an address that it cannot have."""
+    """Return the client's shape of such an entry. Raises ConfigError for an unsupported address."""
     if entry.url is None:
         return client.shape
     if client.remote_shape is None:
@@ -99,7 +99,7 @@ def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -
 
 
 def _format_token(client: Client, entry: ServerEntry) -> str:
-    """Return the reference to the token of an address, or empty text for a client that cannot have one."""
+    """Return the reference to the token of an address, or empty text for a client without references."""
     name, placeholders = entry.token_env or "", (client.remote_shape or {}).values()
     if "{token}" in placeholders:
         return name
@@ -116,7 +116,7 @@ def format_reference(client: Client, name: str) -> str:
 
 
 def can_reference_variables(client: Client) -> bool:
-    """Whether an entry can name the variables that the bridge needs."""
+    """Whether an entry can name variables."""
     return client.reference_syntax is not None or "{secrets}" in client.shape.values()
 
 
@@ -133,7 +133,7 @@ def find_references(client: Client, value: Any) -> Sequence[str]:
 
 
 def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Update an entry and keep the user's additions: other keys, and variables that are not references of ours."""
+    """Update an entry and keep the user's additions: other keys, and variables with values of the user."""
     env = next((key for key, text in client.shape.items() if text == "{env}"), client.values_key)
     optional = {key for key, text in client.shape.items() if text in ("{env}", "{secrets}")}
     merged = {key: value for key, value in old.items() if key not in optional} | dict(new)
@@ -147,13 +147,13 @@ def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str,
 
 
 def _keep_order(values: Mapping[str, Any], order: Iterable[str]) -> dict[str, Any]:
-    """Return the values with the keys that are in `order` first, in this order."""
+    """Return the values with the keys of `order` first."""
     keys = dict.fromkeys([*order, *values])
     return {key: values[key] for key in keys if key in values}
 
 
 def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryCommand:
-    """Parse the command of an entry, without parts that do not have the form of this client."""
+    """Parse the command of an entry. Parts in another form than that of the client are ignored."""
     keys = {text: key for key, text in client.shape.items() if isinstance(text, str)}
     command = value.get(keys.get("{argv}", keys.get("{command}", "")))
     argv = _select_words(command if isinstance(command, list) else [command])
@@ -169,7 +169,7 @@ def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryComman
 
 
 def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch:
-    """Resolve the command that the client would start for this entry on this machine."""
+    """Resolve the command of the client for this entry on this machine."""
     client = CLIENTS[installed.client]
     parts = parse_entry_command(client, installed.value)
     # References resolve in the client's own environment; the client may pass on only a part of it.
@@ -244,7 +244,7 @@ def _read_timeout(surroundings: LaunchEnvironment, value: Mapping[str, object]) 
 
 @dataclass(slots=True, kw_only=True)
 class _Resolver:
-    """Replaces references as a client does, and records those to variables that are not set."""
+    """Replaces references as a client does, and records the unset variables."""
 
     syntax: ReferenceSyntax | None
     environ: Mapping[str, str]

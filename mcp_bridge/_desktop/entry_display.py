@@ -1,4 +1,4 @@
-"""Displays entries of client files, also as differences: only what is known to be harmless."""
+"""Displays the harmless parts of entries of client files, also as differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def redact_entry(client: Client, name: str, value: Mapping[str, Any]) -> Mapping
 
 
 def redact_command(client: Client, value: Any) -> str:
-    """Return the program that an entry starts; a mark if the text may contain more than its path."""
+    """Return the program of an entry, or a mark if the text may contain more than its path."""
     argv = parse_entry_command(client, value).argv if isinstance(value, Mapping) else ()
     return argv[0] if argv and _is_plain(argv[0]) else REDACTION_MARK
 

@@ -1,4 +1,4 @@
-"""A server to hand to other users: a client's file with its entry, or an address that installs it when opened."""
+"""A server for other users: a client's file with its entry, or a link that installs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge._desktop.client import ConfigPlace, Machine, ServerEntry
 from mcp_bridge._desktop.entries import build_entry_value, get_entry_shape, render_shape
 from mcp_bridge._desktop.locations import resolve_server_keys
 from mcp_bridge._desktop.table import CLIENTS
@@ -26,7 +26,9 @@ def list_exportable_clients() -> Sequence[str]:
 def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
     """Return a client's file with this server alone. Raises ConfigError for an unknown client."""
     if name == INSPECTOR:
-        return _format_inspector_file(entry)
+        # Its default is the handshake era alone. It passes on no variables but those named with -e.
+        server = {"type": "stdio", "command": entry.command, "args": list(entry.args), "protocolEra": "auto"}
+        return json.dumps({"mcpServers": {entry.name: server}}, indent=2, ensure_ascii=False) + "\n"
     if name not in CLIENTS:
         raise ConfigError(
             f"'{name}' is not a client", where="--client", hint=f"Name one of: {', '.join(list_exportable_clients())}"
@@ -51,7 +53,7 @@ def list_linkable_clients() -> tuple[str, ...]:
 
 
 def build_install_link(client_name: str, entry: ServerEntry) -> str:
-    """Return the address that adds an entry to a client: with references to its secrets, not their values.
+    """Return the link that adds an entry to a client, with references to its secrets.
 
     Raises ConfigError for a client that has no links, and for an entry that a link cannot describe.
     """
@@ -59,7 +61,10 @@ def build_install_link(client_name: str, entry: ServerEntry) -> str:
     if client is None or client.link is None:
         hint = f"There are links for: {', '.join(list_linkable_clients())}."
         raise ConfigError(f"there are no install links for '{client_name}'", hint=hint)
-    _check_link_program(client, entry)
+    if client.link_programs and entry.command not in client.link_programs:
+        programs = ", ".join(client.link_programs)
+        hint = f"Its links can start only these programs: {programs}. Install it without --link."
+        raise ConfigError(f"{client.title} accepts no link to '{entry.command}'", hint=hint)
     shape = get_entry_shape(client, entry)
     value = render_shape(client, {key: text for key, text in shape.items() if text != "{name}"}, entry)
     parts = {
@@ -71,19 +76,6 @@ def build_install_link(client_name: str, entry: ServerEntry) -> str:
         "{base64}": quote(base64.b64encode(_format_compact(value).encode()).decode(), safe=""),
     }
     return re.sub(r"\{\w+\}", lambda match: parts[match[0]], client.link)
-
-
-def _format_inspector_file(entry: ServerEntry) -> str:
-    # Its default is the handshake era alone; it passes on no variables but those named with -e.
-    server = {"type": "stdio", "command": entry.command, "args": list(entry.args), "protocolEra": "auto"}
-    return json.dumps({"mcpServers": {entry.name: server}}, indent=2, ensure_ascii=False) + "\n"
-
-
-def _check_link_program(client: Client, entry: ServerEntry) -> None:
-    if client.link_programs and entry.command not in client.link_programs:
-        programs = ", ".join(client.link_programs)
-        hint = f"Its links can start only these programs: {programs}. Install it without --link."
-        raise ConfigError(f"{client.title} accepts no link to '{entry.command}'", hint=hint)
 
 
 def _format_compact(value: Mapping[str, Any]) -> str:

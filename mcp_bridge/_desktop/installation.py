@@ -32,7 +32,7 @@ Action = Literal["install", "update", "replace", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationPlan:
-    """What an installation does to a client's file; `action` says why."""
+    """The plan of an installation in a client's file. `action` is its reason."""
 
     client: Client
     place: ConfigPlace
@@ -72,7 +72,7 @@ def prepare_installation(
     force: bool = False,
     use_command: bool = False,
 ) -> InstallationPlan:
-    """Plan the installation of an entry; nothing is changed.
+    """Plan the installation of an entry. Nothing is changed.
 
     Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read, for a name that another
     server has, and for a client whose own command cannot be used.
@@ -134,7 +134,7 @@ def apply_installation(
 
 
 def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
-    """Return the entry without values of variables and without what the user has added to it: both may be secret."""
+    """Return the entry without values of variables and without the user's additions. Both may be secret."""
     variables = dict.fromkeys(plan.entry.variables, REDACTION_MARK)
     return build_entry_value(plan.client, plan.place, replace(plan.entry, variables=variables))
 
@@ -188,7 +188,7 @@ def _restore_file(plan: InstallationPlan) -> None:
 
 
 def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
-    """Return what the client's command did wrong, if anything."""
+    """Return the fault of the client's command, or None."""
     path = plan.file.path
     entry = (*resolve_server_keys(plan.place, machine), plan.entry.name)
     try:
@@ -219,7 +219,7 @@ def _choose_value(
     machine: Machine,
     force: bool,
 ) -> tuple[Mapping[str, Any], Action]:
-    """Return the value to write, and why; nothing is kept of a server that is not a bridge or serves another file."""
+    """Return the value to write, and the reason. Nothing is kept of a server of another file, or of no bridge."""
     value = build_entry_value(client, place, entry)
     if entry.name not in entries:
         return value, "install"

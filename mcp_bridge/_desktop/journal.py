@@ -71,7 +71,9 @@ class InstallationJournal:
         """Return the record of an entry; None if there is no readable one."""
         key = [client, scope, str(path), *within, name]
         record = _read_record(self._get_path(key))
-        return record if record is not None and _get_key(record) == key else None
+        if record is None or _get_key(record) != key:
+            return None
+        return record
 
     def remove_record(self, record: InstallationRecord) -> None:
         """Remove the record of this entry, if it exists. Raises ConfigError if it cannot be removed."""
@@ -83,14 +85,13 @@ class InstallationJournal:
 
     def list_records(self) -> Sequence[InstallationRecord]:
         """List the records that can be read, by client, file and name."""
-        return sorted(filter(None, map(_read_record, self._iter_files())), key=_get_key)
+        paths: list[Path] = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            paths = [path for path in self._folder.iterdir() if path.suffix == ".json"]
+        return sorted(filter(None, map(_read_record, paths)), key=_get_key)
 
     def _get_path(self, key: Sequence[str]) -> Path:
         return self._folder / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
-
-    def _iter_files(self) -> Iterator[Path]:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            yield from sorted(path for path in self._folder.iterdir() if path.suffix == ".json")
 
 
 def open_journal() -> InstallationJournal:
@@ -115,22 +116,21 @@ def _get_key(record: InstallationRecord) -> list[str]:
 
 
 def _read_record(path: Path) -> InstallationRecord | None:
-    """Read the record in a file; None if it is not a record or cannot be read."""
+    """Read the record in a file, or return None if it is not a record or cannot be read."""
     try:
-        data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= MAX_BYTES else None
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            return None
+        data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return _parse_record(data) if isinstance(data, dict) and data.get("version") == _VERSION else None
-
-
-def _parse_record(data: Any) -> InstallationRecord | None:
-    if not isinstance(data, Mapping):
+    if not isinstance(data, dict) or data.get("version") != _VERSION:
         return None
-    lists = ("within", "made_folders")
-    kinds: Mapping[str, Any] = {"value": dict, "change": dict, "made_file": bool, **dict.fromkeys(lists, (list, tuple))}
-    names = [field.name for field in fields(InstallationRecord)]
-    if not all(isinstance(data.get(name), kinds.get(name, str)) for name in names):
+    types: Mapping[str, type] = {"value": dict, "change": dict, "made_file": bool, "within": list, "made_folders": list}
+    values: dict[str, Any] = {field.name: data.get(field.name) for field in fields(InstallationRecord)}
+    if not all(isinstance(value, types.get(name, str)) for name, value in values.items()):
         return None
-    if not all(isinstance(text, str) for name in lists for text in data[name]):
-        return None
-    return InstallationRecord(**{name: data[name] for name in names} | {name: tuple(data[name]) for name in lists})
+    for name in ("within", "made_folders"):
+        if not all(isinstance(text, str) for text in values[name]):
+            return None
+        values[name] = tuple(values[name])
+    return InstallationRecord(**values)

@@ -28,13 +28,9 @@ def detect_machine() -> Machine:
         folder = Path.cwd()
     except OSError:
         raise ConfigError("the current folder no longer exists", hint="Change to another one.") from None
-    return Machine(system=_detect_system(), home=home, environ=dict(os.environ), folder=folder)
-
-
-def _detect_system() -> System:
-    if sys.platform == "darwin":
-        return "darwin"
-    return "win32" if sys.platform == "win32" else "linux"
+    systems: dict[str, System] = {"darwin": "darwin", "win32": "win32"}
+    system = systems.get(sys.platform, "linux")
+    return Machine(system=system, home=home, environ=dict(os.environ), folder=folder)
 
 
 def find_place(client: Client, scope: str | None) -> ConfigPlace:

@@ -1,4 +1,4 @@
-"""Removal of a bridge from a client: which servers are meant, the plan, and its execution."""
+"""Removal of a bridge from a client: the selection of servers, the plan, and its execution."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def prepare_removal(
     *,
     use_command: bool = False,
 ) -> RemovalPlan:
-    """Plan the removal of a server; nothing is changed.
+    """Plan the removal of a server. Nothing is changed.
 
     Raises UnsafeEdit for a file that cannot be edited, ConfigError for a client's command that cannot be used.
     """
@@ -190,7 +190,7 @@ def _make_absence_error(
     name: str | None,
     bridges: Sequence[str] = (),
 ) -> ConfigError:
-    """Make the error for a scope without the server; it names the scopes that have it, or the searched files."""
+    """Make the error for a scope without the server. It names the scopes with the server, or the searched files."""
     other_places = [candidate for candidate in client.places if candidate is not place]
     scopes = [candidate.scope for candidate in other_places if _is_in(client, candidate, machine, journal, name)]
     if scopes:
@@ -230,7 +230,7 @@ def _find_record(
 def _remove_entry(
     server: InstalledServer, file: FileSnapshot, keys: Sequence[str], record: InstallationRecord | None
 ) -> str | None:
-    """Return the text without the server; None for a file that was created for it and has nothing else."""
+    """Return the text without the server, or None for an otherwise empty file of the bridge."""
     place = server.place
     change = record.change if record is not None else {}
     with raise_as_unsafe(file.path):

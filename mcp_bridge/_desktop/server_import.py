@@ -53,7 +53,7 @@ class FoundServer:
 
 @dataclass(slots=True, kw_only=True)
 class ServerImport:
-    """The servers that are taken, by their new names, those that are left out, and the variables to set."""
+    """The imported servers by their new names, the omitted ones, and the variables to set."""
 
     taken: dict[str, list[FoundServer]] = field(default_factory=dict)
     left_out: list[FoundServer] = field(default_factory=list)
@@ -92,13 +92,13 @@ class ServerImport:
 
 
 def find_other_variables(text: str, secrets: SecretCollector) -> list[str]:
-    """Return the variables that settings refer to besides those that replace secrets."""
+    """Return the variables of settings, without those that replace secrets."""
     names = dict.fromkeys(match[1] for match in _VARIABLE.finditer(text))
     return [name for name in names if name not in secrets.places and name != "NAME"]
 
 
 def find_servers(client: Client, machine: Machine) -> Iterator[FoundServer | ConfigError]:
-    """Yield the servers in all files of a client, and an error for each file that cannot be read."""
+    """Yield the servers in all files of a client, and an error for each unreadable file."""
     searched_places: set[tuple[Path, Sequence[str]]] = set()
     for place in client.places:
         # In the home folder, the file of the user is also that of the project.
@@ -115,7 +115,7 @@ def find_servers(client: Client, machine: Machine) -> Iterator[FoundServer | Con
 
 
 def find_servers_in_file(path: Path) -> Iterator[FoundServer]:
-    """Yield the servers in a file of any client. Raises ConfigError for a file that cannot be read or has none."""
+    """Yield the servers in a file of any client. Raises ConfigError for an unreadable or empty file."""
     document = prepare(read_document(path))
     places = [place for place in list_entry_places(document.data) if place[0] != "sources"]
     if not places:
@@ -191,7 +191,7 @@ def _translate(value: Any, client: Client, folder: Path) -> Any:
 
 
 def _escape(text: str, folder: Path) -> str:
-    """Return a text with the folders of an editor, whose other `${` are no references."""
+    """Replace the folders of an editor in a text, and escape its other `${`."""
     parts = _INPUT.split(resolve_places(text, folder))
     escaped_texts = [part.replace("${", "$${") for part in parts[::2]]
     names = [_to_input_variable(part) for part in parts[1::2]]
@@ -199,7 +199,7 @@ def _escape(text: str, folder: Path) -> str:
 
 
 def _replace_inputs(value: Any) -> Any:
-    """Return a value in which a question to the user of an editor is a reference to a variable."""
+    """Replace the questions of an editor in a value by references to variables."""
     if isinstance(value, Mapping):
         return {key: _replace_inputs(item) for key, item in value.items()}
     if isinstance(value, list):

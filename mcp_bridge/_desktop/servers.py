@@ -1,4 +1,4 @@
-"""The servers in a client's files, and which of them are bridges."""
+"""The servers in a client's files, and the bridges among them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_servers(client: Client, place: ConfigPlace, machine: Machine) -> Sequen
 
 
 def parse_servers(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Mapping[str, Any]]:
-    """The servers in a text, by name. Raises ConfigError for a text that is not in the place's format."""
+    """Return the servers in a text, by name. Raises ConfigError for a text in another format."""
     entries = parse_entries(place, text, path, machine)
     return {name: value for name, value in entries.items() if isinstance(value, Mapping)}
 
@@ -50,7 +50,7 @@ def parse_entries(place: ConfigPlace, text: str, path: Path, machine: Machine) -
 
 
 def select_entries(place: ConfigPlace, data: Any, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the entries in the container that the keys lead to, by name."""
+    """Return the entries in a container, by name. `keys` are the path to it."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     if place.listed and isinstance(data, Sequence) and not isinstance(data, str):
@@ -62,7 +62,7 @@ def select_entries(place: ConfigPlace, data: Any, keys: Sequence[str]) -> Mappin
 def read_editable_file(
     place: ConfigPlace, path: Path, machine: Machine
 ) -> tuple[FileSnapshot, Mapping[str, Mapping[str, Any]]]:
-    """Return a file that is to be edited, and its servers. Raises UnsafeEdit if it cannot be read."""
+    """Return a file to edit, and its servers. Raises UnsafeEdit if it cannot be read."""
     with raise_as_unsafe(path):
         file = config_file.load_file(path)
         return file, parse_servers(place, file.content, path, machine)
@@ -96,12 +96,12 @@ def starts_bridge(argv: Sequence[str]) -> bool:
 
 
 def get_served_settings(client: Client, value: Mapping[str, Any]) -> str | None:
-    """Return the settings that an entry's bridge serves, as the entry spells them."""
+    """Return the settings of an entry's bridge, as the entry spells them."""
     return find_settings_argument(parse_entry_command(client, value).argv)
 
 
 def get_entry_url(client: Client, value: Mapping[str, Any]) -> str | None:
-    """Return the address of an entry that is not started but reached over HTTP."""
+    """Return the address of an entry for HTTP, or None."""
     keys = [key for key, text in (client.remote_shape or {}).items() if text == "{url}"]
     url = value.get(keys[0]) if keys else None
     return url if isinstance(url, str) else None

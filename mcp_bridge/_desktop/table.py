@@ -1,4 +1,4 @@
-"""Every client that the bridge can be installed into, by name, as data."""
+"""The supported clients, by name, as data."""
 
 from __future__ import annotations
 

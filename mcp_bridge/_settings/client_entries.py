@@ -140,18 +140,18 @@ def translate_references(value: Any, folder: Path, *, has_inner_references: bool
 
 
 def resolve_places(text: str, folder: Path) -> str:
-    """Return a text with the folders that an editor puts into it, such as `${workspaceFolder}`."""
+    """Replace the folders of an editor in a text, such as `${workspaceFolder}`."""
     return _PLACE.sub(lambda match: _resolve_place(match[1], folder), text)
 
 
 def find_project_folder(file: str) -> Path:
-    """Return the folder of the project to which a client's file belongs."""
+    """Return the project folder of a client's file."""
     folder = Path(file).absolute().parent
     return folder.parent if folder.name in _EDITOR_FOLDERS else folder
 
 
 def _flatten_command(entry: dict[str, Any]) -> None:
-    """Split a command that is a mapping, as older versions of Zed write it, or a list, as opencode does."""
+    """Split a command in the form of a mapping (older versions of Zed) or a list (opencode)."""
     command = entry.get("command")
     if isinstance(command, Mapping):
         entry |= {key: value for key, value in command.items() if key in ("args", "env") and value is not None}
@@ -170,7 +170,7 @@ def _convert_transport(entry: dict[str, Any]) -> None:
 
 
 def _convert_auth(entry: dict[str, Any]) -> None:
-    """Write the ways to sign in of clients in the words of the settings. What is not read stays, for a note."""
+    """Convert the ways to sign in. Unread keys stay, for a note."""
     has_header = any(str(name).lower() == "authorization" for name in entry.get("headers") or {})
     auth = entry.get("auth")
     if isinstance(auth, str) and auth != "oauth":
@@ -190,7 +190,7 @@ def _convert_auth(entry: dict[str, Any]) -> None:
 
 
 def _add_named_variables(entry: dict[str, Any]) -> None:
-    """Add references to the variables that an entry only names."""
+    """Add references to the named variables of an entry."""
     # Codex and Goose only name variables.
     for key in ("env_vars", "env_keys"):
         names = [name for name in entry.pop(key, None) or () if isinstance(name, str)]

@@ -102,7 +102,12 @@ class _Expansion:
         if name not in _PUBLIC:
             self.secrets.add(value)
             self.hidden.add(place)
-            if _is_secret_name(name) or not (_is_for_clients(place) or _is_common(value)):
+            is_word = value.isalpha() and len(value) <= _MAX_WORD
+            is_number = value.isdecimal() and len(value) <= _MAX_NUMBER
+            is_for_clients = place[0] not in _SECRET_SECTIONS
+            if place[0] == "sources" and len(place) > 2:
+                is_for_clients = place[2] in _COMMON_KEYS
+            if _is_secret_name(name) or not (is_for_clients or is_word or is_number):
                 self.redacted.add(value)
         return value
 
@@ -126,7 +131,7 @@ class _Expansion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentVariable:
-    """A variable that settings refer to. `default` is the first default, if all references have one."""
+    """A variable in settings. `default` is the first default, if all references have one."""
 
     name: str
     default: str | None = None
@@ -138,7 +143,7 @@ class EnvironmentVariable:
 
 
 def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
-    """List the variables that a document refers to, in its order, without those that every process has."""
+    """List the variables of a document, in its order, without those of every process."""
     variables: dict[str, EnvironmentVariable] = {}
     for _, value in walk_values(document.data):
         for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():
@@ -152,11 +157,3 @@ def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
 
 def _is_secret_name(variable: str) -> bool:
     return any(word in variable.lower() for word in SENSITIVE)
-
-
-def _is_for_clients(place: KeyPath) -> bool:
-    return place[0] not in _SECRET_SECTIONS or (place[0] == "sources" and len(place) > 2 and place[2] in _COMMON_KEYS)
-
-
-def _is_common(value: str) -> bool:
-    return (value.isalpha() and len(value) <= _MAX_WORD) or (value.isdecimal() and len(value) <= _MAX_NUMBER)

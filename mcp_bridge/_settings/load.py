@@ -25,14 +25,14 @@ _PLAN_HINT = "In a mount plan, each module is a mapping with `module`; all other
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Settings:
-    """Load the settings of a file, with `${NAME}` from `environ`. Raises one ConfigError that lists all problems."""
+    """Load the settings of a file, with `${NAME}` from `environ`. Raises one ConfigError for all problems."""
     return parse(read_document(path), environ)
 
 
 def parse(document: Document, environ: Mapping[str, str]) -> Settings:
     """Parse the settings of a document, with `${NAME}` from `environ`. A mount plan of Amplifier becomes one source.
 
-    Raises one ConfigError that lists all problems.
+    Raises one ConfigError for all problems.
     """
     from mcp_bridge._settings.model import Settings, validate
 
@@ -56,7 +56,7 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
 
 
 def prepare(document: Document) -> Document:
-    """Return a document whose servers, if it is a client's file, have the form of the settings."""
+    """Convert the servers of a client's file to the form of the settings."""
     return document if _is_mount_plan(document.data) else prepare_servers(document, _list_server_keys())
 
 
@@ -81,7 +81,7 @@ def parse_options(model_class: type[M], source: SourceSettings) -> M:
 
 
 def parse_policy_options(model_class: type[M], policy: PolicySettings) -> M:
-    """Validate the options of a policy with its model. Raises one ConfigError that lists all problems."""
+    """Validate the options of a policy with its model. Raises one ConfigError for all problems."""
     from mcp_bridge._settings.model import validate
 
     origin = policy.origin
@@ -157,7 +157,7 @@ def _split_plan(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
 
 
 def _split_source(source: Any, document: Document, index: int) -> Any:
-    """Move the keys that are not common to all sources to `options`."""
+    """Move the keys of the type of a source to `options`."""
     from mcp_bridge._settings.model import Origin
 
     if not isinstance(source, dict):

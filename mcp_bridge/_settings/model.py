@@ -76,7 +76,7 @@ def _parse_number(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The place of a part of the settings in its file, for errors that are found later."""
+    """The place of a part of the settings in its file, for later errors."""
 
     document: Document
     where: KeyPath
@@ -270,7 +270,7 @@ class Settings(SettingsModel):
     _public: frozenset[str] = PrivateAttr(default=frozenset())
 
     def model_post_init(self, context: Any, /) -> None:
-        """Store file and secrets of the document, which is the validation context."""
+        """Store file and secrets of the document. It is the validation context."""
         if isinstance(context, Document):
             self._document = context
             self._directory = _get_directory(context)
@@ -304,7 +304,7 @@ class Settings(SettingsModel):
 
     @property
     def working_directory(self) -> Path:
-        """The folder in which tools work; with `roots`, that for clients without roots."""
+        """The working folder of tools. With `roots`, it is the one of clients without roots."""
         if self.working_dir == "cwd":
             return Path.cwd()
         if self.working_dir is None or self.uses_roots:
@@ -324,7 +324,7 @@ class Settings(SettingsModel):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values that must not appear in logs.
+        """The values to redact in logs.
 
         These are the keys of `state`, values from the environment, and text in sources under keys such as `token`.
         """
@@ -332,7 +332,7 @@ class Settings(SettingsModel):
 
     @property
     def hidden_from_clients(self) -> frozenset[str]:
-        """The secrets that must not reach clients either. See `environment.expand`."""
+        """The values to redact for clients, too. See `environment.expand`."""
         return self._secrets - (self._public - {key.get_secret_value() for key in self.state.keys})
 
 

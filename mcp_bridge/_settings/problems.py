@@ -1,4 +1,4 @@
-"""Converts errors of pydantic to problems with file, line, key path, what was expected, and what was found."""
+"""Converts errors of pydantic to problems with file, line, key path, and the expected and actual value."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ErrorReport:
         return self.document.make_error(where, problem, hint)
 
     def _find_place(self, error: ErrorDetails) -> KeyPath:
-        """Return the steps of pydantic's `loc` that exist in the file, without the names of union members."""
+        """Return the steps of pydantic's `loc` in the file, without the names of union members."""
         value: Any = self.document.data
         for step in self.base:
             value = value[step]
@@ -154,7 +154,7 @@ def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) ->
 
 
 def _redact(message: str, document: Document, further_values: Sequence[str]) -> str:
-    """Remove values that must not be shown from the text of a validator."""
+    """Redact secret values in the text of a validator."""
     private = {
         *document.secrets,
         *(

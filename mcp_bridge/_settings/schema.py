@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,12 +19,15 @@ _NOT_SCHEMAS = ("const", "default", "enum", "examples")
 def build_json_schema(
     option_models: Mapping[str, type[BaseModel]], policy_models: Mapping[str, type[BaseModel]] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Build the schema, in which the `type` of a source selects the model of its options, and the name of a policy too.
+    """Build the schema. The `type` of a source, and the name of a policy, select the model of the options.
 
     A type or policy that is not in the models is valid only if it names a plugin (`module:attribute`).
     """
-    parts: list[type[BaseModel]] = [Settings, SourceSettings, PolicySettings]
-    names, definitions = _build_definitions([*parts, *option_models.values(), *policy_models.values()])
+    models: list[type[BaseModel]] = [Settings, SourceSettings, PolicySettings]
+    models += [*option_models.values(), *policy_models.values()]
+    references, schema = models_json_schema([(model, "validation") for model in models])
+    names = [references[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
+    definitions = schema["$defs"]
     frame = definitions[names[1]]
     for source_type, name in zip(option_models, names[3:], strict=False):
         definitions[f"source:{source_type}"] = _merge_source(frame, definitions[name], source_type)
@@ -34,12 +37,6 @@ def build_json_schema(
     root["properties"]["$schema"] = {"type": "string", "description": "The URL of this schema, for editors."}
     document: dict[str, Any] = _allow_references({**root, "$defs": definitions})
     return {"$schema": _DIALECT, **document}
-
-
-def _build_definitions(models: Sequence[type[BaseModel]]) -> tuple[list[str], dict[str, Any]]:
-    mapping, schema = models_json_schema([(model, "validation") for model in models])
-    names = [mapping[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
-    return names, schema["$defs"]
 
 
 def _build_source(types: list[str]) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class ToolSearchSettings(SettingsModel):
 
 
 class StateSettings(SettingsModel):
-    """State that is kept between calls: where, and for how long."""
+    """State between calls: its store, and how long it is kept."""
 
     store: str = Field(
         default="memory",
@@ -162,7 +162,7 @@ class ToolTaskSettings(SettingsModel):
 
 
 class TaskSettings(SettingsModel):
-    """Calls that continue as tasks, whose results clients fetch later."""
+    """Calls that continue as tasks. Clients fetch their results later."""
 
     after: Delay = Field(
         default=10.0,
@@ -205,7 +205,7 @@ class TaskSettings(SettingsModel):
 
 
 class ApprovalSettings(SettingsModel):
-    """How users approve calls for which a hook asks."""
+    """How users approve calls."""
 
     remember: Annotated[Duration | None, BeforeValidator(replace_switch(_REMEMBERED))] = Field(
         default=_REMEMBERED,

@@ -1,4 +1,4 @@
-"""Server lists as MCP clients write them, read as sources.
+"""The server lists of MCP clients as sources.
 
 `mcpServers` is what most clients write, `servers` VS Code, `context_servers` Zed, `mcp_servers` Codex, `mcp` opencode
 and `extensions` Goose.
@@ -42,7 +42,7 @@ def has_servers(data: Mapping[str, Any]) -> bool:
 
 
 def prepare_servers(document: Document, settings: Set[str]) -> Document:
-    """Return a client's file with its servers alone, in one form. `settings` are the keys of settings files.
+    """Return only the servers of a client's file, in one form. `settings` are the keys of settings files.
 
     A settings file, which has `sources`, keeps its other keys.
     """
@@ -80,7 +80,7 @@ def list_entry_places(data: Mapping[str, Any]) -> Iterator[KeyPath]:
 
 
 def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) -> Iterator[dict[str, Any]]:
-    """Yield a source for each server. `common` are the keys that every source has.
+    """Yield a source for each server. `common` are the keys of every source.
 
     Keys that only clients use are ignored, with a note if they change what the server gets.
     """

@@ -68,7 +68,7 @@ def _reject_bool(value: Any) -> Any:
 
 
 def _parse_list(value: Any) -> Any:
-    """Split text at commas or spaces, and remove empty entries, which unset variables leave behind."""
+    """Split text at commas or spaces, and remove the empty entries of unset variables."""
     if isinstance(value, str):
         return tuple(item for item in re.split(r"[,\s]+", value) if item)
     return tuple(item for item in value if item != "") if isinstance(value, list) else value

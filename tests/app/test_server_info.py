@@ -231,7 +231,7 @@ async def test_a_task_of_a_lifespan_that_fails_is_logged_and_serving_continues(
 async def test_a_lifespan_that_does_not_end_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mcp_bridge._runtime.lifespan.PATIENCE", 0.05)
+    monkeypatch.setattr("mcp_bridge._runtime.lifespan.SHUTDOWN_TIMEOUT", 0.05)
 
     @asynccontextmanager
     async def lifespan() -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""A project to export: the settings, the files that they need, and the required variables and packages."""
+"""A project to export: the settings, their files, and the required variables and packages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """What the user adds to what is detected: patterns of files, packages, and variables that tools read."""
+    """The additions of the user to the detected project: patterns of files, packages, and variables of tools."""
 
     include: Sequence[str] = ()
     requirements: Sequence[str] = ()
@@ -63,7 +63,7 @@ class Additions:
 
 @dataclass(slots=True, kw_only=True)
 class ProjectReferences:
-    """What a document refers to: files with their places, modules, variables, and warnings about the rest.
+    """The references of a document: files with their places, modules, variables, and warnings about the rest.
 
     `credentials` are the variables with credentials, which have to be set. `folders` are the paths of which all files
     are needed, not only those in Python.
@@ -80,7 +80,7 @@ class ProjectReferences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What is exported. `files` maps paths relative to the folder of the settings to real paths.
+    """The exported project. `files` maps paths relative to the folder of the settings to real paths.
 
     `entry` is what is served: the relative path of the settings, a Python file or a folder. `token_env` is the variable
     that `http.token_env` names, `token_references` are those of `http.tokens`, `extras` are those of mcp-bridge itself.
@@ -311,7 +311,7 @@ def _warn_of_missing(packages: Iterable[str], requirements: Iterable[str]) -> Se
 
 
 def _warn_of_defaults(variables: Iterable[EnvironmentVariable]) -> Sequence[str]:
-    """Warn of each secret variable that has a default in the settings, which are exported."""
+    """Warn of each secret variable with a default, because the settings are exported."""
     names = [variable.name for variable in variables if variable.is_secret and variable.default]
     return [f"{name}: its default is exported with the settings: use ${{{name}}} without a default" for name in names]
 

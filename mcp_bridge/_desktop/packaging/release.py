@@ -74,7 +74,7 @@ def read_wheel(path: Path) -> Wheel:
 
 
 def build_wheel() -> Wheel:
-    """Build a wheel of the package that is running, from its files and its metadata. Needs no network.
+    """Build a wheel of the running package, from its files and its metadata. Needs no network.
 
     An editable installation gives the files of its checkout. Raises ConfigError if there is no metadata of this
     version.
@@ -127,7 +127,7 @@ def build_zip(files: Mapping[str, bytes]) -> bytes:
 
 
 def find_install_source() -> str | None:
-    """Find the path or git URL that this installation was installed from.
+    """Find the path or git URL of this installation.
 
     Returns None if it came from a package index, was never installed, or its path no longer exists.
     """

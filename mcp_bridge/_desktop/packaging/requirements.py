@@ -1,4 +1,4 @@
-"""The packages that the tools of a project need, from its requirements.txt and the options of the user."""
+"""The required packages of a project, from its requirements.txt and the options of the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USER_INFO = re.compile(r"://[^/@\s]+@")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """The required packages, the extras of mcp-bridge itself, and a warning for each line that is left out."""
+    """The required packages, the extras of mcp-bridge itself, and a warning for each ignored line."""
 
     packages: Sequence[str] = ()
     extras: Sequence[str] = ()
@@ -39,14 +39,27 @@ def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
             raise ConfigError(problem, where="--needs", hint="Use 'name' or 'name>=1.2'")
     packages, warnings = list(added), []
     replaced_names = {parse_name(text) for text in added}
-    for line in _read_lines(file):
+    try:
+        content = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        content = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read: {error}", path=str(file)) from None
+    for text in content.splitlines():
+        line = re.sub(r"(^|\s)#.*", "", text).strip()
+        if not line:
+            continue
         if not _is_portable(line):
             redacted_line = _USER_INFO.sub("://***@", line)
             warnings.append(f"{file.name}: '{redacted_line}' is left out, as it is not portable: use --needs instead")
         elif parse_name(line) not in replaced_names or parse_name(line) == DISTRIBUTION:
             packages.append(line)
     ours = [text for text in packages if parse_name(text) == DISTRIBUTION]
-    extras = {extra for text in ours if (requirement := _parse(text)) for extra in requirement.extras}
+    extras: set[str] = set()
+    for text in ours:
+        requirement = _parse(text)
+        if requirement is not None:
+            extras |= requirement.extras
     further_packages = dict.fromkeys(text for text in packages if text not in ours)
     return Requirements(packages=tuple(further_packages), extras=tuple(sorted(extras)), warnings=tuple(warnings))
 
@@ -81,14 +94,3 @@ def _is_portable(text: str) -> bool:
         return bool(url.hostname) and url.password is None and url.username in (None, "git")
     except ValueError:
         return False
-
-
-def _read_lines(file: Path) -> Sequence[str]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read: {error}", path=str(file)) from None
-    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
-    return tuple(line for line in lines if line)

@@ -61,7 +61,7 @@ def choose_publication(
 def build_server_json(
     project: Project, namespace: str, publication: Publication, description: Description
 ) -> dict[str, Any]:
-    """Build the entry. Raises ConfigError for a namespace or a text that the registry rejects."""
+    """Build the entry. Raises ConfigError for an invalid namespace or text."""
     if not _NAMESPACE.fullmatch(namespace):
         hint = "Use io.github.NAME, or your domain in reverse order, such as com.example"
         raise ConfigError(f"'{namespace}' is not a valid namespace", where="--namespace", hint=hint)

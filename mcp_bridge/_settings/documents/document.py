@@ -60,7 +60,7 @@ class Document:
         return find_nearest_line(self.lines, where)
 
     def make_error(self, where: Sequence[PathStep], problem: str, hint: str = "") -> ConfigError:
-        """Make an error with file, line and key path; values from the environment in that place are redacted."""
+        """Make an error with file, line and key path. Redact values from the environment in that place."""
         place = tuple(where)
         if any(hidden_place[: len(place)] == place for hidden_place in self.hidden_places):
             pieces = {piece for value in self.secrets for piece in (value, *_SEPARATORS.split(value))}
@@ -71,7 +71,7 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read a settings file; its suffix says whether it is YAML, JSON or TOML.
+    """Read a settings file in the format of its suffix: YAML, JSON or TOML.
 
     Raises ConfigError for everything that can be wrong with a file, with the line where it is known.
     """
@@ -103,7 +103,7 @@ def read_document(path: Path) -> Document:
 
 
 def join_errors(errors: Sequence[ConfigError]) -> ConfigError:
-    """Join errors into one that has the location of the first and lists the others, one per line."""
+    """Join errors into one with the location of the first and a line for each of the others."""
     first, *further_errors = errors
     if not further_errors:
         return first
@@ -138,7 +138,7 @@ def _read_text(path: Path) -> str:
 
 
 def _check_values(document: Document) -> None:
-    """Raise for values that not all formats can represent."""
+    """Raise ConfigError for values without a form in some format."""
     for place, value in walk_values(document.data):
         if len(place) > MAX_DEPTH:
             raise document.make_error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")
@@ -148,7 +148,7 @@ def _check_values(document: Document) -> None:
 
 
 def _find_fault(value: Any) -> tuple[str, str] | None:
-    """Return what is wrong with one value, and what to do."""
+    """Return the problem of a value and a hint, or None."""
     if isinstance(value, str) and not is_encodable(value):
         return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
     # No path, argument, variable or header can contain one.

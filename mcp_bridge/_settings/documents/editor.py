@@ -115,7 +115,7 @@ def remove_entry(format: Format, text: str, within: Sequence[str], name: str, *,
 def describe_change(
     format: Format, old: str, new: str, within: Sequence[str], name: str, *, listed: bool = False
 ) -> Change:
-    """Describe the change between two texts that differ in the entry `name`, which the new one has.
+    """Describe the change between two texts that differ in the entry `name` of the new one.
 
     Raises UnsafeEdit if that cannot be read. The error has no path: set it.
     """
@@ -242,7 +242,7 @@ def _parse_text(
 
 
 def parse_source(format: Format, text: str, *, depth: int | None = None, strict: bool = False) -> SourceText:
-    """Parse a text. Its parser is imported late, so that a file pays only for its own: ruamel.yaml takes 20 ms."""
+    """Parse a text. Only the parser of its format is imported: ruamel.yaml takes 20 ms."""
     if format == "toml":
         from mcp_bridge._settings.documents.toml_syntax import TomlText
 
@@ -257,7 +257,7 @@ def parse_source(format: Format, text: str, *, depth: int | None = None, strict:
 
 
 def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
-    """Parse an edited text, which may be invalid: an alias, for example, may have lost its anchor."""
+    """Parse an edited text. It may be invalid: an alias, for example, may have lost its anchor."""
     try:
         return _parse_text(format, text, {**MAX_READ, format: len(text)}, target)
     except ConfigError:
@@ -345,7 +345,7 @@ def _list_other_comments(source: SourceText, entry: Member | None) -> Sequence[s
 
 
 def _prune(data: Any, target: EditTarget, depth: int = 0) -> Any:
-    """Return the data without the entry, and without the containers on the path to it that are then empty."""
+    """Return the data without the entry, and without empty containers on the path to it."""
     if depth == len(target.within):
         if target.listed and isinstance(data, list):
             return [item for item in data if not _is_named(item, target)] or None

@@ -95,7 +95,7 @@ class JsonText:
         return splice(self.text, [(node.start, node.end, layout.format_value(value))])
 
     def remove(self, path: EntryPath) -> str:
-        """Remove the entry, with the white space before it and the comma that only it needs."""
+        """Remove the entry with the white space before it and its comma."""
         if path.entry is None:
             return self.text
         return splice(self.text, _remove_member(self.text, path.containers[-1], path.entry))
@@ -149,7 +149,7 @@ def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
 
 
 def _load_json(bare: str, text: str) -> Any:
-    """Parse strict JSON. Raises ConfigError, which names comments if only these are wrong."""
+    """Parse strict JSON. Raises ConfigError, with a hint at comments if only these are wrong."""
     hint = "Check the commas, double quotes and brackets there and in the line before."
     line: int | None = None
     _check_depth(bare)
@@ -170,7 +170,7 @@ def _load_json(bare: str, text: str) -> Any:
 
 
 def _check_depth(text: str) -> None:
-    """Raise ConfigError for text that is nested too deep. How deep Python reads JSON differs between its versions."""
+    """Raise ConfigError for deeply nested text. The limit of Python differs between its versions."""
     depth = 0
     for match in _TOKEN.finditer(text):
         depth += (match[0] in "{[") - (match[0] in "}]")
@@ -187,7 +187,7 @@ def _is_valid_with_comments(text: str) -> bool:
 
 
 class _ConstantError(ValueError):
-    """NaN or Infinity, which Python reads and JSON does not have."""
+    """NaN or Infinity: Python reads them, and JSON does not have them."""
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -302,7 +302,7 @@ def _get_indent(text: str, position: int) -> str:
 
 
 def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
-    """Return the layout of the container's members, or the one that they would have."""
+    """Return the layout of the members of a container, or the layout for its first member."""
     unit, colon = _detect_unit(text, root, container), _detect_colon(text, root, container)
     indents = _list_indents(text, container)
     is_minified = root is not None and bool(root.members) and not _has_break(text[root.start : root.end])

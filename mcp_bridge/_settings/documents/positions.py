@@ -31,7 +31,7 @@ def format_key_path(where: Sequence[PathStep]) -> str:
 
 
 def find_nearest_line(lines: Mapping[KeyPath, int], where: Sequence[PathStep]) -> int | None:
-    """Return the line of `where`, else of its nearest ancestor that has one."""
+    """Return the line of `where`, else of its nearest ancestor with a line."""
     place = tuple(where)
     for end in range(len(place), -1, -1):
         if place[:end] in lines:

@@ -1,4 +1,4 @@
-"""What the three syntaxes share: the target and the errors of an edit, and a tree of values with their positions."""
+"""The common types of the three syntaxes: the target and the errors of an edit, and a tree of values with positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FileChanged(UnsafeEdit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditTarget:
-    """The place of an entry: the keys that lead to its container, its name, and whether the container is a list."""
+    """The place of an entry: the keys of its container, its name, and whether the container is a list."""
 
     within: Sequence[str]
     name: str
@@ -38,7 +38,7 @@ class EditTarget:
         return ".".join([*self.within, self.name])
 
     def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any]:
-        """Return what to add `depth` keys down: its key (None: an item), and its value with the missing containers."""
+        """Return the key (None: an item) and the value to add `depth` keys down, with the missing containers."""
         missing = self.within[depth:]
         nested: Any = [value] if self.listed else {self.name: value}
         for key in reversed(missing[1:]):
@@ -96,7 +96,7 @@ class Node:
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A member of a mapping, its key included, or an item of a list, whose key is None."""
+    """A member of a mapping with its key, or an item of a list with the key None."""
 
     key: str | None
     start: int
@@ -125,7 +125,7 @@ class EntryPath:
 
 
 class SourceText(Protocol):
-    """A parsed text, and how its syntax lays out an entry. Every method raises ConfigError for what it cannot edit."""
+    """A parsed text with its edits. Every method raises ConfigError if it cannot edit the text."""
 
     text: str
     data: Any
@@ -142,7 +142,7 @@ class SourceText(Protocol):
         """Raise if entries cannot be added to this value or removed from it."""
 
     def insert(self, path: EntryPath, target: EditTarget, value: dict[str, Any]) -> str:
-        """Return the text with the entry, and the containers that it lacks."""
+        """Return the text with the entry and its missing containers."""
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Return the text with a new value of the entry."""
@@ -152,7 +152,7 @@ class SourceText(Protocol):
 
 
 def splice(text: str, pieces: Iterable[Piece]) -> str:
-    """Replace parts of the text; those that share a position follow each other in the given order."""
+    """Replace parts of the text. Parts at the same position stay in the given order."""
     parts, at = [], 0
     for start, end, new in sorted(pieces, key=lambda piece: piece[0]):
         parts += [text[at:start], new]
@@ -170,7 +170,7 @@ def find_line_start(text: str, position: int) -> int:
 
 
 def index_lines(text: str, root: Node | None) -> Lines:
-    """Return the line of each key path. Raises ConfigError for a key that occurs twice and for too many levels."""
+    """Return the line of each key path. Raises ConfigError for a repeated key and for too many levels."""
     if root is None:
         return {}
     breaks = [match.start() for match in re.finditer("\n", text)]

@@ -54,7 +54,7 @@ class _Statement:
 
 
 class TomlText:
-    """A TOML text. Raises ConfigError, with the line where it is known, for one that is invalid."""
+    """A TOML text. Raises ConfigError for an invalid one, with the line if it is known."""
 
     # Edits replace whole lines.
     comments: Sequence[tuple[int, int]] = ()
@@ -120,7 +120,7 @@ class TomlText:
 
 
 def list_comments(text: str) -> Sequence[str]:
-    """Return the comments of a valid text, without what is in strings."""
+    """Return the comments of a valid text. Strings have none."""
     return [match.group() for match in _TOKEN.finditer(text) if match.group().startswith("#")]
 
 
@@ -174,7 +174,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
         return nodes.setdefault(place, node)
 
     def enter(place: KeyPath, key: str, statement: _Statement) -> KeyPath:
-        """Return the key path of a table; for an array of tables, that of its newest item."""
+        """Return the key path of a table, or of the newest item of an array of tables."""
         inner = (*place, key)
         node = nodes.get(inner) or add(inner, _to_node({}, statement), statement)
         return (*inner, len(node.members) - 1) if node.kind == "list" else inner

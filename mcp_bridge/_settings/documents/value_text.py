@@ -28,7 +28,7 @@ def describe_kind(value: Any) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """Describe a value by kind and shortened text; lists and mappings, which may hold secrets, by kind alone."""
+    """Describe a value by kind and shortened text. Lists and mappings may hold secrets, so only their kind is shown."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -34,7 +34,7 @@ _NOT_PRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U0
 
 
 class YamlText:
-    """A YAML text with at most one document. Raises ConfigError, with the line, for one that is invalid.
+    """A YAML text with at most one document. Raises ConfigError, with the line, for an invalid one.
 
     The settings are `strict`: a key is text and occurs once, and a value has no tag of its own.
     """
@@ -48,7 +48,7 @@ class YamlText:
         self.data: Any = None if self.root is None else YamlReader(text, strict=strict).read_node(self.root)[0]
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
-        """Raise for a value that is not in block style, or is marked; empty containers pass."""
+        """Raise for a value in flow style and for a marked value. Empty containers pass."""
         line = get_line_number(self.text, node.start)
         if is_null(node) and not node.is_marked and (node is not self.root or not node.text):
             return
@@ -93,7 +93,7 @@ class YamlText:
         return self.text[:start] + block + self.text[end:]
 
     def remove(self, path: EntryPath) -> str:
-        """Remove the entry's lines. A container that becomes empty gets brackets."""
+        """Remove the entry's lines. An empty container gets brackets."""
         if path.entry is None:
             return self.text
         start, end = self._find_lines(path.entry)
@@ -155,7 +155,7 @@ class YamlText:
 
 
 def check_editable(text: str) -> None:
-    """Raise UnsafeEdit where readers of YAML disagree about lines, or a directive changes what follows."""
+    """Raise UnsafeEdit for characters that some readers take for line ends, and for directives."""
     match = _ODD_BREAK.search(text)
     if match:
         raise make_unsafe_error(
@@ -192,13 +192,13 @@ def _has_members(value: Any) -> bool:
 
 
 def _format_scalar(value: Any) -> str:
-    """A value in one line; text is always in double quotes, so that no reader takes it for something else."""
+    """Format a value in one line. Text is always in double quotes, so that no reader takes it for something else."""
     text = json.dumps(value, ensure_ascii=False)
     return _NOT_PRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _add_lines(text: str, at: int, block: str, newline: str) -> str:
-    """The text with lines after the one that ends at this position."""
+    """Insert lines at the end of a line."""
     if at < len(text):
         return f"{text[:at]}{block}{newline}{text[at:]}"
     if not text or text.endswith("\n"):
@@ -215,7 +215,7 @@ def _remove_lines(text: str, start: int, end: int) -> str:
 
 
 def _find_end_of_entries(text: str, at: int, column: int) -> int:
-    """Find the start of the next line, after the comments below that are indented like entries."""
+    """Find the start of the next line, after indented comments below the entries."""
     line = _LINE.match(text, at)
     end = len(text) if line is None else line.end()
     comment = re.compile(rf" {{{column},}}#[^\n]*(?:\n|\Z)")

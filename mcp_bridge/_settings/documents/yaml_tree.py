@@ -75,7 +75,12 @@ def build_tree(text: str) -> Node | None:
                 keys[-1] = node
             else:
                 _set_missing_position(node, stack[-1], keys[-1], text)
-                stack[-1].members.append(_to_member(keys[-1], node))
+                key = keys[-1]
+                is_marked = node.is_marked or (key is not None and key.is_marked)
+                member = Member(key=None, start=node.start, key_end=node.start, value=node, is_marked=is_marked)
+                if key is not None:
+                    member.key, member.start, member.key_end, member.key_node = key.text, key.start, key.end, key
+                stack[-1].members.append(member)
                 keys[-1] = None
             if isinstance(event, CollectionStartEvent):
                 stack.append(node)
@@ -125,18 +130,11 @@ def _to_node(event: NodeEvent, text: str) -> Node:
 
 
 def _set_missing_position(node: Node, parent: Node, key: Node | None, text: str) -> None:
-    """Set the position of a value that is not written: after its colon or dash, not where the parser noticed."""
+    """Set the position of an omitted value: after its colon or dash, not where the parser noticed it."""
     if node.start == node.end and node.is_plain and not parent.is_flow:
         before = key.end if key else parent.members[-1].end if parent.members else parent.start
         sign = (_AFTER_KEY if parent.kind == "mapping" else _AFTER_DASH).match(text, before)
         node.start = node.end = sign.end() if sign else before
-
-
-def _to_member(key: Node | None, value: Node) -> Member:
-    if key is None:
-        return Member(key=None, start=value.start, key_end=value.start, value=value, is_marked=value.is_marked)
-    is_marked = key.is_marked or value.is_marked
-    return Member(key=key.text, start=key.start, key_end=key.end, value=value, is_marked=is_marked, key_node=key)
 
 
 def is_null(node: Node) -> bool:
@@ -145,7 +143,7 @@ def is_null(node: Node) -> bool:
 
 
 class YamlReader:
-    """Turns nodes into plain data. Aliases are followed, with a limit on what they add."""
+    """Turns nodes into plain data. It follows aliases, up to a limit of added data."""
 
     def __init__(self, text: str, *, strict: bool) -> None:
         self._text = text

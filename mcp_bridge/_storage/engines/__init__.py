@@ -1,1 +1,1 @@
-"""Engines, which keep and run tasks."""
+"""Engines keep and run tasks."""

@@ -57,7 +57,7 @@ class MemoryTasks:
     async def run_tasks(
         self, make_task: MakeTask, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Run tasks until cancelled, which cancels them."""
+        """Run tasks until cancelled. This cancels the tasks."""
         self._make_task = make_task
         try:
             async with anyio.create_task_group() as self._group:
@@ -70,7 +70,6 @@ class MemoryTasks:
             self._group, self._running = None, anyio.Event()
 
     async def submit_task(self, order: TaskOrder) -> None:
-        """Start a task. Raises Overloaded if too many tasks, or too large results, are kept."""
         # A request may arrive before `run_tasks` has started.
         await self._running.wait()
         self._remove_expired()
@@ -86,7 +85,7 @@ class MemoryTasks:
         self._group.start_soon(self._run_task, entry)
 
     async def _run_task(self, entry: MemoryTask) -> None:
-        """Run a task, and again after each failure that has to be repeated."""
+        """Run a task, and again after each failure with a delay for a retry."""
         while (delay := await entry.task.run_to_end()) is not None:
             with anyio.move_on_after(delay):
                 # A task that was cancelled ends here, too.
@@ -105,13 +104,11 @@ class MemoryTasks:
             self._bytes += entry.size
 
     async def find_task(self, task_id: str) -> TaskRecord | None:
-        """Return a task; None if it is unknown or has expired."""
         self._remove_expired()
         entry = self._tasks.get(task_id)
         return entry.record if entry is not None else None
 
     async def wait_for_change(self, task_id: str, seen: TaskState, seconds: float) -> TaskRecord | None:
-        """Return a task once its state is not `seen` any more, at the latest after `seconds`."""
         entry = self._tasks.get(task_id)
         if entry is not None and entry.task.state is seen:
             with anyio.move_on_after(seconds):
@@ -119,19 +116,16 @@ class MemoryTasks:
         return await self.find_task(task_id)
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
-        """Pass the client's answers to a task."""
         entry = self._tasks.get(task_id)
         if entry is not None:
             entry.task.deliver(responses)
 
     async def cancel_task(self, task_id: str) -> None:
-        """Cancel a task, unless it has ended."""
         entry = self._tasks.get(task_id)
         if entry is not None:
             entry.task.cancel_run()
 
     async def remove_task(self, task_id: str) -> None:
-        """Cancel a task and remove it."""
         entry = self._tasks.get(task_id)
         if entry is not None:
             self._remove_entry(entry)

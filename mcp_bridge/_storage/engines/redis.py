@@ -100,7 +100,6 @@ class RedisTasks:
                 await self._workers.run()
 
     async def submit_task(self, order: TaskOrder) -> None:
-        """Start a task. Raises Overloaded if too many tasks, or too large results, are kept."""
         await self._running.wait()
         async with self._reaching_redis():
             try:
@@ -128,7 +127,7 @@ class RedisTasks:
             self._abandoned.popleft()
 
     async def _enqueue(self, task_id: str) -> None:
-        """Add a task to the queue, which has each id once. Connections from before an outage fail at their next use."""
+        """Add a task to the queue. It has each id once. Connections from before an outage fail at their next use."""
         end = anyio.current_time() + ENQUEUEING
         while True:
             try:
@@ -141,12 +140,10 @@ class RedisTasks:
                 await anyio.sleep(0.02)
 
     async def find_task(self, task_id: str) -> TaskRecord | None:
-        """Return a task; None if it is unknown or has expired."""
         async with self._reaching_redis():
             return await self._records.find_record(task_id)
 
     async def wait_for_change(self, task_id: str, seen: TaskState, seconds: float) -> TaskRecord | None:
-        """Return a task once its state is not `seen` any more, at the latest after `seconds`."""
         end = anyio.current_time() + seconds
         while True:
             change = self._changes.setdefault(task_id, anyio.Event())
@@ -158,12 +155,10 @@ class RedisTasks:
                 await change.wait()
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
-        """Pass the client's answers to the process that runs the task."""
         async with self._reaching_redis():
             await self._records.add_answers(task_id, responses)
 
     async def cancel_task(self, task_id: str) -> None:
-        """Cancel a task, unless it has ended."""
         async with self._reaching_redis():
             record = await self._records.find_record(task_id)
             if record is not None:
@@ -171,7 +166,6 @@ class RedisTasks:
                 await self._records.change_state(record.order, final_state, by_run=False)
 
     async def remove_task(self, task_id: str) -> None:
-        """Cancel a task and remove it."""
         async with self._reaching_redis():
             record = await self._records.find_record(task_id)
             if record is not None:
@@ -287,7 +281,7 @@ class RedisTasks:
     # Changes that other processes make
 
     async def _follow_changes(self) -> None:
-        """Wake what waits for a change, and pass answers and cancellations to the tasks that run here."""
+        """Wake the requests that wait for a change, and pass answers and cancellations to the runs here."""
         was_interrupted = False
         while True:
             try:

@@ -116,7 +116,7 @@ class TaskRecords:
         await self._redis.aclose()
 
     async def create_record(self, order: TaskOrder, patience: float) -> bool:
-        """Store a task, which must be queued within `patience` seconds; False if that would exceed a limit."""
+        """Store a task, or return False if that would exceed a limit. It must be queued within `patience` seconds."""
         options = self._options
         share = options.most if order.client is None else -(-options.most * 3 // 4)
         state = TaskState(updated=order.created)
@@ -170,7 +170,7 @@ class TaskRecords:
         return TaskRecord(TaskOrder(**load_json(order)), _decode_state(state))
 
     async def add_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
-        """Pass answers to the run of a task. The questions that they answer are not open any more."""
+        """Pass answers to the run of a task, and close their questions."""
         while True:
             order, state_text = await self._redis.hmget(self._key(task_id), ["order", "state"])
             if order is None or state_text is None or not (state := _decode_state(state_text)).requests:
@@ -183,7 +183,7 @@ class TaskRecords:
                 return
 
     async def take_answers(self, task_id: str) -> list[Mapping[str, Any]]:
-        """Return the answers that have arrived, in their order, and remove them."""
+        """Return the answers of the client in their order, and remove them."""
         async with self._redis.pipeline() as pipeline:
             pipeline.lrange(self._answers(task_id), 0, -1)
             pipeline.delete(self._answers(task_id))

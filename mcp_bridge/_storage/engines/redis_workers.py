@@ -1,4 +1,4 @@
-"""Workers of the library docket, which take tasks in Redis from the queue and run them in this process."""
+"""Workers of the library docket. They take tasks from the queue in Redis, and run them in this process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LocalRun:
 
 
 class TaskWorkers:
-    """Runs up to `options.concurrency` tasks of the queue at once. `runs` has those that run, by their handles."""
+    """Runs up to `options.concurrency` tasks of the queue at once. `runs` has the runs by task id."""
 
     def __init__(self, docket: Docket, options: TaskOptions, runs: Mapping[str, LocalRun]) -> None:
         self._docket = docket
@@ -59,14 +59,14 @@ class TaskWorkers:
         self._group: TaskGroup | None = None
 
     async def run(self) -> None:
-        """Run tasks until cancelled; then those that run here have `drain` seconds."""
+        """Run tasks until cancelled. Running tasks then have `drain` seconds to end."""
         async with anyio.create_task_group() as self._group:
             if self._options.concurrency:
                 self._start_worker(self._group, self._options.concurrency)
             await anyio.sleep_forever()
 
     def reuse_slots(self) -> None:
-        """After an outage, make the slots that are free available.
+        """Make the free slots available after an outage.
 
         A worker whose connection has failed takes no tasks before those that it runs have ended. So it keeps the slots
         of these, and another one gets the rest.
@@ -111,7 +111,7 @@ class TaskWorkers:
                     renewing.cancel()
 
     async def _renew_leases(self, worker: Worker) -> None:
-        """Keep the tasks that run here from being started elsewhere.
+        """Keep other processes from starting the tasks that run here.
 
         The library does so too, but not while its worker ends or connects again, and tasks may run on for long then.
         """

@@ -1,1 +1,1 @@
-"""Stores: they keep state that outlives a call."""
+"""Stores keep state between calls."""

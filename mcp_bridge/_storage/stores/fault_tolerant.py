@@ -1,4 +1,4 @@
-"""A wrapper that protects the server from failures and delays of a third-party store."""
+"""Protects the server from failures and delays of a third-party store."""
 
 from __future__ import annotations
 

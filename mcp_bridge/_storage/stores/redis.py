@@ -1,4 +1,4 @@
-"""A store in Redis, which servers on several machines can share."""
+"""A store in Redis. Servers on several machines can share it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\*?[]^-
 
 
 class RedisStore:
-    """A `Store` in Redis, which removes values when their time is over. Needs asyncio.
+    """A `Store` in Redis. Redis removes values when their time is over. Needs asyncio.
 
     The size of the store is not limited here, but by `maxmemory` of Redis, with the policy `noeviction`: a used state
     that is evicted could be used again. Every method raises OSError if Redis is unavailable.
@@ -89,7 +89,7 @@ class RedisStore:
 
 
 def connect_redis(url: str) -> Redis:
-    """Return a client that connects when it is used. Raises ValueError for a wrong URL."""
+    """Return a client. It connects when it is used. Raises ValueError for a wrong URL."""
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=CONNECTIONS,

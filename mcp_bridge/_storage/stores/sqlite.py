@@ -140,7 +140,7 @@ class SqliteStore:
             raise self._to_os_error(error) from error
 
     def _has_log(self) -> bool:
-        """Whether there are changes that are not in the file itself yet."""
+        """Whether some changes are not in the file itself yet."""
         with suppress(OSError):
             return os.stat(f"{self._path}-wal").st_size > 0
         return False
@@ -220,7 +220,7 @@ class SqliteStore:
         return results
 
     def _grow_file(self, database: sqlite3.Connection) -> None:
-        """Copy the log to the file when the file has to grow: on a disk that is full by then, neither could change."""
+        """Copy the log to the file when the file has to grow. On a full disk, neither could change later."""
         with suppress(sqlite3.OperationalError):
             try:
                 for statement in ("BEGIN IMMEDIATE", *_RESERVE, "COMMIT"):
