@@ -46,8 +46,14 @@ def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[s
     if url is None and jwt.audience.startswith(("https://", "http://")):
         url = jwt.audience
     resource = ProtectedResource(issuer=jwt.issuer, scopes=jwt.scopes, url=url)
+    location: str | Path = jwt.jwks
+    if "://" not in jwt.jwks:
+        location = _find_path(settings.directory, jwt.jwks)
+        if not location.is_file():
+            error = ConfigError("the file of http.jwt.jwks does not exist", hint=f"Check {jwt.jwks}")
+            raise settings.add_location(error, "http", "jwt")
     try:
-        return Authenticator(static, JwtVerifier(options, KeySet(_locate_keys(settings, jwt.jwks))), resource)
+        return Authenticator(static, JwtVerifier(options, KeySet(location)), resource)
     except ConfigError as error:
         raise settings.add_location(error, "http", "jwt") from None
 
@@ -171,15 +177,6 @@ def _read_stamps(files: Iterable[Path]) -> list[tuple[int, ...] | None]:
         except OSError:
             stamps.append(None)
     return stamps
-
-
-def _locate_keys(settings: Settings, location: str) -> str | Path:
-    if "://" in location:
-        return location
-    path = _find_path(settings.directory, location)
-    if not path.is_file():
-        raise ConfigError("the file of http.jwt.jwks does not exist", hint=f"Check {location}")
-    return path
 
 
 def _find_path(directory: Path, path: str) -> Path:

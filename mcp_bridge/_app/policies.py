@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_bridge._app.stores import find_redis_url, open_store
 from mcp_bridge._contracts.errors import ConfigError
@@ -111,21 +111,17 @@ def _parse_policy(item: PolicySettings) -> Policy:
             return policy
         if item.options:
             raise ConfigError(f"'{item.name}' has no options", hint="A policy with options is a pydantic model")
-        instance = _make_middleware(item.name, target)
+        instance = target
+        if isinstance(target, type):
+            try:
+                instance = target()
+            except TypeError as error:
+                problem = f"'{item.name}' cannot be made: {error}"
+                raise ConfigError(problem, hint="Name an instance of it") from error
         if not isinstance(instance, Policy | Middleware):
             hint = "It has to be a class that derives from mcp_bridge.policies.Policy, or middleware"
             raise ConfigError(f"'{item.name}' is not a policy", hint=hint)
         return to_policy(instance)
-
-
-def _make_middleware(name: str, target: Any) -> Any:
-    """Return middleware as it is, and an instance of a class. Raises ConfigError."""
-    if not isinstance(target, type):
-        return target
-    try:
-        return target()
-    except TypeError as error:
-        raise ConfigError(f"'{name}' cannot be made: {error}", hint="Name an instance of it") from error
 
 
 @contextmanager

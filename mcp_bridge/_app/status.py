@@ -32,7 +32,12 @@ class BridgeStatus:
         self._notes = notes
         self._pending = pending
         self.entry = ResourceEntry(
-            STATUS_URI, self._read_status, "status", _DESCRIPTION, mime_type="application/json", owner=STATUS_URI
+            STATUS_URI,
+            lambda _: {"sources": self.describe_sources()},
+            "status",
+            _DESCRIPTION,
+            mime_type="application/json",
+            owner=STATUS_URI,
         )
 
     @property
@@ -48,9 +53,6 @@ class BridgeStatus:
     def describe_sources(self) -> list[dict[str, Any]]:
         """Return the name, state, counts and problems of each source."""
         return [self._describe_source(source) for source in self._sources]
-
-    def _read_status(self, _: Any) -> dict[str, Any]:
-        return {"sources": self.describe_sources()}
 
     def _describe_source(self, source: Source) -> dict[str, Any]:
         row: dict[str, Any] = {"name": source.name, "state": self._find_state(source)}

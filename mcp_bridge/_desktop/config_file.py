@@ -74,10 +74,12 @@ def save_file(
     """
     if new is None and path.is_symlink():
         new = ""
-    data = None if new is None else (_BOM if old.bom else b"") + new.encode()
-    if data == (old.raw if old.existed else None):
-        return None
+    data = None
+    if new is not None:
+        data = (_BOM if old.bom else b"") + new.encode()
     old_content = old.raw if old.existed else None
+    if data == old_content:
+        return None
     return _replace_file(old, data, old_content, backup=backup, backup_folder=backup_folder)
 
 
@@ -120,7 +122,12 @@ def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             base = folder / f"{hashlib.sha256(os.fsencode(old.target)).hexdigest()[:12]}-{old.target.name}"
         copy = _write_backup_copy(old, base, mode)
-        _remove_old_backups(base, copy)
+        # The newest backup stays, even if it looks old because the clock was set back.
+        prefix = f"{base.name}{BACKUP_SUFFIX}"
+        others = sorted(path for path in base.parent.iterdir() if path.name.startswith(prefix) and path != copy)
+        for path in others[: 1 - MAX_BACKUPS]:
+            with contextlib.suppress(OSError):
+                path.unlink()
         return copy
 
 
@@ -144,11 +151,18 @@ def _replace_file(
                 new.replace(old.target)
         except BaseException:
             for leftover in (new, copy):
-                with contextlib.suppress(OSError, AttributeError):
-                    leftover.unlink()  # type: ignore[union-attr]
+                if leftover is not None:
+                    with contextlib.suppress(OSError):
+                        leftover.unlink()
             remove_empty_folders(old.target, list(map(str, new_folders)))
             raise
-        _flush_folder(old.target.parent)
+        # Windows cannot open folders.
+        with contextlib.suppress(OSError):
+            folder = os.open(old.target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         if _read_bytes(old.target, old.path) != data:
             problem = "another program has changed it just after it was written"
             raise FileChanged(problem, path=str(old.path), hint="Retry.")
@@ -212,20 +226,16 @@ def _write_beside(target: Path, data: bytes) -> Path:
             stream.flush()
             os.fsync(file)
         if target.exists():
-            _keep_owner(target, new)
+            status = target.stat()
+            if hasattr(os, "chown") and (status.st_uid, status.st_gid) != (new.stat().st_uid, new.stat().st_gid):
+                with contextlib.suppress(PermissionError):
+                    os.chown(new, status.st_uid, status.st_gid)
             shutil.copystat(target, new)
             os.utime(new)
     except BaseException:
         new.unlink(missing_ok=True)
         raise
     return new
-
-
-def _keep_owner(target: Path, new: Path) -> None:
-    old_status, new_status = target.stat(), new.stat()
-    if hasattr(os, "chown") and (old_status.st_uid, old_status.st_gid) != (new_status.st_uid, new_status.st_gid):
-        with contextlib.suppress(PermissionError):
-            os.chown(new, old_status.st_uid, old_status.st_gid)
 
 
 def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
@@ -247,25 +257,6 @@ def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
             raise
         return copy
     raise ConfigError("no free name for a backup", path=str(old.path))
-
-
-def _remove_old_backups(target: Path, newest: Path) -> None:
-    """Remove the oldest backups. The newest stays, even if it looks old because the clock was set back."""
-    prefix = f"{target.name}{BACKUP_SUFFIX}"
-    ours = sorted(path for path in target.parent.iterdir() if path.name.startswith(prefix) and path != newest)
-    for path in ours[: 1 - MAX_BACKUPS]:
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def _flush_folder(folder: Path) -> None:
-    # Windows cannot open folders.
-    with contextlib.suppress(OSError):
-        file = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
 
 
 @contextlib.contextmanager

@@ -56,18 +56,15 @@ class SecretCollector:
 
     def add_secret(self, server: str, name: str, value: str, where: str) -> str:
         """Add a secret and return the reference to its variable. It is named `name`, unless that name is taken."""
-        server_variable = _to_variable(server)
         variable = _to_variable(name)
-        candidates = [
-            variable,
-            f"{server_variable}_{variable}",
-            *(f"{server_variable}_{variable}_{number}" for number in range(2, 1000)),
-        ]
-        free = (candidate for candidate in candidates if candidate not in self.reserved)
-        free_variable = next(candidate for candidate in free if self._values.get(candidate, value) == value)
-        self._values[free_variable] = value
-        self.places.setdefault(free_variable, where)
-        return f"${{{free_variable}}}"
+        number = 0
+        while variable in self.reserved or self._values.get(variable, value) != value:
+            number += 1
+            suffix = f"_{number}" if number > 1 else ""
+            variable = f"{_to_variable(server)}_{_to_variable(name)}{suffix}"
+        self._values[variable] = value
+        self.places.setdefault(variable, where)
+        return f"${{{variable}}}"
 
 
 @dataclass(slots=True)
@@ -106,29 +103,31 @@ class _EntrySecrets:
         # Every text matches.
         assert match is not None
         host, path, question, query, fragment = match.groups(default="")
-        path = "/".join(self._replace_word("KEY", segment, "url") for segment in path.split("/"))
-        pairs = [pair.partition("=") for pair in query.split("&")]
-        query = "&".join(
-            f"{name}={self._add(f'{self.server}_{name}', value, 'url')}"
-            if is_secret(name, value)
-            else name + sep + value
-            for name, sep, value in pairs
-        )
-        return f"{host}{path}{question}{query}{fragment}"
+        segments = path.split("/")
+        for index, segment in enumerate(segments):
+            if is_secret("", segment):
+                segments[index] = self._add(f"{self.server}_KEY", segment, "url")
+        pairs = query.split("&")
+        for index, pair in enumerate(pairs):
+            name, _, value = pair.partition("=")
+            if is_secret(name, value):
+                pairs[index] = f"{name}={self._add(f'{self.server}_{name}', value, 'url')}"
+        return f"{host}{'/'.join(segments)}{question}{'&'.join(pairs)}{fragment}"
 
     def _replace_argument(self, word: Any, option: str, place: str) -> Any:
         if not isinstance(word, str):
             return word
         if is_secret(option, word) and not _HEADER_WORD.fullmatch(word):
             return self._add(f"{self.server}_{option or 'SECRET'}", word, place)
-        if (header := _HEADER_WORD.fullmatch(word)) is not None and is_secret(header[1], header[2]):
+        header = _HEADER_WORD.fullmatch(word)
+        if header is not None and is_secret(header[1], header[2]):
             return word.replace(header[2], self.replace_header(header[1], header[2]))
-        if (pair := _ASSIGNMENT.fullmatch(word)) is not None and is_secret(pair[1], pair[2]):
+        pair = _ASSIGNMENT.fullmatch(word)
+        if pair is not None and is_secret(pair[1], pair[2]):
             return f"{pair[1]}={self._add(f'{self.server}_{pair[1]}', pair[2], place)}"
-        return self.replace_in_url(word) if word.startswith(("http://", "https://")) else word
-
-    def _replace_word(self, name: str, word: str, place: str) -> str:
-        return self._add(f"{self.server}_{name}", word, place) if is_secret("", word) else word
+        if word.startswith(("http://", "https://")):
+            return self.replace_in_url(word)
+        return word
 
     def _add(self, name: str, value: str, place: str) -> str:
         return self.collector.add_secret(self.server, name, value, f"{self.where}.{place}")

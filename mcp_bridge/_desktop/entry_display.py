@@ -68,29 +68,31 @@ def _redact_slot(client: Client, name: str, slot: Any, value: Any, plain_words: 
         return _redact_words(value, lambda word: _VARIABLE.fullmatch(word) is not None)
     if slot == "{name}":
         return _redact_words(value, lambda word: word == name)
-    return value if slot is not None and (type(value), value) == (type(slot), slot) else _redact_all(value)
+    if slot is not None and (type(value), value) == (type(slot), slot):
+        return value
+    return _redact_all(value)
 
 
 def _redact_words(value: Any, is_harmless: Callable[[str], bool]) -> Any:
     if isinstance(value, list):
         return [_redact_words(item, is_harmless) if isinstance(item, str) else _redact_all(item) for item in value]
-    return value if isinstance(value, str) and is_harmless(value) else _redact_all(value)
+    if isinstance(value, str) and is_harmless(value):
+        return value
+    return _redact_all(value)
 
 
 def _redact_all(value: Any) -> Any:
-    """The same keys with marks for all scalars."""
+    """Replace all scalars by marks, and keep the keys."""
     if isinstance(value, Mapping):
         return {key: _redact_all(inner) for key, inner in value.items()}
     return [_redact_all(inner) for inner in value] if isinstance(value, list) else REDACTION_MARK
 
 
 def _is_reference(client: Client, text: Any) -> bool:
-    """Whether a text is a reference and nothing else; a default in it would be a value."""
-    reference = (
-        re.fullmatch(client.reference_syntax.pattern, text)
-        if client.reference_syntax is not None and isinstance(text, str)
-        else None
-    )
+    """Whether a text is only a reference. A default in it would be a value."""
+    if client.reference_syntax is None or not isinstance(text, str):
+        return False
+    reference = re.fullmatch(client.reference_syntax.pattern, text)
     return reference is not None and not reference.groupdict().get("default")
 
 

@@ -43,7 +43,7 @@ class FoundServer:
     omission: str = ""
     """Why it is left out; empty if it is not."""
     notes: Sequence[str] = ()
-    """What of its entry is not read."""
+    """Notes about unread keys of its entry."""
 
     @property
     def identity(self) -> str:
@@ -65,12 +65,15 @@ class ServerImport:
         if found.omission:
             self.left_out.append(found)
             return
-        for twin in self.taken.values():
-            if twin[0].identity == found.identity:
-                twin.append(found)
+        for twins in self.taken.values():
+            if twins[0].identity == found.identity:
+                twins.append(found)
                 return
-        names = [found.name, f"{found.name}-{found.client}", *(f"{found.name}-{number}" for number in range(2, 1000))]
-        self.taken[next(name for name in names if name not in self.taken)] = [found]
+        name, number = found.name, 1
+        while name in self.taken:
+            name = f"{found.name}-{number if number > 1 else found.client}"
+            number += 1
+        self.taken[name] = [found]
 
     def render_settings(self) -> str:
         """Return the settings file as YAML."""
@@ -107,9 +110,8 @@ def find_servers(client: Client, machine: Machine) -> Iterator[FoundServer | Con
             continue
         searched_places.add(key)
         try:
-            yield from (
-                _convert_server(client, place, server, machine) for server in read_servers(client, place, machine)
-            )
+            for server in read_servers(client, place, machine):
+                yield _convert_server(client, place, server, machine)
         except ConfigError as error:
             yield error
 
@@ -124,11 +126,12 @@ def find_servers_in_file(path: Path) -> Iterator[FoundServer]:
         entry: Any = document.data
         for step in place:
             entry = entry[step]
-        name = str(place[-1])
-        options = _select_options(_replace_inputs(entry)) if isinstance(entry, Mapping) else {}
-        notes = list_unread_keys(entry) if isinstance(entry, Mapping) else ()
+        options: Mapping[str, Any] = {}
+        notes: Sequence[str] = ()
+        if isinstance(entry, Mapping):
+            options, notes = _select_options(_replace_inputs(entry)), list_unread_keys(entry)
         yield FoundServer(
-            name=name,
+            name=str(place[-1]),
             client=path.stem.strip("."),
             place=str(path),
             path=path,
@@ -204,7 +207,9 @@ def _replace_inputs(value: Any) -> Any:
         return {key: _replace_inputs(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_replace_inputs(item) for item in value]
-    return _INPUT.sub(lambda match: _to_input_variable(match[1]), value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _INPUT.sub(lambda match: _to_input_variable(match[1]), value)
+    return value
 
 
 def _to_input_variable(name: str) -> str:

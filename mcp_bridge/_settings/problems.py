@@ -83,7 +83,9 @@ class ErrorReport:
             value = value[step]
         where: list[PathStep] = [*self.base]
         for step in error["loc"]:
-            if _has_step(value, step):
+            is_key = isinstance(value, dict) and step in value
+            is_index = isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
+            if is_key or is_index:
                 value = value[step]
                 where.append(step)
         if error["type"] == "missing":
@@ -130,19 +132,11 @@ def _iter_models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _iter_models(argument)
 
 
-def _has_step(value: Any, step: PathStep) -> bool:
-    if isinstance(value, dict):
-        return step in value
-    return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
-
-
 def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
     value = error["input"]
-    description = (
-        f"{describe_kind(value)} (not shown)"
-        if hidden and isinstance(value, str | int | float)
-        else describe_value(value)
-    )
+    description = describe_value(value)
+    if hidden and isinstance(value, str | int | float):
+        description = f"{describe_kind(value)} (not shown)"
     template = _EXPECTED.get(error["type"])
     if template:
         return f"expected {template.format(**error.get('ctx', {}))}, found {description}"
@@ -155,12 +149,8 @@ def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) ->
 
 def _redact(message: str, document: Document, further_values: Sequence[str]) -> str:
     """Redact secret values in the text of a validator."""
-    private = {
-        *document.secrets,
-        *(
-            value
-            for place, value in walk_values(document.data)
-            if isinstance(value, str) and is_hidden(document, place)
-        ),
-    }
+    private = set(document.secrets)
+    for place, value in walk_values(document.data):
+        if isinstance(value, str) and is_hidden(document, place):
+            private.add(value)
     return redact_values(message, {*further_values, *(text for text in private if len(text) >= SHORTEST_SECRET)})

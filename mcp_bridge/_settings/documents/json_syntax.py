@@ -6,6 +6,7 @@ it accepts give the positions.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -164,8 +165,11 @@ def _load_json(bare: str, text: str) -> Any:
     except ValueError:
         # Python refuses to read whole numbers beyond some thousand digits.
         problem, hint = "a number of too many digits", "Write it in quotes."
-    if bare == text and _is_valid_with_comments(text):
-        problem, hint = "comments or trailing commas, which are not allowed in this file", "Remove them."
+    if bare == text:
+        with contextlib.suppress(ConfigError, ValueError, RecursionError):
+            bare, _ = _replace_comments(text)
+            json.loads(bare, parse_constant=_reject_constant)
+            problem, hint = "comments or trailing commas, which are not allowed in this file", "Remove them."
     raise ConfigError(problem, line=line, hint=hint)
 
 
@@ -176,14 +180,6 @@ def _check_depth(text: str) -> None:
         depth += (match[0] in "{[") - (match[0] in "}]")
         if depth > MAX_DEPTH:
             raise ConfigError(TOO_DEEP, line=get_line_number(text, match.start()), hint="Flatten it.")
-
-
-def _is_valid_with_comments(text: str) -> bool:
-    try:
-        bare, _ = _replace_comments(text)
-        return bare != text and json.loads(bare, parse_constant=_reject_constant) is not ...
-    except (ConfigError, ValueError, RecursionError):
-        return False
 
 
 class _ConstantError(ValueError):

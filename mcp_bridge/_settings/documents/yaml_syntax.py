@@ -89,7 +89,12 @@ class YamlText:
             column = len(self.text[start : entry.start].split("-", maxsplit=1)[0])
             block = _format_block([value], column, newline, STEP)
         else:
-            block = _format_block({target.name: value}, entry.start - start, newline, self._detect_entry_step(entry))
+            # The values stay as deep below the name as they are.
+            step, members = 0, entry.value.members
+            if members and not entry.value.is_flow:
+                column = members[0].start - find_line_start(self.text, members[0].start)
+                step = column - (entry.start - start)
+            block = _format_block({target.name: value}, entry.start - start, newline, step if step > 0 else STEP)
         return self.text[:start] + block + self.text[end:]
 
     def remove(self, path: EntryPath) -> str:
@@ -97,7 +102,12 @@ class YamlText:
         if path.entry is None:
             return self.text
         start, end = self._find_lines(path.entry)
-        remaining_text = _remove_lines(self.text, start, end)
+        # The line end after the lines goes with them or, at the end of a text without one, the one before.
+        line_end = _LINE_END.match(self.text, end)
+        if line_end is not None:
+            remaining_text = self.text[:start] + self.text[line_end.end() :]
+        else:
+            remaining_text = self.text[: max(start - 1, 0)].removesuffix("\r")
         container = path.containers[-1]
         if len(container.members) > 1 or not path.members:
             return remaining_text
@@ -145,13 +155,6 @@ class YamlText:
                 if 0 < column <= 8:
                     return column
         return STEP
-
-    def _detect_entry_step(self, entry: Member) -> int:
-        """Return how much deeper than its name an entry's values are indented."""
-        value = entry.value
-        inner = value.members[0].start if value.members and not value.is_flow else entry.start
-        outer = entry.start - find_line_start(self.text, entry.start)
-        return max(inner - find_line_start(self.text, inner) - outer, 0) or STEP
 
 
 def check_editable(text: str) -> None:
@@ -206,19 +209,13 @@ def _add_lines(text: str, at: int, block: str, newline: str) -> str:
     return f"{text}{newline}{block}"
 
 
-def _remove_lines(text: str, start: int, end: int) -> str:
-    """The text without these lines: with the line end after them or, at the end of a text without one, before."""
-    line_end = _LINE_END.match(text, end)
-    if line_end:
-        return text[:start] + text[line_end.end() :]
-    return text[: start - 1].removesuffix("\r") if start else ""
-
-
 def _find_end_of_entries(text: str, at: int, column: int) -> int:
     """Find the start of the next line, after indented comments below the entries."""
     line = _LINE.match(text, at)
     end = len(text) if line is None else line.end()
     comment = re.compile(rf" {{{column},}}#[^\n]*(?:\n|\Z)")
-    while end < len(text) and text[end - 1] == "\n" and (more := comment.match(text, end)):
-        end = more.end()
+    match = comment.match(text, end)
+    while match is not None and match.end() > end and text[end - 1] == "\n":
+        end = match.end()
+        match = comment.match(text, end)
     return end
