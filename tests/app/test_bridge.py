@@ -73,7 +73,7 @@ def bridge_of(*sources: Any, registry: ToolRegistry | None = None, **selection: 
 # Lives
 
 
-async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them() -> None:
+async def test_sources_start_concurrently_and_the_start_waits_for_all() -> None:
     class Meeting(ControlledSource):
         async def run(self, publish: Publish) -> None:
             self.begun.set()
@@ -189,7 +189,7 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(tas
 
 
 @BOTH_LOOPS
-async def test_a_source_that_crashes_takes_only_its_own_tools(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_crashed_source_loses_only_its_tools(caplog: pytest.LogCaptureFixture) -> None:
     bad = ControlledSource("bad", [offer("a", "b")], RuntimeError("broken\npipe"))
     good = ControlledSource("good", [offer("c")])
     bridge = bridge_of(bad, good)
@@ -217,7 +217,7 @@ async def test_a_source_that_returns_keeps_its_tools() -> None:
 
 
 @BOTH_LOOPS
-async def test_the_problem_of_a_source_is_the_error_in_the_groups_around_it() -> None:
+async def test_the_problem_of_a_source_is_the_error_inside_of_exception_groups() -> None:
     group = ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("broken")])])
     bad = ControlledSource("bad", [offer("a")], group)
     bridge = bridge_of(bad, ControlledSource("good", [offer("c")]))
@@ -227,7 +227,7 @@ async def test_the_problem_of_a_source_is_the_error_in_the_groups_around_it() ->
     assert bridge.problems["bad"] == ["broken"]
 
 
-async def test_when_every_source_has_ended_without_a_tool_the_start_is_refused() -> None:
+async def test_the_start_fails_if_every_source_ends_without_a_tool() -> None:
     bad, none = (
         ControlledSource("bad", error=ValueError("no file")),
         ControlledSource("none", [offer(problems=("nothing there",))], stay=False),
@@ -254,7 +254,7 @@ async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> 
 
 
 @BOTH_LOOPS
-async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_bare() -> None:
+async def test_the_end_of_the_block_ends_every_source_and_its_error_is_raised_unwrapped() -> None:
     one, two = ControlledSource("one", [offer("a")]), ControlledSource("two")
 
     async def block() -> None:
@@ -272,7 +272,7 @@ async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_b
 # Names
 
 
-async def test_two_sources_with_one_name_refuse_the_start_and_are_both_named() -> None:
+async def test_two_sources_with_equal_tool_names_stop_the_start_with_an_error_for_both() -> None:
     bridge = bridge_of(ControlledSource("one", [offer("same", "a")]), ControlledSource("two", [offer("same")]))
     async with bridge.run_sources():
         with pytest.raises(ConfigError) as caught:
@@ -283,7 +283,7 @@ async def test_two_sources_with_one_name_refuse_the_start_and_are_both_named() -
     assert "prefix" in str(caught.value)
 
 
-async def test_a_name_of_the_registrys_own_tool_is_refused_too() -> None:
+async def test_the_name_of_a_tool_in_the_registry_stops_the_start_too() -> None:
     registry = ToolRegistry()
     registry.register(entry_of(lambda data: 1, "same"))
     bridge = bridge_of(ControlledSource("one", [offer("same")]), registry=registry)
@@ -292,7 +292,7 @@ async def test_a_name_of_the_registrys_own_tool_is_refused_too() -> None:
             await bridge.wait_until_started()
 
 
-async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_later_collision_is_reported_and_the_published_tools_stay(caplog: pytest.LogCaptureFixture) -> None:
     one, two = ControlledSource("one", [offer("a")]), ControlledSource("two", [offer("b")])
     bridge = bridge_of(one, two)
     async with connect(bridge) as client:
@@ -308,7 +308,7 @@ async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: py
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations(["first", "second", "own"])], ids="-".join)
-async def test_who_gets_a_name_does_not_depend_on_who_publishes_first(order: tuple[str, ...]) -> None:
+async def test_the_owner_of_a_name_does_not_depend_on_the_order_of_publication(order: tuple[str, ...]) -> None:
     offers = {"first": offer("a", "b", partial=True), "second": offer("A", "b", "c", partial=True), "own": offer("a")}
     sources = {name: ControlledSource(name) for name in offers}
     bridge = bridge_of(*sources.values())
@@ -348,7 +348,7 @@ async def test_tools_are_published_as_selected(
         assert bridge.problems["s"] == problems
 
 
-async def test_an_alias_that_meets_another_tool_of_its_source_is_refused() -> None:
+async def test_an_alias_equal_to_another_tool_of_its_source_is_rejected() -> None:
     bridge = bridge_of(ControlledSource("s", [offer("a", "b")]), alias={"a": "b"})
     async with bridge.run_sources():
         with pytest.raises(ConfigError, match="Two tools in source 's' are named 'b'"):
@@ -420,7 +420,7 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
         assert client.instructions == "Be nice."
 
 
-def test_whoever_edits_keeps_no_lists(tmp_path: Path) -> None:
+def test_with_reload_clients_do_not_cache_lists(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "sources: []\n")
     assert build_from_settings(settings, watch=True).identity.ttl_ms == 0
     assert build_from_settings(settings).identity.ttl_ms == 60_000
@@ -442,7 +442,7 @@ def test_whoever_edits_keeps_no_lists(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_in_a_source_is_told_with_file_and_line(text: str, line: int, said: str, tmp_path: Path) -> None:
+def test_a_problem_of_a_source_is_reported_with_file_and_line(text: str, line: int, said: str, tmp_path: Path) -> None:
     settings = settings_of(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         build_from_settings(settings)
@@ -451,7 +451,7 @@ def test_what_is_wrong_in_a_source_is_told_with_file_and_line(text: str, line: i
     assert said in str(caught.value)
 
 
-def test_settings_that_were_never_a_file_are_refused_without_a_place() -> None:
+def test_invalid_settings_without_a_file_are_rejected_without_a_place() -> None:
     from mcp_bridge._settings import Settings
 
     settings = Settings.model_validate({"sources": [{"type": "pyton"}]})
@@ -468,7 +468,7 @@ async def test_a_module_named_in_the_settings_is_a_source_of_that_name(tmp_path:
     assert list(bridge.problems) == ["textwrap"]
 
 
-def test_an_error_of_settings_says_where_what_and_what_to_do() -> None:
+def test_an_error_of_settings_has_a_place_a_problem_and_a_hint() -> None:
     error = ConfigError("it is wrong", path="a.yaml", line=3, where="sources[0]", hint="Mend it")
     assert str(error) == "a.yaml:3: sources[0]: it is wrong. Mend it"
     assert str(ConfigError("it is wrong")) == "it is wrong"

@@ -90,7 +90,7 @@ async def test_a_python_file_can_be_opened_too(settings: Path) -> None:
         assert [entry.name for entry in bridge.registry.list()] == ["say"]
 
 
-async def test_what_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+async def test_an_unusable_file_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("nothing_of_ours: 1\n")
     with pytest.raises(ConfigError, match="unknown key 'nothing_of_ours'"):
         async with open_bridge(tmp_path / "bad.yaml"):

@@ -50,7 +50,7 @@ def test_clients_are_listed_with_their_files_and_bridges(who: Person) -> None:
     assert "not-to-be-shown" not in text + json.dumps(answer)
 
 
-def test_a_file_that_cannot_be_read_is_said_in_its_line_and_the_others_go_on(who: Person) -> None:
+def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(who: Person) -> None:
     path = who.place("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
     who.place("codex", golden("codex", "after", who))
     who.path("goose").mkdir(parents=True)
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_read_is_said_in_its_line_and_the_others_go_on(who
         ({}, False),
     ],
 )
-def test_a_bridge_is_known_by_what_it_starts(value: object, is_one: bool, who: Person) -> None:
+def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, who: Person) -> None:
     who.place("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
     (file, _) = row(who.json("clients"), "cursor")["files"]
     assert bool(file["bridges"]) == is_one
@@ -96,14 +96,14 @@ def test_a_bridge_is_known_by_what_it_starts(value: object, is_one: bool, who: P
         ("Cursr", "cursor"),
     ],
 )
-def test_an_unknown_client_is_answered_with_the_nearest(said: str, meant: str, who: Person) -> None:
+def test_an_unknown_client_is_reported_with_the_nearest_one(said: str, meant: str, who: Person) -> None:
     done = who.run("install", said, check=2)
     assert f"unknown client '{said}'" in done.stderr
     assert f"Did you mean {meant}" in done.stderr
     assert "Known clients: claude-desktop, claude-code" in done.stderr
 
 
-def test_a_client_like_none_is_answered_with_all(who: Person) -> None:
+def test_an_unknown_client_without_a_similar_one_is_reported_with_all(who: Person) -> None:
     assert "Did you mean cursor" in who.run("uninstall", "Cursr", check=2).stderr
     assert "Known clients: claude-desktop, claude-code" in who.run("install", "qqqq", check=2).stderr
 
@@ -113,7 +113,7 @@ def test_a_file_in_the_place_of_the_client_is_recognised(who: Person) -> None:
     assert "unknown client 'shelf_tools.py'. Put the client before the file. Known clients: " in done.stderr
 
 
-def test_a_scope_that_a_client_lacks_is_answered_with_its_own(who: Person) -> None:
+def test_an_unknown_scope_is_reported_with_the_known_ones(who: Person) -> None:
     done = who.run("install", "codex", who.settings, "--scope", "local", check=2)
     assert "Codex has no scope 'local'. It has: user, project." in done.stderr.replace("--scope: ", "")
 
@@ -130,7 +130,7 @@ def test_a_scope_that_a_client_lacks_is_answered_with_its_own(who: Person) -> No
         ([], "no file was given, and the current folder has no default file"),
     ],
 )
-def test_what_cannot_be_served_is_not_installed(words: list[str], why: str, who: Person) -> None:
+def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: str, who: Person) -> None:
     (who.project / "tools.py").rename(who.project / "shelf_tools.py")
     (who.project / "notes.txt").write_text("x")
     (who.project / "broken.yaml").write_text("sorces: []\n")
@@ -161,7 +161,7 @@ def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, wh
     assert who.json("install", "cursor", served, "--print")["name"] == name
 
 
-def test_the_entry_names_absolute_paths_whatever_was_said(who: Person) -> None:
+def test_the_entry_has_absolute_paths(who: Person) -> None:
     entry = who.json("install", "cursor", "./shelf.yaml", "--print")["entry"]
     assert entry == {"command": str(COMMAND), "args": ["serve", str(who.settings)]}
 
@@ -193,7 +193,7 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
         ("./here", ["uninstall", "cursor"]),
     ],
 )
-def test_a_home_that_is_no_full_path_is_refused(home: str, words: list[str], tmp_path: Path) -> None:
+def test_a_relative_home_is_rejected(home: str, words: list[str], tmp_path: Path) -> None:
     who = person(tmp_path, HOME=home)
     before = [*who.files()]
     done = who.run(*words, check=2)
@@ -210,13 +210,13 @@ def test_a_folder_without_tools_is_not_installed(who: Person) -> None:
 
 
 @pytest.mark.parametrize("options", [["--print", "--link"], ["--dry-run", "--link"], ["--print", "--dry-run"]])
-def test_options_that_show_different_things_are_not_taken_together(options: list[str], who: Person) -> None:
+def test_options_with_different_outputs_exclude_each_other(options: list[str], who: Person) -> None:
     done = who.run("install", "cursor", who.settings, *options, check=2)
     assert "cannot be used with" in done.stderr
     assert not done.stdout
 
 
-def test_uninstalling_what_is_not_there_says_so(who: Person) -> None:
+def test_uninstalling_a_missing_server_reports_this(who: Person) -> None:
     done = who.run("uninstall", "cursor", check=2)
     assert "no bridge is installed in Cursor" in done.stderr
     assert f"Looked at: {who.path('cursor')}, {who.path('cursor-project')}." in done.stderr
@@ -229,7 +229,7 @@ def test_uninstalling_an_unknown_name_lists_the_bridges(who: Person) -> None:
     assert "Cursor has no server 'tools.py'. Its bridges: shelf. Looked at: " in done.stderr
 
 
-def test_with_several_bridges_the_one_has_to_be_named(who: Person) -> None:
+def test_with_several_bridges_a_name_is_required(who: Person) -> None:
     bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
     path = who.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
     done = who.run("uninstall", "cursor", check=2)
@@ -253,7 +253,7 @@ def test_without_a_scope_only_the_first_is_meant(name: list[str], who: Person) -
     assert not who.path("cursor-project").exists()
 
 
-def test_a_scope_without_a_bridge_names_all_others_that_have_one(who: Person) -> None:
+def test_the_error_for_a_scope_without_a_bridge_has_the_scopes_with_one(who: Person) -> None:
     for scope in ("project", "local"):
         who.run("install", "claude-code", who.settings, "--scope", scope)
     before = {path: path.read_bytes() for path in who.files()}
@@ -261,19 +261,19 @@ def test_a_scope_without_a_bridge_names_all_others_that_have_one(who: Person) ->
     assert {path: path.read_bytes() for path in who.files()} == before
 
 
-def test_a_broken_file_of_another_scope_does_not_keep_the_bridge_in(who: Person) -> None:
+def test_a_broken_file_of_another_scope_does_not_stop_the_removal(who: Person) -> None:
     who.run("install", "cursor", who.settings)
     who.place("cursor-project", b"{")
     who.run("uninstall", "cursor")
     assert not who.path("cursor").exists()
 
 
-def test_a_project_is_told_that_its_file_has_this_machines_paths(who: Person) -> None:
+def test_an_installation_into_a_project_warns_of_paths_of_this_machine(who: Person) -> None:
     done = who.run("install", "vscode", who.settings, "--scope", "project")
     assert "absolute paths of this machine" in done.stderr
 
 
-def test_what_cannot_be_noted_down_is_installed_all_the_same(who: Person) -> None:
+def test_an_installation_succeeds_without_a_writable_journal(who: Person) -> None:
     state = who.home / ".local" / "state"
     state.parent.mkdir()
     state.write_text("in the way")

@@ -21,7 +21,7 @@ def person(tmp_path: Path) -> Person:
     return somebody(tmp_path)
 
 
-def test_a_client_that_cannot_refer_to_a_variable_is_not_told_to(person: Person) -> None:
+def test_a_client_without_references_gets_no_advice_to_use_them(person: Person) -> None:
     (person.project / "s.yaml").write_text(NEEDY)
     assert person.run("install", "claude-desktop", "s.yaml", "--name", "shelf", env={"SHELF_KEY": "x"}).code == 0
     done = person.doctor("claude-desktop", env={"SHELF_KEY": "x"})
@@ -31,9 +31,7 @@ def test_a_client_that_cannot_refer_to_a_variable_is_not_told_to(person: Person)
 
 
 @pytest.mark.parametrize("client", ["continue", "goose"])
-def test_a_client_with_secrets_of_its_own_is_not_blamed_for_what_is_not_looked_into(
-    client: str, person: Person
-) -> None:
+def test_a_client_with_its_own_secrets_gets_no_warning_about_unset_variables(client: str, person: Person) -> None:
     (person.project / "s.yaml").write_text(NEEDY)
     assert person.run("install", client, "s.yaml", "--name", "shelf", env={"SHELF_KEY": "x"}).code == 0
     done = person.doctor(client)

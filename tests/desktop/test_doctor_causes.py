@@ -44,7 +44,7 @@ def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(person: 
     assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["command"]
 
 
-def test_a_program_that_is_a_folder_or_not_executable_is_told(person: Person) -> None:
+def test_a_program_that_is_a_folder_or_not_executable_is_reported(person: Person) -> None:
     (person.project / "mcp-bridge").mkdir()
     person.has(person.project / "mcp-bridge", "serve", person.tools)
     assert person.doctor("gemini-cli").failed["command"].endswith("is a folder, not a program")
@@ -55,7 +55,7 @@ def test_a_program_that_is_a_folder_or_not_executable_is_told(person: Person) ->
     assert "chmod +x" in done.cures["command"]
 
 
-def test_an_environment_that_was_moved_is_told_from_a_missing_program(person: Person) -> None:
+def test_a_moved_environment_is_distinguished_from_a_missing_program(person: Person) -> None:
     program = person.project / "mcp-bridge"
     program.write_text(f"#!{person.home}/gone/bin/python\n")
     program.chmod(0o755)
@@ -64,7 +64,7 @@ def test_an_environment_that_was_moved_is_told_from_a_missing_program(person: Pe
     assert done.failed == {"command": f"{program} runs on {person.home}/gone/bin/python, which does not exist"}
 
 
-def test_a_command_without_a_path_is_looked_for_where_the_client_looks(person: Person) -> None:
+def test_a_command_without_a_path_is_searched_on_the_clients_path(person: Person) -> None:
     person.has("mcp-bridge", "serve", person.tools)
     done = person.doctor("gemini-cli", env={"PATH": "/usr/bin:/bin"})
     assert done.failed == {"command": "'mcp-bridge' is not on the PATH of Gemini CLI"}
@@ -74,7 +74,7 @@ def test_a_command_without_a_path_is_looked_for_where_the_client_looks(person: P
     assert "Use an absolute path" in done.cures["command"]
 
 
-def test_relative_paths_are_told_where_they_work_and_where_they_do_not(person: Person) -> None:
+def test_relative_paths_are_reported_with_the_folder_in_which_they_work(person: Person) -> None:
     script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.project / "mcp-bridge")
     person.has("./mcp-bridge", "serve", "tools.py")
     done = person.doctor("gemini-cli")
@@ -87,7 +87,7 @@ def test_relative_paths_are_told_where_they_work_and_where_they_do_not(person: P
     assert "A relative path starts at" in done.cures["settings"]
 
 
-def test_settings_that_were_moved_are_told_before_anything_is_started(person: Person) -> None:
+def test_moved_settings_are_reported_before_any_process_starts(person: Person) -> None:
     person.has(*person.serve(person.home / "mcp-bridge.yaml"))
     done = person.doctor("gemini-cli")
     assert done.code == 1
@@ -102,7 +102,7 @@ def test_an_entry_without_settings_is_a_warning(person: Person) -> None:
     assert "Add the file" in done.cures["settings"]
 
 
-def test_settings_are_told_from_the_values_of_options(person: Person) -> None:
+def test_settings_are_distinguished_from_values_of_options(person: Person) -> None:
     words = [*person.serve(), "--log-level", "debug", "--http=1"]
     for args in (words[3:], [*words[3:4], *words[5:], words[4]]):
         entry = {"command": "x", "args": list(map(str, args))}
@@ -110,7 +110,7 @@ def test_settings_are_told_from_the_values_of_options(person: Person) -> None:
     assert servers.find_settings_argument(["mcp-bridge", "serve", "--log-level", "debug"]) is None
 
 
-def test_a_file_that_the_settings_name_and_that_is_gone_is_told_with_both_places_to_mend(person: Person) -> None:
+def test_a_missing_file_in_the_settings_is_reported_with_both_places_to_fix(person: Person) -> None:
     settings = person.project / "s.yaml"
     settings.write_text("sources: [{type: python, path: gone.py}]\n")
     person.has(*person.serve(settings))
@@ -136,7 +136,7 @@ def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(person: Per
     assert "s.yaml does not exist" in person.doctor("gemini-cli").failed[ERAS[0]]
 
 
-def test_the_python_of_a_script_is_the_one_it_runs_on(tmp_path: Path) -> None:
+def test_the_python_of_a_script_is_the_one_in_its_first_line(tmp_path: Path) -> None:
     program = tmp_path / "mcp-bridge"
     for line in ("#!/usr/bin/env python3", "#!/bin/sh"):  # the latter where a folder has a space in its name
         program.write_text(f"{line}\n")
@@ -196,7 +196,7 @@ def test_a_start_that_is_slower_than_the_client_allows_is_measured(person: Perso
     assert "'startup_timeout_sec' in the entry" in done.cures["start"]
 
 
-def test_a_server_that_never_answers_is_given_up_with_what_it_said(person: Person) -> None:
+def test_a_server_that_never_responds_is_reported_with_its_stderr(person: Person) -> None:
     person.has(script(person, "echo waiting for a database >&2\nsleep 1000"), *person.light())
     done = person.doctor("gemini-cli", "--name", "shelf", "--timeout", "1")
     assert done.code == 1
@@ -236,7 +236,7 @@ def test_a_tool_that_the_client_rejects_is_named_with_the_cure(person: Person) -
     assert "alias" in done.cures[check]
 
 
-def test_what_a_dialect_could_not_rewrite_has_another_cure(person: Person) -> None:
+def test_a_tool_that_a_dialect_cannot_rewrite_has_another_hint(person: Person) -> None:
     person.tools.write_text(REFERRING)
     settings = person.project / "s.yaml"
     settings.write_text("dialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
@@ -251,7 +251,7 @@ def test_every_client_has_a_profile() -> None:
     assert PROFILES.keys() >= CLIENTS.keys()
 
 
-def test_what_validate_finds_is_found_for_a_file_and_for_an_entry(person: Person) -> None:
+def test_the_problems_of_validate_are_findings_for_a_file_and_for_an_entry(person: Person) -> None:
     person.tools.write_text(
         TOOLS
         + '\n@tool(input_schema={"properties": {"a": {"pattern": "(?<=x)"}}})\ndef odd(a: str) -> str:\n    return a\n'
@@ -264,7 +264,7 @@ def test_what_validate_finds_is_found_for_a_file_and_for_an_entry(person: Person
     assert "tool 'odd' is not published" in person.doctor("gemini-cli").failed["source 'tools'"]
 
 
-def test_a_server_that_closes_its_stdout_and_goes_on_is_not_waited_for(person: Person) -> None:
+def test_doctor_does_not_wait_for_a_server_that_closes_its_stdout(person: Person) -> None:
     person.has(script(person, "exec >&-\nsleep 1000"), *person.light())
     done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 1

@@ -34,7 +34,7 @@ def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(person: Pers
     assert 0 < server["first_answer"] < server["patience"] == 600
 
 
-def test_a_person_reads_a_line_for_each_check_and_an_entry_that_is_switched_off_is_a_warning(person: Person) -> None:
+def test_doctor_prints_a_line_for_each_check_and_a_warning_for_a_disabled_entry(person: Person) -> None:
     person.has(*person.light(), disabled=True)
     done = person.run("doctor", "gemini-cli", "--name", "shelf")
     assert (done.code, done.err) == (0, "")
@@ -49,7 +49,7 @@ def test_a_person_reads_a_line_for_each_check_and_an_entry_that_is_switched_off_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where the file is, and the bare PATH, are those of Linux")
-def test_a_desktop_app_starts_it_with_a_bare_path_in_another_folder(person: Person) -> None:
+def test_a_desktop_app_starts_an_entry_with_a_bare_path_in_another_folder(person: Person) -> None:
     path = person.home / ".config" / "Claude" / "claude_desktop_config.json"
     path.parent.mkdir(parents=True)
     command, *args = map(str, person.light())
@@ -60,7 +60,7 @@ def test_a_desktop_app_starts_it_with_a_bare_path_in_another_folder(person: Pers
     assert answer["detail"].endswith("'/ /usr/bin:/bin:/usr/sbin:/sbin None'")
 
 
-def test_a_file_that_cannot_be_read_is_told_with_its_line_and_the_others_go_on(person: Person) -> None:
+def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked(person: Person) -> None:
     person.claude.write_text('{\n  "mcpServers": {,}\n}')
     (person.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shelf": {"command": "no-such-thing-here"}}}))
     done = person.doctor("claude-code", "--name", "shelf")
@@ -73,21 +73,21 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line_and_the_others_go_on(p
     assert [one["checks"][0]["check"] for one in servers if one["name"] == "shelf"] == ["command"]
 
 
-def test_a_client_without_a_bridge_is_told_how_it_gets_one(person: Person) -> None:
+def test_for_a_client_without_a_bridge_the_install_command_is_shown(person: Person) -> None:
     done = person.doctor("gemini-cli")
     assert done.code == 1
     assert done.failed["entry"].startswith(f"no bridge in {person.home / '.gemini' / 'settings.json'}")
     assert done.cures["entry"].startswith("Install one: `mcp-bridge install gemini-cli FILE`.")
 
 
-def test_a_server_that_is_not_there_is_told_with_those_that_are(person: Person) -> None:
+def test_an_unknown_server_is_reported_with_the_known_ones(person: Person) -> None:
     person.has(*person.serve())
     done = person.doctor("gemini-cli", "--name", "shelves")
     assert done.code == 1
     assert done.failed["entry"].endswith("; the servers there are: shelf")
 
 
-def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -> None:
+def test_a_vanished_entry_is_reported_with_its_date(person: Person) -> None:
     assert person.run("install", "gemini-cli", person.tools, "--name", "shelf").code == 0
     person.gemini.write_text("{}")
     done = person.doctor("gemini-cli")
@@ -101,7 +101,7 @@ def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -
     assert person.doctor("gemini-cli").server["name"] == "renamed"
 
 
-def test_an_entry_of_a_project_that_a_common_file_has_lost_is_told_there_alone(person: Person) -> None:
+def test_a_vanished_entry_of_a_project_is_reported_only_in_this_project(person: Person) -> None:
     words = ("install", "claude-code", person.tools, "--name", "shelf", "--scope", "local")
     assert person.run(*words).code == 0
     person.claude.write_text("{}")
@@ -111,7 +111,7 @@ def test_an_entry_of_a_project_that_a_common_file_has_lost_is_told_there_alone(p
     assert elsewhere.doctor("claude-code").failed["entry"].startswith("no bridge in")
 
 
-def test_values_of_the_entry_and_of_secrets_are_shown_nowhere(person: Person) -> None:
+def test_values_of_the_entry_and_secrets_are_never_shown(person: Person) -> None:
     server = (
         "import os, sys; print('token is', os.environ['MY_TOKEN'], os.environ['PLAIN'], file=sys.stderr); sys.exit(9)"
     )
@@ -127,7 +127,7 @@ def test_values_of_the_entry_and_of_secrets_are_shown_nowhere(person: Person) ->
         assert "n0t-shown" not in done.out + done.err
 
 
-def test_a_secret_that_is_among_the_arguments_alone_is_not_shown(person: Person) -> None:
+def test_a_secret_in_the_arguments_is_not_shown(person: Person) -> None:
     person.has("/bin/echo", "${MY_PAPERS}")
     done = person.doctor("gemini-cli", "--name", "shelf", env={"MY_PAPERS": "t0p-secret"})
     assert done.server["command"] == ["/bin/echo", "[secret]"]
@@ -142,7 +142,7 @@ def test_a_named_tool_is_called_with_its_arguments(person: Person) -> None:
     assert done.server["checks"][-1]["detail"].endswith("s: '42'")
 
 
-def test_a_tool_that_fails_is_a_finding_and_so_is_one_that_is_not_there(person: Person) -> None:
+def test_a_failing_tool_and_a_missing_tool_are_findings(person: Person) -> None:
     person.has(*person.light())
     failed = person.doctor("gemini-cli", "--name", "shelf", "--call", "fail").failed
     assert "it returned an error" in failed["call of 'fail'"]
@@ -151,7 +151,7 @@ def test_a_tool_that_fails_is_a_finding_and_so_is_one_that_is_not_there(person: 
     assert "add, fail, where" in done.cures["call"]
 
 
-def test_nothing_is_called_that_does_not_say_it_only_reads(person: Person) -> None:
+def test_only_read_only_tools_are_called(person: Person) -> None:
     person.has(*person.light())
     (person.project / "light.py").write_text(LIGHT.replace("readOnlyHint", "openWorldHint"))
     done = person.doctor("gemini-cli", "--name", "shelf")
@@ -160,7 +160,7 @@ def test_nothing_is_called_that_does_not_say_it_only_reads(person: Person) -> No
     assert "call" not in done.cures
 
 
-def test_a_strangers_server_is_healthy_with_one_era(person: Person) -> None:
+def test_a_third_party_server_with_one_era_is_healthy(person: Person) -> None:
     path = person.project / "server.py"
     path.write_text(ONE_ERA)
     person.has(sys.executable, path, name="other")
@@ -170,7 +170,7 @@ def test_a_strangers_server_is_healthy_with_one_era(person: Person) -> None:
     assert person.doctor("gemini-cli").failed["entry"].startswith("no bridge in")
 
 
-def test_all_looks_at_every_client_that_is_here(person: Person) -> None:
+def test_all_checks_every_installed_client(person: Person) -> None:
     empty = {"PATH": "/usr/bin:/bin"}
     done = person.run("doctor", "all", env=empty)
     assert (done.code, done.out) == (2, "")

@@ -30,7 +30,7 @@ def read_sources(who: Person, **environ: str) -> dict[str, dict[str, Any]]:
     return {source.name or "": dict(source.options) for source in settings.sources}
 
 
-def test_servers_of_all_clients_are_taken_once(who: Person) -> None:
+def test_servers_of_all_clients_are_imported_once(who: Person) -> None:
     place_servers(who, "claude-desktop", {"files": FILES_SERVER})
     place_servers(who, "cursor", {"files": FILES_SERVER, "web": {"url": "https://a.example/mcp"}})
     place_servers(who, "vscode", {"files": {"type": "stdio", **FILES_SERVER}}, "servers")
@@ -61,7 +61,7 @@ def test_a_file_is_read_once_in_the_home_folder(who: Person) -> None:
     assert "files  from Cursor (user)" in done.stderr
 
 
-def test_keys_that_are_not_read_are_reported_once_and_oauth_is_taken(who: Person) -> None:
+def test_unread_keys_are_reported_once_and_oauth_is_imported(who: Person) -> None:
     files = {**FILES_SERVER, "envFile": ".env"}
     place_servers(who, "claude-desktop", {"files": files})
     cursor = {"files": files, "web": {"url": "https://a.example/mcp", "auth": {"CLIENT_ID": "x"}}}
@@ -123,7 +123,7 @@ def test_secrets_are_recognized_by_name_or_form(name: str, value: str, expected:
     assert is_secret(name, value) is expected
 
 
-def test_references_and_texts_that_look_like_them_keep_their_meaning(who: Person) -> None:
+def test_references_and_similar_texts_keep_their_meaning(who: Person) -> None:
     place_servers(who, "claude-desktop", {"a": {"command": "a", "env": {"X": "${LITERAL}"}}})
     place_servers(who, "claude-code", {"b": {"command": "b", "env": {"X": "${NAME:-fallback}"}}})
     place_servers(who, "vscode", {"c": {"command": "c", "env": {"X": "${input:my-key}"}}}, "servers")
@@ -152,20 +152,20 @@ def test_numbers_in_arguments_become_text(who: Person) -> None:
 @pytest.mark.parametrize(
     "url", ["https://[${HOST}]/mcp?api_key=", "https://[broken/mcp?api_key=", "unix:///a?api_key="]
 )
-def test_a_url_that_is_not_valid_is_kept_without_its_secrets(who: Person, url: str) -> None:
+def test_an_invalid_url_is_imported_without_its_secrets(who: Person, url: str) -> None:
     place_servers(who, "cursor", {"web": {"url": f"{url}12345"}, "files": FILES_SERVER})
     who.run("import")
     assert read_sources(who, HOST="${HOST}", WEB_API_KEY="") == {"files": FILES_SERVER, "web": {"url": url}}
 
 
-def test_different_servers_of_one_name_are_both_taken(who: Person) -> None:
+def test_different_servers_with_equal_names_are_both_imported(who: Person) -> None:
     place_servers(who, "claude-desktop", {"files": FILES_SERVER})
     place_servers(who, "cursor", {"files": {"command": "other"}})
     who.run("import")
     assert read_sources(who) == {"files": FILES_SERVER, "files-cursor": {"command": "other"}}
 
 
-def test_bridges_and_entries_that_are_switched_off_are_left_out(who: Person) -> None:
+def test_bridges_and_disabled_entries_are_not_imported(who: Person) -> None:
     entries = {
         "me": {"command": "/x/mcp-bridge", "args": ["serve", "a.yaml"]},
         "off": {"command": "a", "disabled": True},
@@ -201,7 +201,7 @@ def test_an_existing_file_is_replaced_only_by_force(who: Person) -> None:
     assert read_sources(who) == {"files": FILES_SERVER}
 
 
-def test_a_file_that_cannot_be_read_leaves_the_others(who: Person) -> None:
+def test_an_unreadable_file_does_not_affect_the_others(who: Person) -> None:
     path = who.place("cursor", b'{"mcpServers": {"a": ')
     place_servers(who, "windsurf", {"files": FILES_SERVER})
     assert f"PROBLEM: {path}:1: not valid JSON" in who.run("import").stderr

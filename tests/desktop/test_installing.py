@@ -44,7 +44,7 @@ def crlf(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("case", "form"), [*((case, "as it is") for case in FILES), *((case, "crlf") for case in EXAMPLES)]
 )
-def test_an_entry_goes_in_and_out_without_another_byte_changed(case: str, form: str, who: Person) -> None:
+def test_an_entry_is_installed_and_removed_without_changing_another_byte(case: str, form: str, who: Person) -> None:
     spelled = crlf if form == "crlf" else bytes
     client, scope = client_of(case)
     before, after = spelled(golden(case, "before", who)), spelled(golden(case, "after", who))
@@ -58,7 +58,7 @@ def test_an_entry_goes_in_and_out_without_another_byte_changed(case: str, form: 
     assert path.read_bytes().decode() == before.decode()
 
 
-def test_the_command_as_a_person_starts_it_does_the_same(who: Person) -> None:
+def test_the_command_in_a_process_does_the_same(who: Person) -> None:
     case = "goose"
     before = golden(case, "before", who)
     path = who.place(case, before)
@@ -69,7 +69,7 @@ def test_the_command_as_a_person_starts_it_does_the_same(who: Person) -> None:
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_file_that_is_not_there_is_made_and_taken_away_again(case: str, who: Person) -> None:
+def test_a_missing_file_is_created_and_removed_again(case: str, who: Person) -> None:
     client, scope = client_of(case)
     who.run("install", client, who.settings, "--scope", scope)
     path = who.path(case)
@@ -83,7 +83,7 @@ def test_a_file_that_is_not_there_is_made_and_taken_away_again(case: str, who: P
     ("case", "content"),
     [*((case, b"") for case in EXAMPLES), ("cursor", b"\n"), ("cursor", b"\xef\xbb\xbf"), ("goose", b"\n")],
 )
-def test_a_file_with_nothing_in_it_is_left_so(case: str, content: bytes, who: Person) -> None:
+def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, who: Person) -> None:
     path = who.place(case, content)
     who.run("install", case, who.settings)
     assert str(COMMAND).encode() in path.read_bytes()
@@ -102,7 +102,7 @@ def test_a_byte_order_mark_stays(case: str, who: Person) -> None:
 
 
 @pytest.mark.parametrize("case", ["cursor", "continue"])
-def test_installing_twice_says_so_and_writes_nothing(case: str, who: Person) -> None:
+def test_a_second_installation_reports_this_and_writes_nothing(case: str, who: Person) -> None:
     path = who.place(case, golden(case, "before", who))
     who.run("install", case, who.settings)
     (backup,) = backups(path)
@@ -126,7 +126,7 @@ def test_another_command_for_the_same_settings_is_an_update(case: str, who: Pers
     assert path.read_bytes() == before
 
 
-def test_what_a_person_has_added_to_the_entry_stays_in_an_update(secretive: Person) -> None:
+def test_additions_of_the_user_to_the_entry_stay_in_an_update(secretive: Person) -> None:
     secretive.run("install", "cursor", secretive.settings)
     path = secretive.path("cursor")
     data = json.loads(path.read_text())
@@ -146,7 +146,7 @@ def test_what_a_person_has_added_to_the_entry_stays_in_an_update(secretive: Pers
 
 
 @pytest.mark.parametrize("case", ["claude-code", "zed", "goose", "codex", "continue"])
-def test_somebody_elses_server_of_that_name_is_not_touched(case: str, who: Person) -> None:
+def test_another_server_with_this_name_is_not_changed(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
     done = who.run("install", case, who.settings, "--name", "files", check=2)
@@ -172,7 +172,7 @@ def test_somebody_elses_server_of_that_name_is_not_touched(case: str, who: Perso
         ("codex", b"[mcp_servers]\nshelf = 1\n"),
     ],
 )
-def test_what_has_the_name_and_is_no_server_is_not_touched_either(case: str, content: bytes, who: Person) -> None:
+def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, content: bytes, who: Person) -> None:
     path = who.place(case, content)
     done = who.run("install", case, who.settings, check=2)
     assert "another server named 'shelf'" in done.stderr
@@ -180,7 +180,7 @@ def test_what_has_the_name_and_is_no_server_is_not_touched_either(case: str, con
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_what_others_change_in_between_stays(case: str, who: Person) -> None:
+def test_changes_of_others_in_between_stay(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
     who.run("install", case, who.settings)
@@ -192,7 +192,7 @@ def test_what_others_change_in_between_stays(case: str, who: Person) -> None:
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_without_what_was_noted_down_the_entry_still_comes_out(case: str, who: Person) -> None:
+def test_an_entry_without_a_record_can_be_removed(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
     who.run("install", case, who.settings)
@@ -214,7 +214,7 @@ def test_without_what_was_noted_down_the_entry_still_comes_out(case: str, who: P
         ("continue", b"mcpServers: {files: {command: x}}\n", "mcpServers"),
     ],
 )
-def test_a_file_that_cannot_be_edited_is_left_alone_and_the_snippet_is_shown(
+def test_for_a_file_that_cannot_be_edited_the_snippet_is_shown(
     case: str, content: bytes, why: str, who: Person
 ) -> None:
     path = who.place(case, content)
@@ -249,7 +249,7 @@ def test_a_folder_in_the_place_of_the_file_is_an_error(who: Person) -> None:
     assert who.json("install", "cursor", who.settings, check=1)["snippet"] is None
 
 
-def test_a_link_stays_a_link_and_keeps_its_targets_mode(who: Person) -> None:
+def test_a_link_stays_a_link_and_its_target_keeps_its_mode(who: Person) -> None:
     target = who.home / "dotfiles.json"
     target.write_bytes(golden("cursor", "before", who))
     target.chmod(0o640)

@@ -65,7 +65,7 @@ def called(who: Person) -> list[str]:
     return words
 
 
-def test_a_name_that_the_clients_command_would_read_as_an_option_is_not_given_to_it(who: Person) -> None:
+def test_a_name_like_an_option_is_not_passed_to_the_clients_command(who: Person) -> None:
     done = who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help", USE, check=2)
     assert "would read the name '--help' as an option" in done.stderr
     assert not (who.home / "called.json").exists()
@@ -77,7 +77,7 @@ def test_a_name_that_the_clients_command_would_read_as_an_option_is_not_given_to
 
 
 @pytest.mark.parametrize("case", CLAUDE)
-def test_the_clients_command_puts_the_entry_in_and_takes_it_out(case: str, who: Person) -> None:
+def test_the_clients_command_adds_and_removes_the_entry(case: str, who: Person) -> None:
     client, scope = client_of(case)
     before = golden(case, "before", who)
     path = who.place(case, before)
@@ -94,7 +94,7 @@ def test_the_clients_command_puts_the_entry_in_and_takes_it_out(case: str, who: 
     )
 
 
-def test_secrets_are_told_to_it_as_references(tmp_path: Path) -> None:
+def test_the_clients_command_gets_secrets_as_references(tmp_path: Path) -> None:
     who = person(tmp_path, SHELF_KEY=SECRET)
     who.program("claude", FAKE)
     who.settings.write_text(
@@ -140,7 +140,7 @@ FAULTS = [
         ("drops", "removed or changed 'numStartups'", True),
     ],
 )
-def test_a_command_that_does_something_else_is_undone_and_told_of(
+def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
     mode: str, why: str, there: bool, who: Person
 ) -> None:
     before = golden("claude-code", "before", who)
@@ -155,7 +155,7 @@ def test_a_command_that_does_something_else_is_undone_and_told_of(
         assert "the registry of servers is closed today" in done.stderr
 
 
-def test_a_byte_order_mark_that_the_command_has_taken_away_is_put_back(who: Person) -> None:
+def test_a_byte_order_mark_that_the_command_removed_is_restored(who: Person) -> None:
     before = b"\xef\xbb\xbf" + golden("claude-code", "before", who)
     path = who.place("claude-code", before)
     who.program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
@@ -165,7 +165,7 @@ def test_a_byte_order_mark_that_the_command_has_taken_away_is_put_back(who: Pers
 
 
 @pytest.mark.parametrize("mode", ["fail", "nothing", "others", "break"])
-def test_a_removal_that_goes_wrong_is_undone_and_the_file_edited_instead(mode: str, who: Person) -> None:
+def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, who: Person) -> None:
     path = who.place("claude-code", golden("claude-code", "before", who))
     who.run("install", "claude-code", who.settings, USE)
     expected = json.loads(path.read_text())
@@ -176,7 +176,7 @@ def test_a_removal_that_goes_wrong_is_undone_and_the_file_edited_instead(mode: s
     assert json.loads(path.read_text()) == expected
 
 
-def test_a_broken_file_is_not_given_to_the_command(who: Person) -> None:
+def test_the_clients_command_does_not_run_for_a_broken_file(who: Person) -> None:
     path = who.place("claude-code", b'{"mcpServers": {')
     done = who.run("install", "claude-code", who.settings, USE, check=1)
     assert str(path) in done.stderr
@@ -267,7 +267,7 @@ def test_a_command_that_only_changes_the_layout_is_reported(who: Person) -> None
 
 
 @pytest.mark.parametrize("client", ["cursor", "claude-code"])
-def test_a_client_without_a_command_of_its_own_says_so(client: str, tmp_path: Path) -> None:
+def test_a_client_without_a_command_is_reported(client: str, tmp_path: Path) -> None:
     who = person(tmp_path)
     done = who.run("install", client, who.settings, USE, check=2)
     assert "no command that adds servers" in done.stderr or "'claude' is not on the PATH" in done.stderr

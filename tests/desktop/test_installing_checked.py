@@ -51,7 +51,7 @@ def test_an_unknown_key_is_reported_where_variables_are_not_set_too(who: Person)
     assert not who.path("cursor").exists()
 
 
-def test_a_source_that_fails_beside_one_that_works_is_a_loud_warning(who: Person) -> None:
+def test_a_failing_source_beside_a_working_one_is_a_warning(who: Person) -> None:
     (who.project / "broken.py").write_text("import nothing_of_this_name\n")
     who.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
     done = who.run("install", "cursor", who.settings, CHECK, check=None)
@@ -68,14 +68,14 @@ def test_a_server_that_works_is_installed(client: str, tmp_path: Path) -> None:
     assert "WARNING" not in done.stderr
 
 
-def test_what_needs_a_variable_that_is_not_set_here_is_installed_unchecked(who: Person) -> None:
+def test_settings_with_an_unset_variable_are_installed_without_a_check(who: Person) -> None:
     who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
     done = who.run("install", "cursor", who.settings, CHECK)
     assert "not started to check it, because SHELF_KEY is not set here" in done.stderr
     assert who.path("cursor").exists()
 
 
-def test_a_name_that_is_taken_is_reported_before_anything_is_started(who: Person) -> None:
+def test_a_taken_name_is_reported_before_any_source_starts(who: Person) -> None:
     who.place("cursor", b'{"mcpServers": {"shelf": {"command": "npx"}}}')
     (who.project / "tools.py").write_text("from pathlib import Path\nPath('started').touch()\n")
     assert "--force" in who.run("install", "cursor", who.settings, CHECK, check=2).stderr
@@ -117,7 +117,7 @@ def count(shelf: Shelf) -> str:
 """
 
 
-def test_what_the_client_rejects_of_the_tools_is_reported_and_the_server_is_installed(who: Person) -> None:
+def test_tools_that_the_client_would_reject_are_reported_and_the_server_is_installed(who: Person) -> None:
     (who.project / "tools.py").write_text(SHELVES)
     done = who.run("install", "gemini-cli", who.settings, CHECK)
     assert "installed: 'shelf'" in done.stderr
@@ -127,7 +127,7 @@ def test_what_the_client_rejects_of_the_tools_is_reported_and_the_server_is_inst
     assert "WARNING" not in who.run("install", "gemini-cli", who.settings, CHECK, "--force", "--name", "other").stderr
 
 
-def test_what_the_client_degrades_is_a_note(who: Person) -> None:
+def test_tools_that_the_client_degrades_are_a_note(who: Person) -> None:
     (who.project / "tools.py").write_text(SHELVES)
     notes = who.json("install", "codex", who.settings, CHECK)["notes"]
     assert any(note.startswith("note: tools: Codex degrades 1 thing, such as: `$ref`") for note in notes)

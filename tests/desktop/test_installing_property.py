@@ -46,7 +46,7 @@ def somebody() -> Iterator[Person]:
 
 @examples(30)
 @given(servers=st.none() | SERVERS, others=OTHERS, form=FORMS)
-def test_install_and_uninstall_leave_the_bytes_without_a_look_at_the_backup(
+def test_install_and_uninstall_restore_the_bytes_without_the_backup(
     servers: dict[str, Any] | None, others: dict[str, Any], form: Any
 ) -> None:
     data = others if servers is None else {**others, "mcpServers": servers}
@@ -65,7 +65,7 @@ def test_install_and_uninstall_leave_the_bytes_without_a_look_at_the_backup(
 
 @examples(20)
 @given(before=SERVERS, after=SERVERS, others=OTHERS, form=FORMS, last=st.booleans())
-def test_what_others_have_made_of_the_file_in_between_stays(
+def test_changes_of_the_file_in_between_stay(
     before: dict[str, Any], after: dict[str, Any], others: dict[str, Any], form: Any, last: bool
 ) -> None:
     with somebody() as who:

@@ -68,7 +68,7 @@ def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(clie
 
 
 @pytest.mark.parametrize("client", ["zed", "lm-studio", "cursor"])
-def test_a_url_without_a_token_is_an_address_alone(client: str, who: Person) -> None:
+def test_a_url_without_a_token_is_written_without_headers(client: str, who: Person) -> None:
     who.run("install", client, URL)
     assert entries(who, client) == {"127-0-0-1-8808": {"url": URL}}
 

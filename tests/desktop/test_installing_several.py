@@ -36,7 +36,7 @@ def elsewhere(who: Person) -> Person:
 
 
 @pytest.mark.parametrize("case", [*EMPTY, "claude-code-local", "cursor-project"])
-def test_a_file_that_the_first_has_made_goes_with_the_last(case: str, who: Person) -> None:
+def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case: str, who: Person) -> None:
     client, scope = client_of(case)
     for name in ("one", "two"):
         who.run("install", client, who.settings, "--scope", scope, "--name", name)
@@ -76,7 +76,7 @@ def test_removals_in_any_order_leave_at_most_an_empty_container(case: str, order
 
 @pytest.mark.parametrize("first", ["here", "there"])
 @pytest.mark.parametrize("content", [None, b"{}", b'{\n  "mcpServers": {}\n}\n'])
-def test_two_projects_may_have_a_local_server_of_one_name(first: str, content: bytes | None, who: Person) -> None:
+def test_two_projects_may_have_local_servers_with_equal_names(first: str, content: bytes | None, who: Person) -> None:
     path = who.place("claude-code", content) if content is not None else who.path("claude-code")
     there = elsewhere(who)
     for one in (who, there):
@@ -111,7 +111,7 @@ def test_two_scopes_in_one_file_can_be_removed_in_any_order(
         assert str(COMMAND) not in path.read_text()
 
 
-def test_several_at_once_all_get_in_and_out(who: Person) -> None:
+def test_concurrent_installations_and_removals_all_succeed(who: Person) -> None:
     case, before = "cursor", b'{"mcpServers": {}}'
     path = who.place(case, before)
     names = [f"shelf-{number}" for number in range(4)]
@@ -123,7 +123,7 @@ def test_several_at_once_all_get_in_and_out(who: Person) -> None:
     assert not [*(who.home / ".local").rglob("*.json")]
 
 
-def test_a_container_that_somebody_else_uses_by_then_stays(who: Person) -> None:
+def test_a_container_that_is_used_by_others_stays(who: Person) -> None:
     path = who.place("cursor", b"{}")
     for name in ("one", "two"):
         who.run("install", "cursor", who.settings, "--name", name)

@@ -54,7 +54,7 @@ def test_settings_are_installed_also_where_their_variables_are_not_set(secretive
 
 
 @pytest.mark.parametrize(("name", "advice"), [("claude-desktop", "export mcpb"), ("zed", "login shell")])
-def test_a_client_that_cannot_refer_says_what_to_do_instead(name: str, advice: str, secretive: Person) -> None:
+def test_for_a_client_without_references_the_alternative_is_shown(name: str, advice: str, secretive: Person) -> None:
     done = secretive.run("install", name, secretive.settings)
     assert "SHELF_KEY" in done.stderr
     assert advice in done.stderr
@@ -63,7 +63,7 @@ def test_a_client_that_cannot_refer_says_what_to_do_instead(name: str, advice: s
 @pytest.mark.parametrize(
     ("name", "option"), [("claude-desktop", "--print"), ("lm-studio", "--print"), ("lm-studio", "--link")]
 )
-def test_what_is_only_shown_says_too_that_secrets_will_be_missing(name: str, option: str, secretive: Person) -> None:
+def test_a_dry_run_warns_of_missing_secrets_too(name: str, option: str, secretive: Person) -> None:
     done = secretive.run("install", name, secretive.settings, option)
     assert "SHELF_KEY. " in done.stderr
     assert "will not start" in done.stderr
@@ -90,7 +90,7 @@ def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, who: Person) -> No
     assert path.read_bytes() == golden(case, "after", who)
 
 
-def test_a_dry_run_shows_no_secret_that_somebody_has_put_into_our_entry(who: Person) -> None:
+def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(who: Person) -> None:
     path = who.path("cursor")
     who.run("install", "cursor", who.settings)
     data = json.loads(path.read_text())
@@ -107,7 +107,7 @@ def test_a_dry_run_shows_no_secret_that_somebody_has_put_into_our_entry(who: Per
 
 
 @pytest.mark.parametrize("case", ["cursor", "claude-code-local", "zed", "goose", "codex", "opencode", "continue"])
-def test_the_snippet_is_what_would_be_in_a_new_file(case: str, who: Person) -> None:
+def test_the_snippet_is_the_content_of_a_new_file(case: str, who: Person) -> None:
     client, scope = client_of(case)
     shown = who.run("install", client, who.settings, "--scope", scope, "--print")
     assert str(who.path(case)) in shown.stderr

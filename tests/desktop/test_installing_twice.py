@@ -59,7 +59,7 @@ def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], who
     assert who.path("cursor").read_bytes() == before
 
 
-def test_the_same_file_under_another_spelling_is_the_same_server(who: Person) -> None:
+def test_the_same_file_under_another_path_is_the_same_server(who: Person) -> None:
     who.run("install", "cursor", who.settings)
     link = who.project.with_name("link")
     link.symlink_to(who.project)
@@ -67,7 +67,7 @@ def test_the_same_file_under_another_spelling_is_the_same_server(who: Person) ->
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
-def test_uninstall_restores_what_force_has_replaced(case: str, who: Person) -> None:
+def test_uninstall_restores_the_entry_that_force_replaced(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
     assert "replaced: 'files'" in who.run("install", case, who.settings, "--name", "files", "--force").stderr

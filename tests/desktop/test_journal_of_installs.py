@@ -41,7 +41,7 @@ for number in range(50):
 """
 
 
-def test_a_record_is_found_again_by_another_process(tmp_path: Path) -> None:
+def test_a_record_is_found_by_another_process(tmp_path: Path) -> None:
     InstallationJournal(tmp_path / "state").store_record(RECORD)
     journal = InstallationJournal(tmp_path / "state")
     assert journal.find_record("zed", "user", "/home/me/settings.json", ["context_servers"], "tools") == RECORD
@@ -50,14 +50,14 @@ def test_a_record_is_found_again_by_another_process(tmp_path: Path) -> None:
     assert journal.list_records() == [RECORD]
 
 
-def test_a_record_takes_the_place_of_one_about_the_same_entry(tmp_path: Path) -> None:
+def test_a_record_replaces_an_earlier_one_of_the_same_entry(tmp_path: Path) -> None:
     journal = InstallationJournal(tmp_path)
     journal.store_record(RECORD)
     journal.store_record(replace(RECORD, settings="/other.yaml"))
     assert [record.settings for record in journal.list_records()] == ["/other.yaml"]
 
 
-def test_servers_of_one_name_in_two_places_of_a_file_have_a_record_each(tmp_path: Path) -> None:
+def test_servers_with_equal_names_in_two_places_of_a_file_have_separate_records(tmp_path: Path) -> None:
     journal = InstallationJournal(tmp_path)
     elsewhere = replace(RECORD, within=("projects", "/home/me", "context_servers"))
     journal.store_record(RECORD)
@@ -77,7 +77,7 @@ def test_a_record_is_forgotten_and_forgetting_again_is_nothing(tmp_path: Path) -
     assert [record.name for record in journal.list_records()] == ["other"]
 
 
-def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_records(tmp_path: Path) -> None:
     journal = InstallationJournal(tmp_path / "none")
     assert journal.list_records() == []
     assert journal.find_record("zed", "user", "/x", [], "tools") is None
@@ -92,7 +92,7 @@ def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
         for odd in ({"within": [1]}, {"change": []}, {"made_file": 1}, {"made_folders": [1]})
     ],
 )
-def test_what_is_no_record_is_passed_over(tmp_path: Path, text: str) -> None:
+def test_other_files_in_the_journal_are_ignored(tmp_path: Path, text: str) -> None:
     journal = InstallationJournal(tmp_path)
     journal.store_record(RECORD)
     (tmp_path / "odd.json").write_bytes(text.encode("latin-1"))
@@ -101,7 +101,7 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path, text: str) -> None:
     assert journal.list_records() == [RECORD]
 
 
-def test_a_record_that_was_moved_to_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
+def test_a_record_under_another_file_name_is_ignored(tmp_path: Path) -> None:
     journal = InstallationJournal(tmp_path)
     journal.store_record(RECORD)
     (mine,) = tmp_path.iterdir()
@@ -122,7 +122,7 @@ def test_programs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
-def test_records_are_their_owners_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_records(tmp_path: Path) -> None:
     InstallationJournal(tmp_path / "state").store_record(RECORD)
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
     assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()] == [0o600]
@@ -136,7 +136,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert journal.list_records() == []
 
 
-def test_what_is_not_json_is_not_noted(tmp_path: Path) -> None:
+def test_a_record_that_is_not_json_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not JSON data"):
         InstallationJournal(tmp_path).store_record(replace(RECORD, change={"x": object()}))
     assert list(tmp_path.iterdir()) == []

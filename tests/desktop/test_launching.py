@@ -32,7 +32,7 @@ def started(name: str, where: Machine, value: dict[str, Any] | None = None) -> S
 
 
 @pytest.mark.parametrize("name", REFERRING)
-def test_a_reference_leads_to_the_value_that_the_client_has_or_is_told(name: str) -> None:
+def test_a_reference_is_resolved_in_the_clients_environment_or_reported(name: str) -> None:
     result = started(name, machine(TOKEN="t"))
     assert list(result.argv) == ["/opt/mcp-bridge", "serve", "/srv/shelf.yaml"]
     assert result.environ["TOKEN"] == "t"
@@ -50,12 +50,12 @@ def test_an_app_of_the_desktop_has_a_bare_path_and_nothing_of_the_shell(name: st
     assert result.folder in {Path("/"), HOME}
 
 
-def test_windows_has_one_path_for_all() -> None:
+def test_windows_has_one_path_for_all_programs() -> None:
     assert started("claude-desktop", machine("win32")).environ["PATH"] == "/home/someone/bin:/usr/bin"
 
 
 @pytest.mark.parametrize("name", ["claude-code", "vscode", "zed", "opencode"])
-def test_clients_of_the_shell_hand_on_what_it_has(name: str) -> None:
+def test_clients_of_the_shell_pass_its_environment_on(name: str) -> None:
     result = started(name, machine(TOKEN="t"))
     assert result.environ["EDITOR"] == "vi"
     assert result.folder == WORK
@@ -81,7 +81,7 @@ def test_careful_clients_hand_on_little(name: str) -> None:
         ("claude-code", {"timeout": 5}, 30.0),
     ],
 )
-def test_the_entry_says_how_long_is_waited_where_the_client_lets_it(
+def test_the_timeout_of_the_entry_applies_if_the_client_has_one(
     name: str, value: dict[str, Any], seconds: float
 ) -> None:
     assert started(name, machine(), value).timeout == seconds

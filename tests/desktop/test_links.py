@@ -28,13 +28,13 @@ def test_a_link_with_base64_holds_the_entry(name: str, scheme: str) -> None:
     assert config.get("env", {"TOKEN": "${env:TOKEN}"}) == {"TOKEN": "${env:TOKEN}"}
 
 
-def test_cursors_link_is_the_one_that_it_documents() -> None:
+def test_the_link_for_cursor_is_the_documented_one() -> None:
     assert build_install_link("cursor", ENTRY).startswith(
         "cursor://anysphere.cursor-deeplink/mcp/install?name=my%20shelf&config="
     )
 
 
-def test_vscodes_link_is_one_quoted_object() -> None:
+def test_the_link_for_vscode_is_one_quoted_object() -> None:
     head, _, quoted = build_install_link("vscode", ENTRY).partition("?")
     assert head == "vscode:mcp/install"
     assert json.loads(unquote(quoted)) == {
@@ -46,7 +46,7 @@ def test_vscodes_link_is_one_quoted_object() -> None:
     }
 
 
-def test_gooses_link_has_a_parameter_for_each_word() -> None:
+def test_the_link_for_goose_has_a_parameter_for_each_word() -> None:
     entry = ServerEntry(name=PLAIN.name, command=PLAIN.command, args=PLAIN.args, secrets=("TOKEN",))
     query = parse_qs(urlsplit(build_install_link("goose", entry)).query, strict_parsing=True)
     assert query["cmd"] == ["uvx"]
@@ -65,5 +65,5 @@ def test_other_clients_have_no_links(name: str) -> None:
         build_install_link(name, ENTRY)
 
 
-def test_the_clients_with_links_are_known() -> None:
+def test_these_clients_have_links() -> None:
     assert list_linkable_clients() == ("vscode", "cursor", "goose", "lm-studio")

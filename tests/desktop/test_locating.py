@@ -66,7 +66,7 @@ def test_every_client_is_looked_for() -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_file_that_is_not_there_would_be_made_where_the_client_reads_it(system: System, tmp_path: Path) -> None:
+def test_a_missing_file_would_be_created_where_the_client_reads_it(system: System, tmp_path: Path) -> None:
     where = machine(tmp_path, system)
     assert {name: user_file(name, where) for name in CLIENTS} == {
         name: tmp_path / paths[system] for name, paths in WHERE.items()
@@ -97,9 +97,7 @@ def test_on_windows_the_packaged_claude_desktop_is_preferred_also_before_it_has_
         ("continue", "CONTINUE_GLOBAL_DIR", "config.yaml"),
     ],
 )
-def test_the_variable_that_moves_a_clients_files_moves_them_here_too(
-    name: str, variable: str, file: str, tmp_path: Path
-) -> None:
+def test_the_variable_for_a_clients_folder_is_respected(name: str, variable: str, file: str, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     assert user_file(name, machine(tmp_path, **{variable: str(elsewhere)})) == elsewhere / file
 
@@ -147,6 +145,6 @@ def test_the_project_is_the_folder_of_the_repository(tmp_path: Path) -> None:
     )
 
 
-def test_a_scope_that_a_client_lacks_is_refused_with_those_that_it_has() -> None:
+def test_an_unknown_scope_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"Windsurf has no scope 'project'.*It has: user"):
         find_place(CLIENTS["windsurf"], "project")

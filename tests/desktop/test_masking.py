@@ -109,7 +109,7 @@ def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, who: Per
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "opencode"])
-def test_a_file_of_one_line_shows_nothing_of_the_neighbours(case: str, who: Person) -> None:
+def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, who: Person) -> None:
     lines = [line.split(" //")[0] for line in FILES[case].replace("OLD", OLD).splitlines()]
     who.place(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
     for words in (("install", case, who.project / "demo.py", "--force"), ("uninstall", case)):
@@ -118,7 +118,7 @@ def test_a_file_of_one_line_shows_nothing_of_the_neighbours(case: str, who: Pers
         assert "npx" not in text
 
 
-def test_nothing_but_the_program_is_shown_of_somebody_elses_server(who: Person) -> None:
+def test_only_the_program_of_another_server_is_shown(who: Person) -> None:
     value = {"command": "npx", "args": ["--key", "sk-plain-secret-1"], "env": {"K": "${env:MINE}", "D": "demo"}}
     who.place("cursor", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
     for words in (
@@ -134,7 +134,7 @@ def test_nothing_but_the_program_is_shown_of_somebody_elses_server(who: Person) 
 
 
 @pytest.mark.parametrize("command", ["env KEY=sk-plain-secret-1 node", "KEY=sk-plain-secret-1"])
-def test_a_command_with_a_value_in_it_is_no_path_and_not_shown(command: str, who: Person) -> None:
+def test_a_command_with_a_value_in_it_is_not_shown(command: str, who: Person) -> None:
     path = who.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
     done = who.run("install", "cursor", who.project / "demo.py", check=2)
     assert f"{path}: Cursor has another server named 'demo'. Choose" in done.stderr

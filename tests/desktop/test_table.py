@@ -58,7 +58,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_shapes_of_all_clients_are_known() -> None:
+def test_each_client_has_its_shape_of_an_entry() -> None:
     assert set(SHAPES) == set(CLIENTS)
 
 
@@ -70,7 +70,7 @@ def test_the_clients_of_installing_and_of_linting_have_the_same_names() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_an_entry_has_the_clients_shape_and_what_it_starts_is_read_back(name: str) -> None:
+def test_an_entry_has_the_clients_shape_and_its_command_is_read_back(name: str) -> None:
     client = CLIENTS[name]
     value = build_entry_value(client, client.places[0], ENTRY)
     assert value == SHAPES[name]
@@ -86,7 +86,7 @@ def test_without_secrets_nothing_is_written_about_variables() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, client in CLIENTS.items() if client.reference_syntax is not None])
-def test_references_are_read_as_they_are_written_and_a_path_that_reads_as_one_is_refused(name: str) -> None:
+def test_references_are_read_as_they_are_written_and_a_path_like_a_reference_is_rejected(name: str) -> None:
     client = CLIENTS[name]
     assert find_references(client, {"env": {"A": [f"x{format_reference(client, 'TOKEN')}y"]}}) == ("TOKEN",)
     assert find_references(client, "nothing of that kind, $ { 5 }") == ()
@@ -97,7 +97,7 @@ def test_references_are_read_as_they_are_written_and_a_path_that_reads_as_one_is
         build_entry_value(client, client.places[0], odd)
 
 
-def test_every_client_says_what_to_do_next() -> None:
+def test_every_client_has_next_steps() -> None:
     for name, client in CLIENTS.items():
         assert client.title
         assert client.next_steps.endswith(".")
@@ -108,14 +108,14 @@ def test_every_client_says_what_to_do_next() -> None:
 
 @pytest.mark.parametrize("value", [{}, {"command": 5}, {"command": "x", "args": "y", "env": []}, {"url": "https://x"}])
 @pytest.mark.parametrize("name", ["claude-code", "codex", "goose", "opencode", "continue"])
-def test_an_entry_of_another_kind_starts_nothing_that_is_not_in_it(name: str, value: dict[str, Any]) -> None:
+def test_an_entry_in_another_form_has_no_invented_command(name: str, value: dict[str, Any]) -> None:
     says = parse_entry_command(CLIENTS[name], value)
     assert set(says.argv) <= {"x"}
     assert not says.env
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_the_docs_show_what_is_written(name: str) -> None:
+def test_the_docs_show_the_written_entries(name: str) -> None:
     client = CLIENTS[name]
     place = client.places[0]
     section = re.search(rf"^## {client.title}\n(.*?)^## ", PAGE.read_text(encoding="utf-8"), re.M | re.S)

@@ -56,7 +56,7 @@ def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, 
     assert all_paths(who) == paths
 
 
-def test_a_folder_that_was_there_or_has_something_in_it_stays(who: Person) -> None:
+def test_earlier_folders_and_used_folders_stay(who: Person) -> None:
     (who.project / ".cursor").mkdir()
     who.run("install", "cursor", who.settings, "--scope", "project")
     who.run("uninstall", "cursor", "--scope", "project")

@@ -20,7 +20,9 @@ def records(who: Person) -> list[Path]:
 
 @pytest.mark.parametrize("name", [["shelf"], []])
 @pytest.mark.parametrize("content", [b'{"mcpServers": {"theirs": {"command": "npx"}}}', b"{}", None])
-def test_what_was_taken_out_by_hand_is_forgotten(name: list[str], content: bytes | None, who: Person) -> None:
+def test_the_record_of_an_entry_that_was_removed_by_hand_is_removed(
+    name: list[str], content: bytes | None, who: Person
+) -> None:
     who.run("install", "cursor", who.settings)
     path = who.path("cursor")
     if content is not None:
@@ -38,7 +40,7 @@ def test_what_was_taken_out_by_hand_is_forgotten(name: list[str], content: bytes
     who.run("uninstall", "cursor", *name, check=2)
 
 
-def test_one_that_is_there_is_taken_out_and_one_that_is_not_forgotten(who: Person) -> None:
+def test_present_entries_are_removed_and_records_of_vanished_ones_too(who: Person) -> None:
     for name in ("one", "two"):
         who.run("install", "cursor", who.settings, "--name", name)
     path = who.path("cursor")
@@ -50,7 +52,7 @@ def test_one_that_is_there_is_taken_out_and_one_that_is_not_forgotten(who: Perso
     assert records(who) == []
 
 
-def test_a_record_of_another_scope_is_forgotten_with_that_scope(who: Person) -> None:
+def test_a_record_of_another_scope_is_removed_with_that_scope(who: Person) -> None:
     who.run("install", "cursor", who.settings, "--scope", "project")
     who.path("cursor-project").write_text("{}")
     done = who.run("uninstall", "cursor", "shelf", check=2)
@@ -63,7 +65,7 @@ def test_a_record_of_another_scope_is_forgotten_with_that_scope(who: Person) -> 
     ("client", "said", "not_said"),
     [("cursor", "removed", "Switch it on"), ("claude-code", "Start a new session", "approval")],
 )
-def test_after_a_removal_only_what_is_left_to_do_is_said(client: str, said: str, not_said: str, who: Person) -> None:
+def test_after_a_removal_only_the_remaining_steps_are_shown(client: str, said: str, not_said: str, who: Person) -> None:
     assert not_said in who.run("install", client, who.settings).stderr
     done = who.run("uninstall", client)
     assert said in done.stderr

@@ -18,7 +18,7 @@ from mcp_bridge._settings.documents.syntax import UnsafeEdit
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
 
 
-def test_a_file_is_replaced_and_a_copy_of_the_old_one_is_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_replaced_with_a_backup_beside_it(tmp_path: Path) -> None:
     path = _file(tmp_path, b'{"a": 1}\r\n')
     old = load_file(path)
     assert (old.content, old.existed) == ('{"a": 1}\r\n', True)
@@ -39,7 +39,7 @@ def test_a_file_that_stays_as_it_is_is_not_touched(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_byte_order_mark_is_kept(tmp_path: Path) -> None:
+def test_a_byte_order_mark_stays(tmp_path: Path) -> None:
     path = _file(tmp_path, b"\xef\xbb\xbf{}")
     old = load_file(path)
     assert (old.content, old.bom) == ("{}", True)
@@ -47,7 +47,7 @@ def test_a_byte_order_mark_is_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == b"\xef\xbb\xbf" + '{"é": 1}'.encode()
 
 
-def test_a_new_file_is_made_with_its_folders_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_new_file_is_created_with_its_folders_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "servers.json"
     old = load_file(path)
     assert (old.content, old.existed) == ("", False)
@@ -58,7 +58,7 @@ def test_a_new_file_is_made_with_its_folders_and_is_its_owners_alone(tmp_path: P
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_file_is_taken_away_when_nothing_is_to_be_left(tmp_path: Path) -> None:
+def test_a_file_is_removed_for_the_text_none(tmp_path: Path) -> None:
     path = _file(tmp_path, b"{}")
     backup = save_file(path, load_file(path), None, backup=True)
     assert backup is not None
@@ -68,7 +68,7 @@ def test_a_file_is_taken_away_when_nothing_is_to_be_left(tmp_path: Path) -> None
 
 @posix
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
-def test_the_mode_is_kept_and_no_copy_is_open_to_others(tmp_path: Path, mode: int) -> None:
+def test_the_mode_stays_and_only_the_owner_can_read_backups(tmp_path: Path, mode: int) -> None:
     path = _file(tmp_path, b"{}")
     path.chmod(mode)
     backup = save_file(path, load_file(path), "{ }", backup=True)
@@ -78,7 +78,7 @@ def test_the_mode_is_kept_and_no_copy_is_open_to_others(tmp_path: Path, mode: in
 
 
 @posix
-def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     target = _file(tmp_path / "dotfiles", b"{}")
     (tmp_path / "between.json").symlink_to(target)
@@ -114,7 +114,7 @@ def test_a_pipe_a_folder_and_a_device_are_no_files(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
     path = _file(tmp_path, b"{}")
     path.chmod(0o444)
     with pytest.raises(ConfigError, match="read-only"):
@@ -123,7 +123,7 @@ def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_file_with_two_names_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_with_hard_links_is_not_replaced(tmp_path: Path) -> None:
     path = _file(tmp_path, b"{}")
     (tmp_path / "other.json").hardlink_to(path)
     with pytest.raises(ConfigError, match="hard links"):
@@ -132,9 +132,7 @@ def test_a_file_with_two_names_is_left_alone(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_folder_that_nobody_may_write_in_leaves_the_file_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_a_read_only_folder_is_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _file(tmp_path, b"{}")
     old = load_file(path)
 
@@ -148,7 +146,7 @@ def test_a_folder_that_nobody_may_write_in_leaves_the_file_as_it_is(
 
 
 @pytest.mark.parametrize("now", [b"{ }", b"", None])
-def test_what_another_program_wrote_in_between_is_not_overwritten(tmp_path: Path, now: bytes | None) -> None:
+def test_a_change_of_another_program_in_between_is_not_overwritten(tmp_path: Path, now: bytes | None) -> None:
     path = _file(tmp_path, b"{}")
     old = load_file(path)
     path.unlink()
@@ -185,7 +183,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     _unchanged(path)
 
 
-def test_three_copies_are_kept(tmp_path: Path) -> None:
+def test_three_backups_are_kept(tmp_path: Path) -> None:
     path = _file(tmp_path, b"0")
     (tmp_path / "servers.json.bak").write_text("theirs")
     backups = [save_file(path, load_file(path), str(number), backup=True) for number in range(1, 7)]
@@ -199,7 +197,7 @@ def test_three_copies_are_kept(tmp_path: Path) -> None:
     ("raw", "problem", "line"),
     [(b"{}\n\xff", "UTF-8", 2), ('{"a": 1}'.encode("utf-16"), "UTF-16", None)],
 )
-def test_what_is_not_utf_8_is_unsafe(tmp_path: Path, raw: bytes, problem: str, line: int | None) -> None:
+def test_a_file_that_is_not_utf_8_is_unsafe(tmp_path: Path, raw: bytes, problem: str, line: int | None) -> None:
     path = _file(tmp_path, raw)
     with pytest.raises(UnsafeEdit, match=problem) as caught:
         load_file(path)

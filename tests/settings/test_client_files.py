@@ -153,13 +153,13 @@ def test_a_file_of_a_client_gives_the_same_sources_as_settings(client: str, tmp_
     assert "ghp-from-the-environment" in settings.secrets
 
 
-def test_tools_that_a_client_leaves_out_are_left_out(tmp_path: Path) -> None:
+def test_tools_that_a_client_excludes_are_excluded(tmp_path: Path) -> None:
     for client in ("windsurf", "gemini-cli"):
         settings = load_text(tmp_path, *CLIENT_FILES[client])
         assert settings.sources[0].exclude == ("delete_*",)
 
 
-def test_codex_passes_named_variables_and_headers_on(tmp_path: Path) -> None:
+def test_named_variables_and_headers_of_codex_become_references(tmp_path: Path) -> None:
     assert load_entry(tmp_path, {"command": "a", "env_vars": ["GITHUB_TOKEN"]}) == {
         "command": "a",
         "env": {"GITHUB_TOKEN": "ghp-from-the-environment"},
@@ -178,7 +178,9 @@ def test_a_server_over_the_older_transport_is_recognized(tmp_path: Path) -> None
     ("word", "transport"),
     [("stdio", None), ("http", "http"), ("streamable-http", "http"), ("streamable_http", "http"), ("sse", "sse")],
 )
-def test_the_transports_of_fastmcp_and_langchain_are_known(tmp_path: Path, word: str, transport: str | None) -> None:
+def test_the_transport_names_of_fastmcp_and_langchain_are_accepted(
+    tmp_path: Path, word: str, transport: str | None
+) -> None:
     address = {"command": "a"} if word == "stdio" else {"url": "https://a.example/mcp"}
     assert load_entry(tmp_path, {"transport": word, **address}).get("transport") == transport
 
@@ -202,7 +204,7 @@ def test_a_reference_of_gemini_cli_may_be_a_part_of_a_text(tmp_path: Path) -> No
     assert settings.sources[0].options["headers"] == {"Authorization": "Bearer ghp-from-the-environment"}
 
 
-def test_empty_values_of_clients_are_left_out(tmp_path: Path) -> None:
+def test_empty_values_of_clients_are_ignored(tmp_path: Path) -> None:
     assert load_entry(tmp_path, {"command": "a", "cwd": "", "env": None}) == {"command": "a"}
     zed = {"command": {"path": "a", "args": None, "env": None}}
     assert load_entry(tmp_path, zed, "context_servers") == {"command": "a"}
@@ -242,7 +244,7 @@ def test_a_key_that_is_not_supported_is_reported(tmp_path: Path, key: str, value
         ({"auth": {"CLIENT_ID": "x"}}, "'CLIENT_ID'"),
     ],
 )
-def test_the_oauth_of_clients_is_that_of_the_settings(tmp_path: Path, entry: dict[str, Any], unread: str) -> None:
+def test_oauth_of_clients_becomes_oauth_of_the_settings(tmp_path: Path, entry: dict[str, Any], unread: str) -> None:
     entry["url"] = "https://a.example/mcp"
     assert load_entry(tmp_path, entry) == {"url": "https://a.example/mcp", "auth": "oauth"}
     notes = load_notes(tmp_path, entry)
@@ -250,7 +252,7 @@ def test_the_oauth_of_clients_is_that_of_the_settings(tmp_path: Path, entry: dic
 
 
 @pytest.mark.parametrize("oauth", [False, {"enabled": False, "clientId": "x"}])
-def test_oauth_that_is_switched_off_is_not_used(tmp_path: Path, oauth: Any) -> None:
+def test_disabled_oauth_is_not_used(tmp_path: Path, oauth: Any) -> None:
     entry = {"url": "https://a.example/mcp", "oauth": oauth}
     assert "auth" not in load_entry(tmp_path, entry)
     assert load_notes(tmp_path, entry) == ()
@@ -261,13 +263,13 @@ def test_a_header_takes_precedence_over_oauth(tmp_path: Path) -> None:
     assert "auth" not in load_entry(tmp_path, entry)
 
 
-def test_folders_of_an_editor_are_known(tmp_path: Path) -> None:
+def test_folders_of_an_editor_are_resolved(tmp_path: Path) -> None:
     text = '{"servers": {"files": {"command": "a", "args": ["${workspaceFolder}/data", "${userHome}"]}}}'
     settings = load_text(tmp_path, ".vscode/mcp.json", text)
     assert settings.sources[0].options["args"] == [f"{tmp_path}/data", str(Path.home())]
 
 
-def test_servers_that_are_switched_off_are_left_out(tmp_path: Path) -> None:
+def test_disabled_servers_are_ignored(tmp_path: Path) -> None:
     text = '{"mcpServers": {"a": {"command": "a", "disabled": true}, "b": {"command": "b", "enabled": false}, '
     text += '"c": {"command": "c", "isActive": false}}}'
     assert load_text(tmp_path, "mcp.json", text).sources == ()
@@ -295,21 +297,21 @@ def test_numbers_in_the_environment_of_a_server_are_text(tmp_path: Path) -> None
         ("a", "mcp.json:1: mcpServers.one: it has neither a command nor a URL. "),
     ],
 )
-def test_a_problem_of_one_server_leaves_the_others(entry: Any, problem: str, tmp_path: Path) -> None:
+def test_a_problem_of_one_server_does_not_affect_the_others(entry: Any, problem: str, tmp_path: Path) -> None:
     text = json.dumps({"mcpServers": {"one": entry, "good": {"command": "a"}}})
     bad, good = load_text(tmp_path, "mcp.json", text).sources
     assert find_problem(bad).removeprefix(f"{tmp_path}/").startswith(problem)
     assert not find_problem(good)
 
 
-def test_a_variable_of_a_server_in_settings_concerns_this_server_alone(tmp_path: Path) -> None:
+def test_an_unset_variable_in_a_server_of_the_settings_affects_only_this_server(tmp_path: Path) -> None:
     text = "sources:\n- {type: mcp, name: one, command: a, env: {T: '${NOT_SET}'}}\n- {type: mcp, name: two, url: b}\n"
     bad, good = load_text(tmp_path, "mcp-bridge.yaml", text).sources
     assert "NOT_SET is not set" in find_problem(bad)
     assert not find_problem(good)
 
 
-def test_a_variable_that_is_not_set_stops_the_load_where_it_concerns_more(tmp_path: Path) -> None:
+def test_an_unset_variable_outside_of_servers_stops_the_load(tmp_path: Path) -> None:
     text = "name: ${NOT_SET}\nsources:\n- {type: mcp, name: one, command: a}\n"
     with pytest.raises(ConfigError, match="NOT_SET is not set"):
         load_text(tmp_path, "mcp-bridge.yaml", text)

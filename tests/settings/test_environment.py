@@ -49,20 +49,20 @@ def test_a_value_is_never_expanded_twice():
     assert expanded("${UNSET:-$}{Y}", Y="no") == "${Y}"
 
 
-def test_the_document_that_was_given_stays_as_it_is():
+def test_the_original_document_is_not_changed():
     document = Document(path="", data={"a": ["${X}"]})
     expand(document, {"X": "x"})
     assert document.data == {"a": ["${X}"]}
 
 
-def test_an_unset_variable_is_named_with_its_place_and_a_way_out():
+def test_an_unset_variable_is_reported_with_its_place_and_a_hint():
     error = failure({"a": "x", "b": {"c": ["${NAME}"]}})
     assert (error.path, error.line, error.where) == ("s.yaml", 3, "b.c[0]")
     assert error.problem == "the environment variable NAME is not set"
     assert "${NAME:-default}" in error.hint
 
 
-def test_all_unset_variables_are_told_at_once():
+def test_all_unset_variables_are_reported_together():
     text = str(failure({"a": "${ONE}", "b": "${TWO}"}))
     assert text.splitlines()[0].startswith("s.yaml:2: a: the environment variable ONE is not set. Set it")
     assert text.splitlines()[1].startswith("s.yaml:3: b: the environment variable TWO is not set")
@@ -74,7 +74,7 @@ def test_an_error_shows_no_other_value():
 
 
 @pytest.mark.parametrize("text", ["${", "${}", "${1A}", "${A:?no}"])
-def test_a_broken_reference_is_an_error_that_tells_the_literal_form(text):
+def test_a_broken_reference_is_an_error_with_the_literal_form_as_a_hint(text):
     error = failure({"a": text}, A="x")
     assert "does not begin a valid reference" in error.problem
     assert "$${" in error.hint
@@ -84,7 +84,7 @@ def test_a_variable_that_is_not_text_is_an_error():
     assert "NAME is not UTF-8" in failure({"a": "${NAME}"}, NAME="\udcff").problem
 
 
-def test_what_came_from_the_environment_is_secret_and_hidden():
+def test_values_from_the_environment_are_secret_and_hidden():
     data = {"a": "Bearer ${X}", "b": ["${E}", "${U:-default}", "${Y}", "$${X}"]}
     document = expand(Document(path="", data=data), {"X": "x1", "Y": "y1", "E": "", "Z": "z1"})
     assert document.secrets == {"x1", "y1"}

@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
-def test_any_file_gives_settings_or_one_error_that_names_it_and_contains_no_secret(place: Path, suffix: str) -> None:
+def test_any_file_gives_settings_or_one_error_with_its_path_and_no_secret(place: Path, suffix: str) -> None:
     path = place / f"mcp-bridge.{suffix}"
 
     @examples(50)
@@ -77,7 +77,9 @@ def test_any_file_gives_settings_or_one_error_that_names_it_and_contains_no_secr
 
 
 @pytest.mark.parametrize("finding", corpus("settings"))
-def test_settings_that_once_failed_are_refused_in_plain_words(place: Path, finding: dict[str, Any]) -> None:
+def test_settings_from_earlier_failures_are_rejected_with_a_readable_error(
+    place: Path, finding: dict[str, Any]
+) -> None:
     path = place / f"mcp-bridge.{finding['suffix']}"
     path.write_text(built(finding["text"]))
     refused = outcome(path)
@@ -86,7 +88,7 @@ def test_settings_that_once_failed_are_refused_in_plain_words(place: Path, findi
 
 
 @pytest.mark.parametrize("finding", corpus("settings")[:: 1 if TIMES > 1 else 4])
-def test_the_command_says_so_in_one_line_and_exits_with_two(place: Path, finding: dict[str, Any]) -> None:
+def test_the_command_prints_the_error_in_one_line_and_exits_with_2(place: Path, finding: dict[str, Any]) -> None:
     path = place / f"mcp-bridge.{finding['suffix']}"
     path.write_text(built(finding["text"]))
     command = [sys.executable, "-m", "mcp_bridge", "validate", str(path)]

@@ -61,7 +61,7 @@ def test_keys_that_name_a_secret(key: str) -> None:
     ["max_tokens", "token_limit", "tokens", "tokenizer", "key", "keys", "token_env", "api_key_env", "token_url",
      "password_file", "password_hint", "secretary", "author", "bearer_format", "", "1"],
 )  # fmt: skip
-def test_keys_that_name_none(key: str) -> None:
+def test_keys_that_name_no_secret(key: str) -> None:
     assert not is_secret_key(key)
 
 
@@ -82,7 +82,7 @@ def test_texts_under_these_keys_are_secrets(data: Any, secrets: list[str]) -> No
     assert list(find_secret_values(data)) == secrets
 
 
-def test_settings_know_the_secrets_of_their_sources_and_leave_the_names_of_tools() -> None:
+def test_the_secrets_of_settings_include_those_of_sources_but_no_names_of_tools() -> None:
     source = {"type": "python", "path": "tools.py", "alias": {"token": "issue_token"}, "config": {"token": SECRET}}
     loaded = parse(Document(path="", data={"sources": [source]}), {})
     assert loaded.secrets == loaded.hidden_from_clients == {SECRET}
@@ -95,7 +95,7 @@ def test_a_value_from_the_environment_is_a_secret_also_by_its_key() -> None:
     assert parse(Document(path="", data={"sources": [source]}), {"WORD": "postgre"}).hidden_from_clients == {"postgre"}
 
 
-def test_a_plan_is_described_without_them() -> None:
+def test_the_description_of_a_plan_has_no_secrets() -> None:
     assert redact_config({"headers": {"Authorization": "Bearer x"}}) == {"headers": {"Authorization": "[secret]"}}
 
 

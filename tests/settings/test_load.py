@@ -114,7 +114,7 @@ def problems(tmp_path):
 # What is loaded.
 
 
-def test_a_file_that_says_little_gets_the_defaults(settings):
+def test_an_empty_list_of_sources_gives_the_defaults(settings):
     found = settings("sources: []")
     assert (found.name, found.version, found.title, found.instructions) == ("mcp-bridge", None, None, None)
     assert (found.limits.timeout, found.limits.threads) == (60, 32)
@@ -124,7 +124,7 @@ def test_a_file_that_says_little_gets_the_defaults(settings):
     assert (found.expose_errors, found.sources) == (False, ())
 
 
-def test_a_source_keeps_the_keys_of_the_frame_apart_from_its_own_options(settings):
+def test_common_keys_of_a_source_are_separate_from_its_options(settings):
     source = settings("""
 sources:
   - type: python
@@ -150,7 +150,7 @@ def test_json_and_toml_load_as_yaml_does(tmp_path):
     assert yaml.model_dump() == other.model_dump() == third.model_dump()
 
 
-def test_settings_know_their_folder_and_their_secrets(tmp_path, monkeypatch):
+def test_settings_have_their_folder_and_their_secrets(tmp_path, monkeypatch):
     write(tmp_path, "name: x\ntitle: ${T}")
     monkeypatch.chdir(tmp_path)
     found = load(Path("settings.yaml"), {"T": "hunter2"})
@@ -158,7 +158,7 @@ def test_settings_know_their_folder_and_their_secrets(tmp_path, monkeypatch):
     assert found.secrets == {"hunter2"}
 
 
-def test_settings_made_in_memory_stand_in_the_working_folder(tmp_path, monkeypatch):
+def test_settings_made_in_memory_have_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert parse(Document(path="", data={}), {}).directory == tmp_path
     assert Settings().secrets == frozenset()
@@ -240,7 +240,7 @@ def test_numbers_and_truth_values_may_come_from_the_environment(settings):
         ("sources:\n- type: x\n  alias: {a: 1}", "3: sources[0].alias.a: expected text, found the number 1"),
     ],
 )
-def test_a_wrong_value_is_told_in_plain_words(problems, text, problem):
+def test_an_invalid_value_is_reported_with_the_expected_one(problems, text, problem):
     assert problems(text) == [problem]
 
 
@@ -249,7 +249,7 @@ def test_long_text_is_shortened(problems):
     assert problems(f"expose_errors: {'x' * 500}") == [problem]
 
 
-def test_an_unknown_key_is_answered_with_the_nearest_known_one(problems):
+def test_an_unknown_key_is_reported_with_the_nearest_known_one(problems):
     assert problems("name: x\nsorces: []") == ["2: sorces: unknown key 'sorces', did you mean 'sources'?"]
 
 
@@ -258,7 +258,7 @@ def test_an_unknown_key_in_a_part_is_compared_with_the_keys_of_that_part(problem
     assert problems(text) == ["2: http.prot: unknown key 'prot', did you mean 'port'?"]
 
 
-def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
+def test_an_unknown_key_without_a_similar_one_is_reported_with_all_known_ones(problems):
     assert problems("limits: {zzz: 1}") == [
         "1: limits.zzz: unknown key 'zzz'. Known keys: arguments, concurrency, drain, result, threads, timeout, tools."
     ]
@@ -269,7 +269,7 @@ def test_keys_that_are_not_of_the_file_are_unknown(problems, key):
     assert f"unknown key '{key}'" in problems(f"{key}: {{}}")[0]
 
 
-def test_all_problems_are_told_in_the_order_of_the_file(problems):
+def test_all_problems_are_reported_in_the_order_of_the_file(problems):
     told = problems("zzz: 1\nlimits:\n  threads: 0\nsources:\n  - type: 1\nname: 2\n")
     assert [line.split(": ")[:2] for line in told] == [
         ["1", "zzz"],
@@ -294,7 +294,7 @@ def test_a_value_from_the_environment_is_never_shown(problems):
 
 
 @pytest.mark.parametrize("key", ["clientSecret", "api-key", "Authorization"])
-def test_a_value_under_a_telling_key_is_never_shown(problems, key):
+def test_a_value_under_the_key_of_a_secret_is_never_shown(problems, key):
     told = problems(f"sources: [{{type: web, url: 'http://a', headers: {{{key}: 123456}}}}]", WebOptions)
     assert told[0].endswith("expected text, found a whole number (not shown)")
 
@@ -349,33 +349,33 @@ def test_options_become_an_instance_of_the_model_of_the_source(settings):
         ("url: http://bad", ["3: sources[0].url: http://bad is not a place, found text 'http://bad'"]),
     ],
 )
-def test_problems_of_options_are_told_at_their_line(problems, entry, told):
+def test_problems_of_options_are_reported_with_their_line(problems, entry, told):
     assert problems(f"sources:\n- type: web\n  {entry}\n", WebOptions) == told
 
 
-def test_an_unknown_option_like_no_other_lists_the_keys_of_frame_and_options(problems):
+def test_an_unknown_option_without_a_similar_one_is_reported_with_common_keys_and_options(problems):
     told = problems("sources: [{type: web, url: 'http://a', zzzzzz: 1}]", WebOptions)
     assert "alias, colour, either, exclude, from, headers" in told[0]
     assert "from_" not in told[0]
 
 
-def test_a_check_of_a_source_may_not_tell_a_secret(problems):
+def test_a_validator_of_a_source_cannot_reveal_a_secret(problems):
     told = problems("sources: [{type: web, url: 'http://bad/${S}'}]", WebOptions, S="it's me")
     assert told == ["1: sources[0].url: *** is not a place, found text (not shown)"]
 
 
-def test_a_check_of_a_source_may_not_tell_even_a_short_secret(problems):
+def test_a_validator_of_a_source_cannot_reveal_a_short_secret(problems):
     told = problems("sources: [{type: web, url: 'http://a', from: '${S}'}]", WebOptions, S="xy")
     assert told == ["1: sources[0].from: no place ***, found text (not shown)"]
 
 
-def test_a_check_of_all_options_may_not_tell_a_secret(problems):
+def test_a_validator_of_all_options_cannot_reveal_a_secret(problems):
     text = "sources: [{type: web, url: 'http://x/${S}/y', retries: 13, headers: {token: pass\\word}}]"
     told = problems(text, WebOptions, S="hunter2")
     assert told == ["1: sources[0]: 13 retries of *** with {'token': '***'}"]
 
 
-def test_a_union_tag_from_the_environment_is_not_told(problems):
+def test_a_union_tag_from_the_environment_is_not_shown(problems):
     told = problems("sources: [{type: web, url: 'http://a', login: {kind: '${K}'}}]", WebOptions, K="hunter2")
     assert "hunter2" not in "".join(told)
 
@@ -440,11 +440,11 @@ def test_the_schema_accepts_what_loads(data):
         {"sources": [{"type": "web", "url": "http://a", "login": {"kind": "basic"}}]},
     ],
 )
-def test_the_schema_refuses_what_does_not_load(data):
+def test_the_schema_rejects_what_does_not_load(data):
     assert not accepted(data)
 
 
-def test_a_schema_without_source_types_takes_plugins_alone():
+def test_a_schema_without_source_types_accepts_only_plugins():
     validator = jsonschema.Draft202012Validator(build_json_schema({}))
     assert validator.is_valid({"sources": [{"type": "a:b"}]})
     assert not validator.is_valid({"sources": [{"type": "web"}]})
@@ -469,13 +469,13 @@ def test_every_key_of_the_file_is_described_in_the_schema():
 # The room itself.
 
 
-def test_importing_the_room_imports_neither_pydantic_nor_yaml():
+def test_importing_the_settings_imports_neither_pydantic_nor_yaml():
     code = "import sys, mcp_bridge._settings as _; print({'pydantic', 'ruamel.yaml', 'ruamel'} & {*sys.modules} or [])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_all_that_is_listed_is_there():
+def test_all_public_names_exist():
     assert [name for name in mcp_bridge._settings.__all__ if not hasattr(mcp_bridge._settings, name)] == []
     with pytest.raises(AttributeError, match="nothing"):
         mcp_bridge._settings.nothing

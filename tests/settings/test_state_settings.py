@@ -30,7 +30,7 @@ def keys(found: Settings) -> list[str]:
     return [key.get_secret_value() for key in found.state.keys]
 
 
-def test_a_file_that_says_nothing_gets_the_defaults(settings):
+def test_a_file_without_state_gets_the_defaults(settings):
     found = settings("sources: []")
     assert (found.state.store, found.state.keys, found.state.ttl) == ("memory", (), 600)
     http = found.http
@@ -52,11 +52,11 @@ def test_keys_are_a_list_or_one_text(settings, text):
 
 
 @pytest.mark.parametrize("text", ["''", "[]", "['${KEYS:-}']"])
-def test_no_keys_means_that_one_is_made(settings, text):
+def test_without_keys_a_key_is_generated(settings, text):
     assert keys(settings(f"state:\n  keys: {text}")) == []
 
 
-def test_keys_from_the_environment_and_of_the_file_are_kept_out_of_the_log(settings):
+def test_keys_from_the_environment_and_the_file_are_redacted_in_the_log(settings):
     found = settings("state:\n  keys: ${KEYS}", KEYS=f"{STRONG},{OTHER}")
     assert keys(found) == [STRONG, OTHER]
     assert {STRONG, OTHER} <= found.secrets
@@ -68,7 +68,7 @@ def test_keys_are_not_in_the_repr_of_the_settings(settings):
 
 
 @pytest.mark.parametrize("text", ["hush", f"{STRONG},hush", f"[{STRONG}, hush]", "'import secrets'"])
-def test_a_short_key_is_refused_without_being_shown_and_with_a_way_to_make_one(settings, text):
+def test_a_short_key_is_rejected_with_a_command_that_makes_one(settings, text):
     with pytest.raises(ConfigError) as caught:
         settings(f"state:\n  keys: {text}")
     told = str(caught.value)
@@ -91,7 +91,7 @@ def test_a_short_key_is_refused_without_being_shown_and_with_a_way_to_make_one(s
         ("http: {sessions: true}", "http.sessions: expected a whole number, found true"),
     ],
 )
-def test_a_wrong_value_is_told_in_plain_words(settings, text, problem):
+def test_an_invalid_value_is_reported_with_the_expected_one(settings, text, problem):
     with pytest.raises(ConfigError) as caught:
         settings(text)
     assert str(caught.value).endswith(f":1: {problem}")

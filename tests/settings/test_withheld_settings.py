@@ -24,12 +24,12 @@ def source(**keys: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", ["name", "instructions"])
-def test_what_clients_are_told_is_not_kept_from_them(place: str) -> None:
+def test_values_of_settings_for_clients_are_not_redacted_for_clients(place: str) -> None:
     assert withheld({place: "for ${WHOM}"}, WHOM="the team of 4b") == frozenset()
 
 
 @pytest.mark.parametrize("variable", ["MY_TOKEN", "db_password", "GITHUB_AUTH"])
-def test_a_variable_that_is_named_as_a_secret_is_one_wherever_it_stands(variable: str) -> None:
+def test_a_variable_with_the_name_of_a_secret_is_redacted_in_every_section(variable: str) -> None:
     assert withheld({"title": f"${{{variable}}}"}, **{variable: "abcdef"}) == {"abcdef"}
 
 
@@ -39,7 +39,7 @@ def test_names_and_filters_of_a_source_are_for_clients_and_its_options_are_not()
     assert withheld(source(url="https://${PLACE}/"), PLACE="inner.example.org") == {"inner.example.org"}
 
 
-def test_what_stands_in_both_is_kept() -> None:
+def test_a_value_in_options_and_in_settings_for_clients_is_redacted() -> None:
     assert withheld({**source(tools=["${X}"]), "title": "${X}"}, X="value-4b") == {"value-4b"}
 
 
@@ -47,12 +47,12 @@ def test_what_stands_in_both_is_kept() -> None:
     ("value", "is_kept"),
     [("user", False), ("8080", False), ("postgres", True), ("808080", True)],
 )
-def test_ordinary_words_and_numbers_are_not_kept(value: str, is_kept: bool) -> None:
+def test_ordinary_words_and_numbers_are_not_redacted(value: str, is_kept: bool) -> None:
     assert withheld(source(tools=["${X}"]), X=value) == ({value} if is_kept else frozenset())
     assert withheld(source(tools=["${X_PASS}"]), X_PASS=value) == {value}
 
 
-def test_keys_are_kept_however_they_come() -> None:
+def test_state_keys_are_redacted_from_any_origin() -> None:
     assert withheld({"state": {"keys": [KEY]}}) == {KEY}
     assert withheld({"title": "${A}", "state": {"keys": ["${A}"]}}, A=KEY) == {KEY}
 
@@ -62,11 +62,11 @@ def test_limits_and_addresses_are_no_secrets() -> None:
     assert withheld(data, HOST="tools.example.org", MOST="4194304") == frozenset()
 
 
-def test_what_is_told_is_among_the_secrets_of_the_log() -> None:
+def test_values_visible_to_clients_are_redacted_in_the_log() -> None:
     document = expand(Document(path="", data={"title": "${T}", "sources": [{"x": "${U}"}]}), {"T": "t1", "U": "u1-2"})
     assert document.secrets == {"t1", "u1-2"}
     assert document.visible_secrets == {"t1"}
 
 
-def test_the_keys_that_are_for_clients_are_those_of_the_frame() -> None:
+def test_the_keys_for_clients_are_the_common_keys_of_sources() -> None:
     assert set(SourceSettings.model_fields) >= _COMMON_KEYS

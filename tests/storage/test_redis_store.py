@@ -30,7 +30,7 @@ async def store(redis_server: str) -> AsyncIterator[RedisStore]:  # noqa: F811
     await store.aclose()
 
 
-async def test_a_value_is_there_until_its_time_is_over(store: RedisStore) -> None:
+async def test_a_value_exists_until_it_expires(store: RedisStore) -> None:
     await store.set("long", b"\x00\xff", 60)
     await store.set("short", b"1", 0.05)
     assert await store.get("long") == b"\x00\xff"
@@ -40,7 +40,7 @@ async def test_a_value_is_there_until_its_time_is_over(store: RedisStore) -> Non
     assert await store.get("long") == b"\x00\xff"
 
 
-async def test_one_of_many_that_add_at_once_succeeds(store: RedisStore, redis_server: str) -> None:  # noqa: F811
+async def test_one_of_many_concurrent_adds_succeeds(store: RedisStore, redis_server: str) -> None:  # noqa: F811
     other = RedisStore(redis_server, PREFIX)
     won: list[int] = []
 

@@ -27,7 +27,7 @@ state:
 """
 
 
-def test_each_process_has_a_state_of_its_own(tmp_path: Path) -> None:
+def test_each_process_has_its_own_state(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "mcp-bridge.yaml").write_text(SETTINGS)
     message = stateless_request("tools/call", {"name": "count", "arguments": {}})["json"]

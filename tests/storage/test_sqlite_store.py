@@ -63,7 +63,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-async def test_values_are_kept_replaced_added_and_forgotten(file: Path) -> None:
+async def test_values_are_stored_replaced_added_and_deleted(file: Path) -> None:
     store = SqliteStore(file)
     assert await store.get("a") is None
     await store.delete("a")
@@ -78,7 +78,7 @@ async def test_values_are_kept_replaced_added_and_forgotten(file: Path) -> None:
     assert isinstance(store, ListableStore)
 
 
-async def test_keys_are_found_by_how_they_begin_whatever_that_is(file: Path) -> None:
+async def test_keys_are_listed_by_any_prefix(file: Path) -> None:
     store = SqliteStore(file)
     for key in ("a/1", "a/2", "A/1", "a%", "%", "_/1", "ä/1"):
         await store.set(key, b"", 10)
@@ -91,7 +91,7 @@ async def test_keys_are_found_by_how_they_begin_whatever_that_is(file: Path) -> 
     ]
 
 
-async def test_values_are_there_until_their_time_is_over(file: Path) -> None:
+async def test_values_exist_until_they_expire(file: Path) -> None:
     clock = Clock()
     store = SqliteStore(file, clock=clock)
     await store.set("short", b"", 10)
@@ -103,7 +103,7 @@ async def test_values_are_there_until_their_time_is_over(file: Path) -> None:
     assert await store.get("long") is None
 
 
-async def test_nothing_is_made_before_something_is_kept(file: Path) -> None:
+async def test_the_file_is_created_with_the_first_value(file: Path) -> None:
     store = SqliteStore(file)
     store.check_file()
     await store.get("a")
@@ -118,12 +118,12 @@ async def test_the_file_is_for_its_owner_and_nothing_lies_beside_it(file: Path) 
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-async def test_it_outlives_whoever_wrote_it_and_is_shared(file: Path) -> None:
+async def test_values_outlive_the_process_and_are_shared(file: Path) -> None:
     await SqliteStore(file).set("a", b"1", 10)
     assert await SqliteStore(file).get("a") == b"1"
 
 
-async def test_it_is_bounded_and_what_ends_soonest_goes_first(file: Path) -> None:
+async def test_a_full_store_evicts_the_values_that_expire_first(file: Path) -> None:
     store = SqliteStore(file, max_bytes=200_000)
     for n in range(150):
         await store.set(f"{n:03}", b"x" * 4000, 1000 + n)
@@ -134,7 +134,7 @@ async def test_it_is_bounded_and_what_ends_soonest_goes_first(file: Path) -> Non
     assert kept == [f"{n:03}" for n in range(150 - len(kept), 150)]
 
 
-async def test_a_value_that_is_too_large_is_not_kept_nor_an_old_one(
+async def test_a_value_that_is_too_large_is_dropped_with_the_old_one(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SqliteStore(file, max_bytes=100_000)
@@ -146,7 +146,7 @@ async def test_a_value_that_is_too_large_is_not_kept_nor_an_old_one(
     assert "too large for the store" in caplog.text
 
 
-async def test_many_at_once_are_served_and_one_adds(file: Path) -> None:
+async def test_concurrent_writes_succeed_and_one_of_the_adds_too(file: Path) -> None:
     added: list[bool] = []
 
     async def add() -> None:
@@ -168,7 +168,7 @@ def test_many_processes_make_the_file_and_write_it_together(file: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
-async def test_a_damaged_file_is_said_to_be_and_stays(data: bytes, file: Path) -> None:
+async def test_a_damaged_file_is_reported_and_stays(data: bytes, file: Path) -> None:
     store = SqliteStore(written(file, data))
     for request in (store.get("a"), store.set("a", b"", 1), store.delete("a"), store.keys("")):
         with pytest.raises(StoreFileError, match=r"kept\.sqlite3 is not a store of mcp-bridge: .*Move it away"):
@@ -188,7 +188,7 @@ async def test_a_database_of_something_else_stays_as_it_is(file: Path) -> None:
     assert content(file) == before
 
 
-async def test_a_file_of_another_version_is_refused(file: Path) -> None:
+async def test_a_file_of_another_version_is_rejected(file: Path) -> None:
     await SqliteStore(file).set("a", b"", 10)
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("PRAGMA user_version = 2")
@@ -196,23 +196,21 @@ async def test_a_file_of_another_version_is_refused(file: Path) -> None:
         await SqliteStore(file).get("a")
 
 
-async def test_an_empty_file_is_one_to_begin_with(file: Path) -> None:
+async def test_an_empty_file_becomes_a_store(file: Path) -> None:
     store = SqliteStore(written(file, b""))
     assert await store.get("a") is None
     await store.set("a", b"1", 10)
     assert await store.get("a") == b"1"
 
 
-async def test_what_cannot_be_had_is_an_error_that_names_the_file(file: Path) -> None:
+async def test_an_unusable_file_is_an_error_with_its_path(file: Path) -> None:
     os.makedirs(file)
     with pytest.raises(OSError, match=r"the store in .*kept\.sqlite3 cannot be used"):
         await SqliteStore(file).get("a")
 
 
 @BOTH_LOOPS
-async def test_a_file_that_another_holds_costs_only_whoever_waits_for_it(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_locked_file_delays_only_the_calls_that_use_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", 0.2)
     store = SqliteStore(file)
     await store.set("a", b"1", 100)

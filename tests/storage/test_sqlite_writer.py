@@ -76,7 +76,7 @@ except OSError as error:
 """
 
 
-def test_on_a_full_disk_values_are_deleted_and_read_and_later_written(tmp_path: Path) -> None:
+def test_on_a_full_disk_values_can_be_read_and_deleted(tmp_path: Path) -> None:
     assert run_on_small_disk(FULL, tmp_path).splitlines() == ["1000 None 18", "True", "b'more' 19"]
 
 
@@ -85,7 +85,7 @@ def test_on_a_read_only_disk_values_are_read(tmp_path: Path) -> None:
 
 
 @BOTH_LOOPS
-async def test_writes_of_one_caller_and_of_many_are_fast(tmp_path: Path) -> None:
+async def test_writes_of_one_and_of_many_callers_are_fast(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite3")
     began = time.monotonic()
 
@@ -114,7 +114,7 @@ async def test_a_write_is_committed_before_its_caller_continues(tmp_path: Path) 
             tasks.start_soon(write, number)
 
 
-async def test_a_write_that_fails_fails_alone(tmp_path: Path) -> None:
+async def test_a_failing_write_does_not_affect_the_others(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite3")
     failed: list[str] = []
 

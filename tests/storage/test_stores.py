@@ -53,7 +53,7 @@ async def kept(store: Store, keys: str) -> str:
     return "".join([key for key in keys if await store.get(key) is not None])
 
 
-async def test_a_value_is_there_until_its_time_is_over() -> None:
+async def test_a_value_exists_until_it_expires() -> None:
     clock = Clock()
     store = MemoryStore(clock=clock)
     await store.set("short", b"1", 10)
@@ -78,7 +78,7 @@ async def test_a_value_that_is_set_again_has_its_time_anew() -> None:
     assert await store.get("key") is None
 
 
-async def test_only_the_first_of_two_adds_is_kept_until_its_time_is_over() -> None:
+async def test_the_first_of_two_adds_is_stored_until_it_expires() -> None:
     clock = Clock()
     store = MemoryStore(clock=clock)
     assert await store.add("key", b"first", 10)
@@ -89,7 +89,7 @@ async def test_only_the_first_of_two_adds_is_kept_until_its_time_is_over() -> No
     assert await store.get("key") == b"third"
 
 
-async def test_one_of_many_that_add_at_once_succeeds() -> None:
+async def test_one_of_many_concurrent_adds_succeeds() -> None:
     store = MemoryStore()
     won: list[int] = []
 
@@ -104,7 +104,7 @@ async def test_one_of_many_that_add_at_once_succeeds() -> None:
     assert await store.get("key") == str(won[0]).encode()
 
 
-async def test_a_value_is_forgotten_and_need_not_be_there() -> None:
+async def test_a_value_is_deleted_and_need_not_exist() -> None:
     clock = Clock()
     store = MemoryStore(clock=clock)
     await store.set("key", b"1", 10)
@@ -117,7 +117,7 @@ async def test_a_value_is_forgotten_and_need_not_be_there() -> None:
     assert await store.add("key", b"2", 10)
 
 
-async def test_what_nobody_touched_for_longest_goes_first() -> None:
+async def test_the_least_recently_used_value_is_evicted_first() -> None:
     store = MemoryStore(max_bytes=sized(3))
     for key in "abc":
         await store.set(key, bytes(KIB), 60)
@@ -128,7 +128,7 @@ async def test_what_nobody_touched_for_longest_goes_first() -> None:
     assert await kept(store, "abcde") == "be"
 
 
-async def test_what_is_over_makes_room_before_anything_else_does() -> None:
+async def test_expired_values_are_evicted_before_others() -> None:
     clock = Clock()
     store = MemoryStore(max_bytes=sized(3), clock=clock)
     await store.set("a", bytes(KIB), 60)
@@ -139,7 +139,7 @@ async def test_what_is_over_makes_room_before_anything_else_does() -> None:
     assert await kept(store, "abcd") == "acd"
 
 
-async def test_forgotten_and_replaced_values_give_their_room_back() -> None:
+async def test_deleted_and_replaced_values_free_their_space() -> None:
     store = MemoryStore(max_bytes=sized(2))
     await store.set("a", bytes(KIB), 60)
     for _ in range(10):
@@ -161,7 +161,7 @@ async def test_tiny_values_are_bounded_too() -> None:
     assert found == list(range(1000 - len(found), 1000))
 
 
-async def test_a_value_larger_than_the_store_is_not_kept_and_costs_the_others_nothing(
+async def test_a_value_larger_than_the_store_is_dropped_without_evicting_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = MemoryStore(max_bytes=sized(2))
@@ -203,7 +203,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "raises"])
-async def test_a_store_that_fails_has_nothing_keeps_nothing_and_is_logged(
+async def test_a_failing_store_is_empty_and_its_failures_are_logged(
     hangs: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Failing(hangs=hangs)
@@ -238,7 +238,7 @@ def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_a_store_is_made_by_its_name_and_a_new_one_each_time(name: str, tmp_path: Path) -> None:
+def test_each_store_made_by_a_name_is_a_new_one(name: str, tmp_path: Path) -> None:
     arguments = {"memory": (), "redis": ("redis://localhost", "prefix:"), "sqlite": (tmp_path / "file",)}[name]
     made = make_store(name, *arguments)
     assert isinstance(made, Store)
@@ -246,7 +246,7 @@ def test_a_store_is_made_by_its_name_and_a_new_one_each_time(name: str, tmp_path
 
 
 @pytest.mark.parametrize("attribute", ["Mine", "made"])
-def test_a_strangers_store_is_made_by_a_class_or_a_function(strangers: str, attribute: str) -> None:
+def test_a_third_party_store_is_made_by_a_class_or_a_function(strangers: str, attribute: str) -> None:
     assert type(make_store(f"{strangers}:{attribute}")).__name__ == "Mine"
 
 
@@ -261,7 +261,7 @@ def test_a_strangers_store_is_made_by_a_class_or_a_function(strangers: str, attr
         ("{}:number", "cannot be made: 'int' object is not callable"),
     ],
 )
-def test_a_store_that_cannot_be_had_is_told(strangers: str, name: str, told: str) -> None:
+def test_a_store_that_cannot_be_made_is_reported(strangers: str, name: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         make_store(name.format(strangers))
     assert told in str(caught.value)

@@ -243,7 +243,7 @@ def fuzzed(way: Way, shared: Shared) -> Any:
 
 
 @BOTH
-def test_every_message_that_is_right_is_answered(fuzzed: Fuzzed) -> None:
+def test_every_valid_message_gets_a_response(fuzzed: Fuzzed) -> None:
     for message in messages(stateless=fuzzed.server.way.stateless):
         fuzzed.send([written(message)])
 

@@ -61,7 +61,7 @@ def test_calls_in_flight_finish_and_the_exit_code_is_0(way: Way, how: str, tmp_p
 
 
 @BOTH
-def test_while_it_drains_nothing_new_is_taken_and_whoever_asks_is_told(way: Way, tmp_path: Path) -> None:
+def test_new_calls_are_rejected_with_a_reason_while_the_server_drains(way: Way, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         answer = begin(server, "waits", "first")
         server.signal(SIGTERM)
@@ -156,7 +156,7 @@ def test_open_streams_end_with_a_proper_last_byte(tmp_path: Path) -> None:
         ends_well(other)
 
 
-def test_a_stream_that_was_resumed_gets_its_answer(tmp_path: Path) -> None:
+def test_a_resumed_stream_gets_its_response(tmp_path: Path) -> None:
     with serving(HANDSHAKE_HTTP, tmp_path) as server:
         params = {"name": "steps", "arguments": {"name": "steps"}, "_meta": {"progressToken": "p"}}
         request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
@@ -173,7 +173,7 @@ def test_a_stream_that_was_resumed_gets_its_answer(tmp_path: Path) -> None:
         ends_well(server)
 
 
-def test_over_legacy_sse_calls_are_answered_and_those_that_do_not_end_are_told(tmp_path: Path) -> None:
+def test_over_legacy_sse_calls_get_a_response_or_an_error_at_shutdown(tmp_path: Path) -> None:
     with serving(HANDSHAKE_HTTP, tmp_path, 2) as server:
         client = Sse(server)
         client.begin(1, "waits")
@@ -186,7 +186,7 @@ def test_over_legacy_sse_calls_are_answered_and_those_that_do_not_end_are_told(t
         ends_well(server)
 
 
-def test_nobody_waits_for_a_client_of_legacy_sse_that_has_left_a_call_behind(tmp_path: Path) -> None:
+def test_the_server_does_not_wait_for_a_disconnected_client_of_legacy_sse(tmp_path: Path) -> None:
     with serving(HANDSHAKE_HTTP, tmp_path) as server:
         client = Sse(server)
         client.begin(1, "stubborn")
@@ -226,7 +226,7 @@ def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_i
         ends_well(server)
 
 
-def test_a_question_that_nobody_answers_ends_in_time_with_a_result_that_says_so(tmp_path: Path) -> None:
+def test_an_unanswered_question_ends_in_time_with_an_error_result(tmp_path: Path) -> None:
     with serving(HANDSHAKE_HTTP, tmp_path, 0.3, guest=PERSON) as server:
         stream, _ = asked(server)
         server.signal(SIGTERM)
@@ -267,7 +267,7 @@ def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, t
         ends_well(server)
 
 
-def test_a_suspended_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(tmp_path: Path) -> None:
+def test_a_suspended_call_without_an_answer_does_not_delay_the_shutdown_and_can_clean_up(tmp_path: Path) -> None:
     with serving(STATELESS_HTTP, tmp_path, guest=PERSON) as server:
         suspended = server.call("asks", name="suspended").result(TIMEOUT)["result"]
         assert suspended["resultType"] == "input_required"
@@ -276,7 +276,7 @@ def test_a_suspended_call_that_nobody_comes_for_does_not_hold_the_end_and_can_cl
         assert "ended suspended" in server.err
 
 
-def test_nothing_is_left_behind_and_the_port_is_free_at_once(tmp_path: Path) -> None:
+def test_no_process_remains_and_the_port_is_free(tmp_path: Path) -> None:
     with serving(HANDSHAKE_HTTP, tmp_path) as server:
         stream = standing(server)
         number, address = server.pid, urlsplit(server.base)

@@ -29,7 +29,9 @@ def in_child(hows: list[str]) -> list[tuple[str, str]]:
 
 
 @on_one_way("raising", RAISED, smoke=SMOKE)
-def test_whatever_a_tool_raises_the_client_receives_only_a_reference(server: Any, raising: tuple[str, str]) -> None:
+def test_for_any_exception_of_a_tool_the_client_receives_only_a_reference(
+    server: Any, raising: tuple[str, str]
+) -> None:
     tool, kind = raising
     with unharmed(server):
         answer = refused(server.result(tool, kind=kind))
@@ -53,7 +55,7 @@ def test_an_error_in_an_abandoned_task_ends_neither_the_call_nor_the_loop(server
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("kind", [EXIT, INTERRUPT])
-def test_what_a_thread_has_the_loop_raise_comes_back_to_the_thread(server: Any, kind: str) -> None:
+def test_an_error_in_the_event_loop_is_raised_in_the_waiting_thread(server: Any, kind: str) -> None:
     with unharmed(server):
         assert REFERENCE.match(refused(server.result("from_a_thread", kind=kind)))
 
@@ -73,6 +75,6 @@ def test_a_tool_that_cancels_itself_and_waits_fails(server: Any) -> None:
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("how", ["and goes on", "and returns"])
-def test_a_tool_that_cancels_itself_and_answers_is_heard(server: Any, how: str) -> None:
+def test_a_tool_that_cancels_itself_and_returns_gives_its_result(server: Any, how: str) -> None:
     with unharmed(server):
         assert server.text("cancels_itself", how=how) == "answered"

@@ -57,7 +57,7 @@ def leave_call(server: HttpLive, number: int, session: str, tool: str = "hangs")
 
 @pytest.mark.parametrize("tool", ["hangs", "blocks"])
 @pytest.mark.timeout(300)
-def test_a_call_is_answered_beside_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
+def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
     with serve(ONE, tmp_path) as server:
         hanging = [server.call(tool) for _ in range(1000)]
         started = time.monotonic()

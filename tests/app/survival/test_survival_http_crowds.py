@@ -96,7 +96,7 @@ def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
     assert "Traceback" not in server.err
 
 
-def test_sessions_with_a_call_or_a_stream_are_left_alone_and_the_newcomer_is_refused(tmp_path: Path) -> None:
+def test_sessions_in_use_stay_and_a_new_one_is_rejected(tmp_path: Path) -> None:
     settings = {"http": {"sessions": 2}}
     with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
         listener = shaken(server)
@@ -109,7 +109,7 @@ def test_sessions_with_a_call_or_a_stream_are_left_alone_and_the_newcomer_is_ref
         assert pinged(server, listener) == 404
 
 
-def test_a_session_whose_client_may_come_back_for_an_answer_is_left_alone(tmp_path: Path) -> None:
+def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
     with live(OTHER, tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
         session = server.session()
         headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
@@ -127,7 +127,7 @@ def test_a_session_whose_client_may_come_back_for_an_answer_is_left_alone(tmp_pa
 
 
 @pytest.mark.timeout(600)
-def test_1000_abandoned_sessions_lock_no_client_out_and_leave_no_memory(tmp_path: Path) -> None:
+def test_1000_abandoned_sessions_reject_no_client_and_leak_no_memory(tmp_path: Path) -> None:
     with live(OTHER, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
         before = crowded(server)
         assert crowded(server) < before * 1.1

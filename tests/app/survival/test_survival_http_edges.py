@@ -280,7 +280,7 @@ def test_a_client_that_waits_for_100_continue_gets_it(watched: HttpLive) -> None
         assert answer(made)[0] == 200
 
 
-def test_a_client_that_asks_for_more_than_is_let_in_is_refused_before_it_sends_it(watched: HttpLive) -> None:
+def test_a_request_with_a_large_content_length_is_rejected_before_its_body(watched: HttpLive) -> None:
     with connected(watched) as made:
         made.sendall(head(watched, "Expect: 100-continue", length="Content-Length: 99999999"))
         assert answer(made)[0] == 413
@@ -323,7 +323,7 @@ def test_many_upgrades_in_one_piece_cost_no_more_than_one(watched: HttpLive) -> 
     assert exchange(watched, asks * 500)[0] in (200, 400)
 
 
-def test_a_thousand_pipelined_requests_are_answered_in_turn(watched: HttpLive) -> None:
+def test_a_thousand_pipelined_requests_get_responses_in_order(watched: HttpLive) -> None:
     with connected(watched) as made:
         made.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
         got = b""
@@ -332,7 +332,7 @@ def test_a_thousand_pipelined_requests_are_answered_in_turn(watched: HttpLive) -
     assert got.count(b"HTTP/1.1 200 ") == 1000
 
 
-def test_a_client_that_has_said_its_all_is_answered_or_closed(watched: HttpLive) -> None:
+def test_a_client_that_closes_its_side_gets_a_response_or_is_closed(watched: HttpLive) -> None:
     with connected(watched) as made:
         made.sendall(head(watched) + LIST)
         made.shutdown(socket.SHUT_WR)
@@ -354,7 +354,7 @@ def test_a_client_that_disconnects_in_the_middle_has_no_effect(watched: HttpLive
 
 
 @pytest.mark.parametrize("path", ["/messages?session_id=" + "a" * 32, "/messages", "/sse", "/health"])
-def test_a_client_of_another_path_may_leave_in_the_middle_as_well(watched: HttpLive, path: str) -> None:
+def test_a_client_of_another_path_may_disconnect_early(watched: HttpLive, path: str) -> None:
     for _ in range(5):
         with connected(watched) as made:
             made.sendall(head(watched, first=f"POST {path} HTTP/1.1") + LIST[:-10])
@@ -376,7 +376,7 @@ def test_a_thousand_connections_that_are_dropped_cost_nothing(watched: HttpLive)
 
 
 @pytest.mark.parametrize("era", ERAS, ids=str)
-def test_what_the_trailer_says_is_no_header(watched: HttpLive) -> None:
+def test_trailers_are_not_headers(watched: HttpLive) -> None:
     if not watched.way.stateless:
         end = f"0\r\nMcp-Session-Id: {watched.headers['Mcp-Session-Id']}\r\n\r\n".encode()
         data = head(watched, length=TE.strip(), Mcp_Session_Id="", MCP_Protocol_Version=HANDSHAKE)

@@ -145,14 +145,14 @@ def test_the_next_request_of_a_connection_may_not_drip_either(server: HttpLive) 
     assert [said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 408 ")] == [1, 1]
 
 
-def test_a_connection_that_idles_after_an_answer_is_closed(server: HttpLive) -> None:
+def test_a_connection_that_is_idle_after_a_response_is_closed(server: HttpLive) -> None:
     with connected(server) as made:
         made.sendall(head(server, BODY) + LIST)
         said = dripped(made, repeat(b""))
     assert said.count(b"HTTP/1.1 200 ") == said.count(b"HTTP/1.1 ") == 1
 
 
-def test_a_connection_that_is_refused_early_is_closed_as_well(server: HttpLive) -> None:
+def test_a_connection_of_an_early_rejected_request_is_closed(server: HttpLive) -> None:
     for body in (b"5\r\nabcde\r\n", b"500000\r\n" + bytes(0x500000) + b"\r\n0\r\n\r\n"):
         with connected(server) as made:
             made.sendall(head(server, CHUNKED, first="POST /nothing HTTP/1.1") + body)
@@ -169,7 +169,7 @@ def test_a_call_may_take_longer_than_its_client_may(server: HttpLive) -> None:
     assert b"at last" in said
 
 
-def test_a_request_that_the_loop_kept_waiting_is_not_late(server: HttpLive) -> None:
+def test_a_request_that_waited_for_the_event_loop_is_not_late(server: HttpLive) -> None:
     data = call(server, 502, "echo", text="in time")
     with connected(server) as made:
         made.sendall(data[:100])
@@ -224,7 +224,7 @@ def test_an_sse_stream_that_is_not_read_is_closed(server: HttpLive) -> None:
     assert "Traceback" not in server.err
 
 
-def test_a_client_that_takes_a_large_answer_slowly_gets_all_of_it(server: HttpLive) -> None:
+def test_a_client_that_reads_a_large_response_slowly_gets_all_of_it(server: HttpLive) -> None:
     size = 12_000_000
     with connected(server) as made:
         made.sendall(call(server, 504, "large", size=size))

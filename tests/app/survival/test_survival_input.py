@@ -187,7 +187,7 @@ def test_lines_may_be_blank_end_in_the_windows_way_or_lack_their_end(tmp_path: P
 
 
 @pytest.mark.parametrize("data", [b"x" * 5_000_000, b'{"jsonrpc": "2.0", "id": 1'], ids=["long", "cut"])
-def test_a_broken_last_line_without_an_end_is_answered(tmp_path: Path, data: bytes) -> None:
+def test_a_broken_last_line_without_a_line_end_gets_an_error(tmp_path: Path, data: bytes) -> None:
     with live(ONE, tmp_path) as server:
         server.write(data)
         server.hang_up()
@@ -197,7 +197,7 @@ def test_a_broken_last_line_without_an_end_is_answered(tmp_path: Path, data: byt
 
 
 @pytest.mark.parametrize("method", ["tools/call", "logging/setLevel"])
-def test_a_request_before_initialize_is_told_to_wait(tmp_path: Path, method: str) -> None:
+def test_a_request_before_initialize_gets_an_error(tmp_path: Path, method: str) -> None:
     with raw(tmp_path) as process:
         params = {"tools/call": {"name": "echo", "arguments": {}}, "logging/setLevel": {"level": "info"}}[method]
         hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}

@@ -88,7 +88,7 @@ def test_a_process_that_ends_fails_only_one_call(way: Way, where: str, tmp_path:
 
 
 @pytest.mark.parametrize("kind", CRASHES)
-def test_whatever_ends_a_process_is_reported_and_the_next_call_works(server: Any, kind: str) -> None:
+def test_any_end_of_a_process_is_reported_and_the_next_call_works(server: Any, kind: str) -> None:
     with beside(server):
         result = server.result("wreck", kind=kind)
         if kind != "recursion in C" or result.get("isError"):  # newer Pythons count that too
@@ -117,7 +117,7 @@ def test_a_call_that_never_returns_is_killed_at_the_timeout(server: Any, kind: s
         assert served_by(server) == server.pid
 
 
-def test_a_stuck_thread_is_gone_soon_after_the_time_out(tmp_path: Path) -> None:
+def test_a_stuck_thread_ends_soon_after_the_timeout(tmp_path: Path) -> None:
     limits = {"tools": {"sync_sleeps": {"timeout": "4s"}}}
     with isolated(ONE, tmp_path, {**SMALL, "workers": 3}, limits=limits) as server, beside(server):
         result = server.result("sync_sleeps", token="stuck")
@@ -127,7 +127,7 @@ def test_a_stuck_thread_is_gone_soon_after_the_time_out(tmp_path: Path) -> None:
         server.says("its worker is killed")
 
 
-def test_a_call_that_ends_when_it_is_asked_to_keeps_its_worker(tmp_path: Path) -> None:
+def test_a_cancelled_call_that_ends_in_time_keeps_its_worker(tmp_path: Path) -> None:
     limits = {"tools": {"async_sleeps": {"timeout": "4s"}}}
     with isolated(ONE, tmp_path, {**SMALL, "workers": 1}, limits=limits) as server:
         assert code_of(server.result("async_sleeps", token="polite")) == "timeout"
@@ -137,7 +137,7 @@ def test_a_call_that_ends_when_it_is_asked_to_keeps_its_worker(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("name", "keeps"), [("async_sleeps", True), ("sync_sleeps", False)])
-def test_a_client_that_gives_up_a_call_frees_its_worker(name: str, keeps: bool, tmp_path: Path) -> None:
+def test_a_cancelled_call_frees_its_worker(name: str, keeps: bool, tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
         server.call(name, token="given-up")
         (worker,) = pids_of(server, "given-up")
@@ -160,7 +160,7 @@ ANSWERED = {
 
 
 @pytest.mark.parametrize("kind", ANSWERED)
-def test_what_a_limit_refuses_or_nobody_minds_leaves_the_rest_as_it_was(roomy: Shared, kind: str) -> None:
+def test_calls_beyond_a_limit_do_not_affect_later_calls(roomy: Shared, kind: str) -> None:
     server = roomy.server(ONE)
     with beside(server):
         before = (os.readlink(f"/proc/{server.pid}/cwd"), server.rss)

@@ -133,7 +133,7 @@ def test_a_sandbox_can_read_only_its_own_files_and_named_paths(tmp_path: Path) -
 
 
 @needs_bubblewrap
-def test_the_folder_that_the_bridge_was_started_in_is_not_seen(tmp_path: Path) -> None:
+def test_the_working_folder_of_the_bridge_is_not_visible(tmp_path: Path) -> None:
     started, inside = tmp_path / "started", tmp_path / "settings"
     for folder in (started, inside):
         folder.mkdir()
@@ -177,7 +177,7 @@ def test_a_writable_folder_around_the_settings_leaves_them_as_they_are(tmp_path:
 
 @needs_bubblewrap
 @pytest.mark.parametrize("network", [False, True])
-def test_the_network_is_there_when_it_is_asked_for(network: bool, tmp_path: Path) -> None:
+def test_the_network_is_available_if_the_settings_allow_it(network: bool, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, boxed(tmp_path, network=network) as server:
 
         def greet() -> None:
@@ -230,7 +230,7 @@ def test_everything_in_a_sandbox_ends_with_the_bridge(how: signal.Signals, tmp_p
 
 
 @needs_bubblewrap
-def test_what_is_to_be_seen_must_be_there(tmp_path: Path) -> None:
+def test_a_readable_path_must_exist(tmp_path: Path) -> None:
     with boxed(tmp_path, read=["nowhere"]) as server:
         server.says("bubblewrap cannot create a sandbox here")
         server.says("nowhere")

@@ -125,7 +125,7 @@ def test_progress_and_log_messages_contain_no_secrets(server: Any, name: str) ->
     [(ONE, "asks"), (ONE, "needs"), (Way("stdio", stateless=False), "asks"), (OTHER, "needs")],
     ids=["stdio-stateless-asks", "stdio-stateless-needs", "stdio-handshake-asks", "http-handshake-needs"],
 )
-def test_questions_go_without_the_secrets_and_their_answers_come_back(server: Any, name: str) -> None:
+def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name: str) -> None:
     if server.way.stateless:
         result = server.result(name)
         assert result["resultType"] == "input_required"
@@ -205,7 +205,7 @@ def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any,
         ),
     ],
 )
-def test_what_they_raise_is_a_reference(server: Any, method: str, params: Any) -> None:
+def test_errors_of_entries_are_references_to_the_log(server: Any, method: str, params: Any) -> None:
     error = server.ask(method, params).result(TIMEOUT)["error"]
     reference = re.search(r"reference (\w{12})", error["message"])
     assert reference is not None
@@ -214,7 +214,7 @@ def test_what_they_raise_is_a_reference(server: Any, method: str, params: Any) -
     keeps_secrets(server)
 
 
-def test_a_value_whose_own_text_cannot_be_had_is_told_by_its_type_alone(server: Any) -> None:
+def test_a_value_without_a_text_is_described_by_its_type(server: Any) -> None:
     told = server.text("returns_spiteful")
     assert told.endswith("the value cannot be read: ValueError in a value of type Spiteful")
     completing = {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "odd"}}
@@ -224,7 +224,7 @@ def test_a_value_whose_own_text_cannot_be_had_is_told_by_its_type_alone(server: 
 
 
 @BOTH
-def test_the_servers_own_words_go_without_the_secrets(server: Any) -> None:
+def test_the_server_info_contains_no_secrets(server: Any) -> None:
     method = "server/discover" if server.way.stateless else "initialize"
     answer = server.ask(method).result(TIMEOUT) if server.way.stateless else None
     told = json.dumps(answer) if answer else bytes(server.raw).decode()
@@ -241,7 +241,7 @@ def test_the_list_of_tools_has_no_secrets_and_every_tool_can_be_called_by_its_na
     keeps_secrets(server)
 
 
-def test_legacy_sse_keeps_the_secrets_too(tmp_path: Path) -> None:
+def test_messages_over_legacy_sse_contain_no_secrets(tmp_path: Path) -> None:
     with leaking(Way("http", stateless=False), tmp_path) as server:
         events = Sse(server)
         hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
@@ -258,7 +258,7 @@ def test_legacy_sse_keeps_the_secrets_too(tmp_path: Path) -> None:
         keeps_secrets(server)
 
 
-def test_words_of_the_protocol_and_of_every_day_are_no_secrets(way: Way, tmp_path: Path) -> None:
+def test_words_of_the_protocol_and_common_words_are_not_redacted(way: Way, tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text(PLANTED)
     env = {"A": "resources", "B": "user", "C": "8080", "D": "inputSchema", "E": "description", "F": "A Title of Mine"}
     given = {"type": "planted:Planted", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
@@ -270,7 +270,7 @@ def test_words_of_the_protocol_and_of_every_day_are_no_secrets(way: Way, tmp_pat
         assert server.text("echo", text=said) == said
 
 
-def test_with_expose_errors_the_text_is_told_and_still_without_the_secrets(way: Way, tmp_path: Path) -> None:
+def test_exposed_errors_contain_no_secrets(way: Way, tmp_path: Path) -> None:
     with leaking(way, tmp_path, expose_errors=True) as server:
         assert "ValueError: wrong: [secret] and" in server.text("does_raises")
         keeps_secrets(server)
@@ -281,7 +281,7 @@ ISOLATED = (
 )  # fmt: skip
 
 
-def test_tools_in_processes_of_their_own_keep_the_secrets_too(way: Way, tmp_path: Path) -> None:
+def test_results_of_isolated_tools_contain_no_secrets(way: Way, tmp_path: Path) -> None:
     apart = {"type": "python", "path": "own_tools.py", "isolation": {"env": list(ENV)}}
     with leaking(way, tmp_path, sources=[apart, SETTINGS["sources"][1]]) as server:
         for name in ISOLATED:

@@ -59,7 +59,7 @@ def there() -> str:
 
 
 @on_one_way("how", ["SIGTERM"], smoke=["SIGINT"])
-def test_a_second_signal_cancels_the_calls_in_flight_at_once_and_tells_their_clients(
+def test_a_second_signal_cancels_the_calls_in_flight_and_their_clients_get_errors(
     way: Way, how: str, tmp_path: Path
 ) -> None:
     with serving(way, tmp_path) as server:
@@ -89,7 +89,7 @@ def test_a_third_signal_ends_on_the_spot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
-def test_a_signal_after_the_end_of_input_is_the_second_word(how: str, tmp_path: Path) -> None:
+def test_a_signal_after_the_end_of_input_counts_as_the_second_one(how: str, tmp_path: Path) -> None:
     with serving(ONE, tmp_path, options=("--log-level", "info")) as server:
         answer = begin(server, "for_ever", "call")
         server.hang_up()
@@ -192,7 +192,7 @@ def test_the_server_does_not_wait_for_a_client_that_died(tmp_path: Path) -> None
         assert "ended call" in server.err
 
 
-def test_a_client_that_reads_no_more_is_noticed_by_the_first_answer(tmp_path: Path) -> None:
+def test_a_client_that_stops_reading_is_noticed_by_the_first_response(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
     with bare(tmp_path) as server:
         for tool in ("waits", "for_ever"):
@@ -204,7 +204,7 @@ def test_a_client_that_reads_no_more_is_noticed_by_the_first_answer(tmp_path: Pa
         assert "ended for_ever" in server.err
 
 
-def test_a_closed_stderr_costs_no_answer(tmp_path: Path) -> None:
+def test_a_closed_stderr_costs_no_response(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text().replace("def say(words: str)", QUIET))
     with bare(tmp_path) as server:
         server.ask("waits", "call")

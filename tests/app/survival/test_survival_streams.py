@@ -38,7 +38,7 @@ def test_a_tool_on_the_event_loop_may_do_so_too(server: Any, kind: str) -> None:
 
 
 @BOTH
-def test_a_tool_that_asks_on_standard_input_is_not_answered(server: Any) -> None:
+def test_a_tool_that_reads_standard_input_gets_its_end(server: Any) -> None:
     with unharmed(server):
         assert "internal error (reference " in refused(server.result("streams", kind="input"))
     server.says("EOFError")

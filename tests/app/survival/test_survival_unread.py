@@ -38,7 +38,7 @@ def request(number: int, name: str) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode() + b"\n"
 
 
-def test_a_client_that_never_reads_stderr_is_answered(tmp_path: Path) -> None:
+def test_a_client_that_never_reads_stderr_gets_responses(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     process = subprocess.Popen(
         [sys.executable, "-m", "mcp_bridge", "serve", "tools.py"],

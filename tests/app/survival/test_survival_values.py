@@ -64,7 +64,7 @@ def test_a_value_that_cannot_become_json_is_rejected_with_the_reason(server: Any
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("kind", ["a cycle", "an object that raises in __str__"])
-def test_what_a_tool_on_the_event_loop_returns_is_refused_too(server: Any, kind: str) -> None:
+def test_values_of_tools_on_the_event_loop_are_rejected_too(server: Any, kind: str) -> None:
     with unharmed(server):
         assert WRONG[kind] in refused(server.result("value_async", kind=kind))
 
@@ -93,7 +93,7 @@ def test_a_block_that_is_none_spoils_no_other(server: Any) -> None:
 
 
 @ON_ONE_WAY
-def test_a_result_that_cannot_say_what_failed_fails(server: Any) -> None:
+def test_a_failed_result_without_an_error_fails(server: Any) -> None:
     with unharmed(server):
         assert "SystemExit in a value of type Odd" in refused(
             server.result("value", kind="a ToolResult with odd texts")
@@ -101,6 +101,6 @@ def test_a_result_that_cannot_say_what_failed_fails(server: Any) -> None:
 
 
 @ON_ONE_WAY
-def test_an_async_generator_without_end_is_refused(server: Any) -> None:
+def test_an_endless_async_generator_is_rejected(server: Any) -> None:
     with unharmed(server):
         assert "yields more than" in refused(server.result("yields_without_end"))

@@ -96,7 +96,7 @@ def test_health_names_threads_that_never_end(tmp_path: Path) -> None:
         assert server.http.get("/health").json() == {"status": "ok", "stuck": {"holds": 2}}
 
 
-def test_health_names_no_tool_to_whoever_has_no_token(tmp_path: Path) -> None:
+def test_health_shows_no_tool_without_a_token(tmp_path: Path) -> None:
     env, options = {"BRIDGE_TOKEN": "open sesame"}, ("--token-env", "BRIDGE_TOKEN")
     with live(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}, env, options) as server:
         token = {"Authorization": "Bearer open sesame"}
@@ -134,7 +134,7 @@ def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Wa
 
 
 @on_one_way("what", LEFT, smoke=["processes"])
-def test_the_server_does_not_wait_for_what_a_tool_leaves_behind(way: Way, tmp_path: Path, what: str) -> None:
+def test_the_server_does_not_wait_for_threads_and_tasks_of_a_tool(way: Way, tmp_path: Path, what: str) -> None:
     with live(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
             for kind in LEFT[what]:

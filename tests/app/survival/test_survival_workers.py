@@ -88,7 +88,7 @@ def safe_pid() -> int:
         assert int(server.text("safe_pid")) == server.pid
 
 
-def test_a_pattern_that_fits_no_tool_is_a_problem_that_is_told(tmp_path: Path) -> None:
+def test_a_pattern_without_a_matching_tool_is_reported(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, {"tools": ["pid", "riksy_*"]}) as server:
         assert int(server.text("pid")) != server.pid
         server.says("isolation: no tool matches 'riksy_*'")

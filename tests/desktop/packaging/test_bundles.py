@@ -69,7 +69,7 @@ def test_the_official_tool_validates_packs_and_unpacks_it(
 
 @pytest.mark.npm
 @pytest.mark.timeout(600)
-def test_the_official_tool_validates_one_with_everything(tmp_path: Path, official: Official) -> None:
+def test_the_official_tool_validates_a_complete_bundle(tmp_path: Path, official: Official) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a(x: int) -> int:\n    """A."""\n')
     told = ["--author", "Somebody", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
     done = run(tmp_path, "export", "mcpb", "tools.py", *told, "--env", "API_TOKEN", "-o", "all.mcpb")
@@ -78,7 +78,7 @@ def test_the_official_tool_validates_one_with_everything(tmp_path: Path, officia
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
 
 
-def test_it_has_what_the_tools_need_and_nothing_else(shelf_bundle: Path) -> None:
+def test_a_bundle_has_only_the_needed_files(shelf_bundle: Path) -> None:
     own = ["manifest.json", "pyproject.toml", "start.py", f"wheels/mcp_tool_bridge-{__version__}-py3-none-any.whl"]
     assert names(shelf_bundle) == sorted([*own, *(f"project/{name}" for name in TRAVELLING)])
 
@@ -97,7 +97,7 @@ def test_tools_are_listed_as_clients_see_them(shelf_bundle: Path) -> None:
     assert (found["name"], found["display_name"], found["version"]) == ("my-shelf", "The shelf", "1.2.3")
 
 
-def test_a_person_is_asked_for_each_variable_and_secrets_are_masked(shelf_bundle: Path) -> None:
+def test_the_host_asks_for_each_variable_and_masks_secrets(shelf_bundle: Path) -> None:
     found = manifest(shelf_bundle)
     options = found["user_config"]
     assert {name: (each["sensitive"], each["required"]) for name, each in options.items()} == {
@@ -110,7 +110,7 @@ def test_a_person_is_asked_for_each_variable_and_secrets_are_masked(shelf_bundle
 
 
 @pytest.mark.timeout(600)
-async def test_a_bundle_with_a_wheel_answers_where_it_is_unpacked(wheel_bundle: Path, tmp_path: Path) -> None:
+async def test_a_bundle_with_a_wheel_serves_from_any_folder(wheel_bundle: Path, tmp_path: Path) -> None:
     folder = unpacked(wheel_bundle, tmp_path / "un packed")
     declared = tomllib.loads((folder / "pyproject.toml").read_text())
     assert declared["project"]["dependencies"] == [f"mcp-tool-bridge=={__version__}"]
@@ -126,7 +126,7 @@ async def test_a_bundle_with_a_wheel_answers_where_it_is_unpacked(wheel_bundle: 
 
 
 @pytest.mark.timeout(600)
-async def test_uv_starts_it_by_its_own_command(
+async def test_uv_starts_a_bundle_by_its_command(
     wheel_bundle: Path, tmp_path: Path, uv: Path, pytestconfig: pytest.Config
 ) -> None:
     folder = unpacked(wheel_bundle, tmp_path / "unpacked")
@@ -162,14 +162,14 @@ def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
     assert "'six_of_nobody' is imported but not required: add --needs six_of_nobody" in done.err
 
 
-def test_what_it_packs_is_said(shelf_export: tuple[Path, Done]) -> None:
+def test_the_packed_files_are_reported(shelf_export: tuple[Path, Done]) -> None:
     _, done = shelf_export
     assert "project/data/stock.json" in done.err
     assert "my-shelf.mcpb: 11 files, 1 tool" in done.err
     assert done.out == ""
 
 
-def test_a_secret_in_a_file_keeps_it_from_being_packed(project_folder: Path) -> None:
+def test_a_file_with_a_secret_is_not_packed(project_folder: Path) -> None:
     with (project_folder / "words.py").open("a") as file:
         file.write(f"KEY = {KEY!r}\n")
     done = run(project_folder, "export", "mcpb", *DATA, env=SET)
@@ -180,7 +180,7 @@ def test_a_secret_in_a_file_keeps_it_from_being_packed(project_folder: Path) -> 
 
 
 @pytest.mark.parametrize("name", [".env", ".git/config", "deep/__pycache__/*"])
-def test_files_of_nobody_are_never_packed_even_if_they_are_named(project_folder: Path, name: str) -> None:
+def test_excluded_files_are_never_packed_even_if_they_are_named(project_folder: Path, name: str) -> None:
     done = inside(project_folder, "export", "dockerfile", "--include", name)
     assert done.code == 2
     assert "is never packed" in done.err
@@ -204,7 +204,7 @@ def test_files_of_nobody_are_never_packed_even_if_they_are_named(project_folder:
         ("sources: [{type: python, path: venv/a.py}]", "sources[0].path: 'venv/a.py' is never packed"),
     ],
 )
-def test_settings_that_cannot_be_packed_are_told_with_their_place(
+def test_settings_that_cannot_be_packed_are_reported_with_their_place(
     project_folder: Path, settings: str, said: str
 ) -> None:
     (project_folder / "mcp-bridge.yaml").write_text(settings.replace("HERE", str(project_folder)))
@@ -219,7 +219,7 @@ def test_settings_that_cannot_be_packed_are_told_with_their_place(
     assert done.out == ""
 
 
-def test_a_version_that_hosts_cannot_compare_is_refused_before_anything_is_started(project_folder: Path) -> None:
+def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(project_folder: Path) -> None:
     (project_folder / "tools.py").write_text("print('started')\n")
     done = run(project_folder, "export", "mcpb", "--package-version", "one", env=SET)
     assert done.code == 2
@@ -251,7 +251,7 @@ def test_a_version_that_hosts_cannot_compare_is_refused_before_anything_is_start
         (["--author", "me"], "--author: 'dockerfile' has no option --author. These formats have it: mcpb"),
     ],
 )
-def test_options_that_cannot_be_followed_are_told(project_folder: Path, args: list[str], said: str) -> None:
+def test_invalid_options_are_reported(project_folder: Path, args: list[str], said: str) -> None:
     (project_folder / "other-1.0-py3-none-any.whl").write_bytes(b"PK")
     done = inside(project_folder, "export", "dockerfile", *args)
     assert done.code == 2
@@ -277,7 +277,7 @@ def test_a_link_to_tools_travels_as_the_file_it_leads_to(tmp_path: Path) -> None
         assert archive.read("project/link.py") == (tmp_path / "real.py").read_bytes()
 
 
-def test_a_link_that_leads_out_is_refused(project_folder: Path) -> None:
+def test_a_link_out_of_the_project_is_rejected(project_folder: Path) -> None:
     (project_folder.parent / "outside.py").write_text("def told(item, amount): return item\n")
     (project_folder / "words.py").unlink()
     (project_folder / "words.py").symlink_to("../outside.py")
@@ -301,7 +301,7 @@ def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_a_bundle_starts_whatever_its_file_is_called(tmp_path: Path) -> None:
+async def test_a_bundle_starts_with_any_file_name(tmp_path: Path) -> None:
     name = '\N{GRINNING FACE} it\'s \\ "it".py'
     (tmp_path / name).write_text(
         'from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n    return "b"\n'

@@ -28,7 +28,7 @@ def exported(folder: Path, *args: str) -> str:
     return done.out
 
 
-def test_it_is_what_claude_code_reads(project_folder: Path) -> None:
+def test_the_client_file_is_the_one_that_claude_code_reads(project_folder: Path) -> None:
     (server,) = json.loads(exported(project_folder))["mcpServers"].values()
     assert server["type"] == "stdio"
     assert Path(server["command"]).is_absolute()
@@ -37,14 +37,14 @@ def test_it_is_what_claude_code_reads(project_folder: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_the_command_in_it_answers(project_folder: Path) -> None:
+async def test_the_command_in_the_client_file_starts_a_server(project_folder: Path) -> None:
     (server,) = json.loads(exported(project_folder))["mcpServers"].values()
     env = environment(SHELF_KEY=KEY)
     assert await asked(server["command"], server["args"], env, "our__look", {"item": "pears"}) == "3 pears."
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_each_client_has_it_in_the_format_and_the_place_it_reads(project_folder: Path, client: str) -> None:
+def test_each_client_file_has_the_format_and_container_of_its_client(project_folder: Path, client: str) -> None:
     text = exported(project_folder, "--client", client, "--name", "the-one")
     formats = {place.format for place in CLIENTS[client].places}
     data = [READERS[format](text) for format in formats]
@@ -67,7 +67,7 @@ def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, mo
     assert KEY not in done.out + done.err
 
 
-def test_a_file_with_something_in_it_is_left_alone(project_folder: Path) -> None:
+def test_a_file_with_content_is_not_overwritten(project_folder: Path) -> None:
     there = project_folder / ".mcp.json"
     there.write_text('{"mcpServers": {"mine": {}}}')
     done = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
@@ -79,7 +79,7 @@ def test_a_file_with_something_in_it_is_left_alone(project_folder: Path) -> None
     assert "my-shelf" in there.read_text().lower()
 
 
-def test_a_client_of_nobody_is_told_with_those_that_are(project_folder: Path) -> None:
+def test_an_unknown_client_is_reported_with_the_known_ones(project_folder: Path) -> None:
     done = inside(project_folder, "export", "mcp-json", "--client", "nobody")
     assert done.code == 2
     assert "--client: 'nobody' is not a client. Name one of: claude-desktop, claude-code" in done.err

@@ -122,7 +122,7 @@ def test_a_server_that_is_stopped_is_not_ready_while_its_calls_end(tmp_path: Pat
         assert server.process.wait(TIMEOUT) == 0
 
 
-def test_servers_behind_the_proxy_end_one_after_the_other_without_a_lost_call(tmp_path: Path) -> None:
+def test_servers_behind_the_proxy_are_restarted_without_a_lost_call(tmp_path: Path) -> None:
     delay = {"shutdown_delay": 5}  # the proxy looks ten times a second, and believes what it sees three times
     with Cluster(tmp_path, "", TOOLS, http=delay) as cluster, ThreadPoolExecutor() as pool:
         servers = [cluster.start_server() for _ in range(3)]

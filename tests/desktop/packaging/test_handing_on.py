@@ -19,14 +19,14 @@ DATA = ("--include", "data/*.json")
 
 
 @pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="there such names cannot be given")
-def test_a_name_that_a_bundle_cannot_have_is_told(project_folder: Path) -> None:
+def test_an_invalid_name_of_a_bundle_is_reported(project_folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(project_folder / "data") + b"/\xff.json")).write_text("1")
     done = inside(project_folder, "export", "dockerfile", "--include", "data/*")
     assert done.code == 2
     assert "data/\\udcff.json: the file name is not valid UTF-8" in done.err
 
 
-def test_a_link_to_a_file_of_nobody_is_never_packed(project_folder: Path) -> None:
+def test_a_link_to_an_excluded_file_is_never_packed(project_folder: Path) -> None:
     (project_folder / "data" / "more.json").symlink_to("../.env")
     done = inside(project_folder, "export", "dockerfile", "--include", "data/more.json")
     assert done.code == 2
@@ -66,9 +66,7 @@ def test_a_link_is_written_through(project_folder: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["SHELF_URL", "SHELF_WEB"])
-def test_passwords_and_tokens_keep_a_file_from_being_packed_whatever_they_are_called(
-    project_folder: Path, name: str
-) -> None:
+def test_a_file_with_a_password_or_token_under_any_name_is_not_packed(project_folder: Path, name: str) -> None:
     value = {"SHELF_URL": "db://me:a-pass@host/x", "SHELF_WEB": 'a-"quoted"-token'}[name]
     settings = "http: {token_env: SHELF_WEB}\ninstructions: ${SHELF_URL:-none}\n"
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
@@ -124,7 +122,7 @@ def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: 
     assert "a-default" not in done.out + done.err
 
 
-def test_requirements_are_handed_on_whole_and_without_passwords(project_folder: Path) -> None:
+def test_requirements_are_exported_whole_and_without_passwords(project_folder: Path) -> None:
     lines = [
         'six<1.17; python_version < "3.12"',
         'six>=1.17; python_version >= "3.12"',

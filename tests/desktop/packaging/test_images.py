@@ -48,12 +48,12 @@ def test_it_is_of_a_pinned_base_and_for_a_user_without_rights(project_folder: Pa
     assert order.index("USER") > max(index for index, word in enumerate(order) if word in ("RUN", "COPY"))
 
 
-def test_it_copies_what_the_tools_need_and_nothing_else(project_folder: Path) -> None:
+def test_a_dockerfile_copies_only_the_needed_files(project_folder: Path) -> None:
     copied = [name for names in words(exported(project_folder), "COPY") for name in names[:-1]]
     assert sorted(copied) == sorted([*TRAVELLING, f"mcp_tool_bridge-{__version__}-py3-none-any.whl"])
 
 
-def test_from_an_index_it_installs_this_release_under_its_own_name(project_folder: Path) -> None:
+def test_a_dockerfile_installs_this_release_from_an_index(project_folder: Path) -> None:
     (pip,) = words(exported(project_folder, "--from-index", "--needs", "six"), "RUN")
     assert pip[:4] == ["python", "-m", "pip", "install"]
     assert pip[-2].startswith(f"mcp-tool-bridge>={__version__},<")
@@ -69,7 +69,7 @@ def test_no_secret_is_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("is_given", [True, False])
-async def test_its_instructions_make_something_that_answers(
+async def test_the_steps_of_a_dockerfile_give_a_working_server(
     project_folder: Path, tmp_path: Path, wheel: Path, is_given: bool
 ) -> None:
     if is_given:
@@ -93,7 +93,7 @@ async def test_its_instructions_make_something_that_answers(
     assert answer == "3 pears."
 
 
-def test_over_http_it_asks_for_a_token_and_says_whether_it_lives(project_folder: Path) -> None:
+def test_an_image_for_http_requires_a_token_and_has_a_health_check(project_folder: Path) -> None:
     made = exported(project_folder, "--http")
     ((*_, address, option, name),) = words(made, "ENTRYPOINT")
     assert (address, option, name) == ("0.0.0.0:8808", "--token-env", "MCP_BRIDGE_TOKEN")
@@ -108,7 +108,7 @@ def test_over_http_the_token_is_that_of_the_settings(project_folder: Path) -> No
     assert name == "SHELF_TOKEN"
 
 
-def test_its_check_of_health_is_answered_by_a_server_that_was_started_like_it(project_folder: Path) -> None:
+def test_the_health_check_of_an_image_succeeds_for_its_server(project_folder: Path) -> None:
     made = exported(project_folder, "--http")
     ((_, *args),) = words(made, "ENTRYPOINT")
     (health,) = (json.loads(rest.removeprefix("CMD ")) for word, rest in lines(made) if word == "HEALTHCHECK")
@@ -138,13 +138,13 @@ def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: 
 
 
 @pytest.mark.parametrize(("name", "copied"), [("a[1].py", "a[[]1].py"), ("it's $b.py", "it\\'s \\$b.py")])
-def test_names_are_written_as_copy_reads_them(tmp_path: Path, name: str, copied: str) -> None:
+def test_names_are_escaped_for_copy(tmp_path: Path, name: str, copied: str) -> None:
     (tmp_path / name).write_text("")
     done = inside(tmp_path, "export", "dockerfile", name, "--from-index")
     assert words(done.out, "COPY") == [[copied, "./"]]
 
 
-def test_it_is_written_where_it_is_wanted(project_folder: Path) -> None:
+def test_a_dockerfile_is_written_to_the_chosen_path(project_folder: Path) -> None:
     done = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
     assert (done.code, done.out) == (0, "")
     assert (project_folder / "Dockerfile").read_text().endswith("\n")

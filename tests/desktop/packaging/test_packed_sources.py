@@ -74,7 +74,7 @@ def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[
         ("{type: python, module: yaml_of_nobody}", set(), "add --needs yaml_of_nobody"),
     ],
 )
-def test_what_cannot_be_followed_is_named(folder: Path, source: str, files: set[str], said: str) -> None:
+def test_references_that_cannot_be_followed_are_reported(folder: Path, source: str, files: set[str], said: str) -> None:
     found, told = copied(folder, f"sources: [{source}]")
     assert found == files
     assert said in told
@@ -95,6 +95,6 @@ def test_a_third_party_store_is_packed(folder: Path) -> None:
     assert copied(folder, "sources: []\nstate: {store: 'provider:Store'}")[0] == {"provider.py"}
 
 
-def test_a_mount_plan_says_that_its_modules_are_not_known(folder: Path) -> None:
+def test_a_mount_plan_is_packed_with_a_warning_about_its_modules(folder: Path) -> None:
     _, told = copied(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
     assert "the files and packages that this kind of file needs are not detected: add" in told

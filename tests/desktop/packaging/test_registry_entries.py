@@ -45,7 +45,7 @@ def test_the_registrys_schema_accepts_it(project_folder: Path, args: tuple[str, 
     jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(made)
 
 
-def test_it_starts_the_bridge_from_its_own_distribution(project_folder: Path) -> None:
+def test_a_registry_entry_starts_the_distribution_of_the_bridge(project_folder: Path) -> None:
     (package,) = entry(project_folder)["packages"]
     assert (package["registryType"], package["identifier"]) == ("pypi", "mcp-tool-bridge")
     assert (package["version"], package["runtimeHint"]) == (__version__, "uvx")
@@ -55,7 +55,7 @@ def test_it_starts_the_bridge_from_its_own_distribution(project_folder: Path) ->
     ]
 
 
-def test_variables_are_told_as_secrets_and_as_required(project_folder: Path) -> None:
+def test_a_registry_entry_declares_variables_as_secret_and_required(project_folder: Path) -> None:
     (package,) = entry(project_folder)["packages"]
     found = {
         each["name"]: (each["isSecret"], each["isRequired"], each.get("default"))
@@ -64,7 +64,7 @@ def test_variables_are_told_as_secrets_and_as_required(project_folder: Path) -> 
     assert found == {"PREFIX": (False, False, "our"), "SHELF_KEY": (True, True, None)}
 
 
-def test_a_bundle_is_told_with_its_hash(project_folder: Path) -> None:
+def test_a_registry_entry_has_the_hash_of_its_bundle(project_folder: Path) -> None:
     (project_folder / "b.mcpb").write_bytes(b"any")
     (package,) = entry(project_folder, *BUNDLE)["packages"]
     assert package["fileSha256"] == hashlib.sha256(b"any").hexdigest()
@@ -72,7 +72,7 @@ def test_a_bundle_is_told_with_its_hash(project_folder: Path) -> None:
     assert "version" not in package  # the registry refuses it, though its schema does not
 
 
-def test_it_says_which_line_the_readme_needs(project_folder: Path) -> None:
+def test_the_required_line_of_the_readme_is_printed(project_folder: Path) -> None:
     done = inside(project_folder, "export", "server-json", *MINE)
     assert "  mcp-name: io.github.somebody/my-shelf" in done.err.splitlines()
 
@@ -115,7 +115,7 @@ def test_a_blank_description_is_none(project_folder: Path) -> None:
         ([*MINE, "--http"], "--http: 'server-json' has no option --http. These formats have it: dockerfile"),
     ],
 )
-def test_what_the_registry_would_refuse_is_told_at_once(project_folder: Path, args: list[str], said: str) -> None:
+def test_entries_that_the_registry_would_reject_are_reported(project_folder: Path, args: list[str], said: str) -> None:
     done = inside(project_folder, "export", "server-json", *args)
     assert done.code == 2
     assert said in done.err

@@ -25,7 +25,7 @@ ENTRY = {"command": "/opt/bin/mcp-bridge", "args": ["serve", "/home/me/tools.py"
 
 
 @pytest.mark.parametrize("before", BEFORE, ids=lambda path: path.name)
-def test_the_entry_goes_in_as_shown_and_out_without_a_trace(before: Path, tmp_path: Path) -> None:
+def test_an_entry_is_added_as_in_the_golden_file_and_removed_without_a_trace(before: Path, tmp_path: Path) -> None:
     case, _, extension = before.name.split(".")
     path = tmp_path / "file"
     path.write_bytes(before.read_bytes())

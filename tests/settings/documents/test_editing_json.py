@@ -40,7 +40,7 @@ VALUE = {"command": "/bin/x"}
         ('{"a":' * 5000 + "1" + "}" * 5000, "nested deeper than 64 levels", 1),
     ],
 )
-def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
+def test_an_unsupported_text_is_rejected(text: str, problem: str, line: int | None) -> None:
     with pytest.raises(UnsafeEdit) as caught:
         editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
     assert problem in caught.value.problem
@@ -59,7 +59,7 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
         ("[" * 100_000, "nested deeper than 64 levels", 1),
     ],
 )
-def test_what_is_not_understood_with_comments_is_left_alone(text: str, problem: str, line: int | None) -> None:
+def test_an_unsupported_text_with_comments_is_rejected(text: str, problem: str, line: int | None) -> None:
     with pytest.raises(UnsafeEdit) as caught:
         editor.put_entry("jsonc", text, ["mcpServers"], "tools", VALUE)
     assert problem in caught.value.problem
@@ -67,14 +67,14 @@ def test_what_is_not_understood_with_comments_is_left_alone(text: str, problem: 
 
 
 @pytest.mark.parametrize("text", ['{\n"a": 1 // why\n}', '{"a": 1,\n}', '/* why */\n{"a": [1, ]}'])
-def test_comments_and_trailing_commas_are_left_to_clients_that_read_them(text: str) -> None:
+def test_comments_and_trailing_commas_are_edited_only_for_clients_that_read_them(text: str) -> None:
     with pytest.raises(UnsafeEdit, match="comments or trailing commas, which are not allowed in this file") as caught:
         editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
     assert caught.value.line is not None
     assert '"tools"' in editor.put_entry("jsonc", text, ["mcpServers"], "tools", VALUE)
 
 
-def test_a_comment_that_readers_end_at_different_places_is_left_alone() -> None:
+def test_a_comment_with_an_ambiguous_end_is_rejected() -> None:
     with pytest.raises(UnsafeEdit):
         editor.put_entry("jsonc", '{"a": 1, // x\u2028 "b": 2\n}', ["mcpServers"], "tools", VALUE)
 
@@ -87,12 +87,12 @@ def test_half_a_surrogate_pair_in_an_escape_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("value", [{"a": float("nan")}, {"a": object()}, {"a": "\ud800"}])
-def test_an_entry_that_is_no_json_is_refused(value: dict[str, Any]) -> None:
+def test_an_entry_that_is_not_json_is_rejected(value: dict[str, Any]) -> None:
     with pytest.raises(UnsafeEdit, match="not JSON data"):
         editor.put_entry("json", "{}", ["mcpServers"], "tools", value)
 
 
-def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
+def test_a_text_beyond_the_edit_limit_is_read_and_not_edited() -> None:
     text = json.dumps({"a": "x" * (editor.MAX_EDITED["json"] + 1)})
     with pytest.raises(UnsafeEdit, match="larger than"):
         editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
@@ -122,7 +122,7 @@ def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
         ("{}\r", '{\r  "s": {\r    "b": {\r      "x": 1\r    }\r  }\r}\r'),
     ],
 )
-def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> None:
+def test_an_entry_is_written_in_the_layout_of_its_neighbours(text: str, after: str) -> None:
     edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1})
     assert edited == after
     change = editor.describe_change("jsonc", text, after, ["s"], "b")
@@ -146,7 +146,7 @@ def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> No
         ("// nothing", "// nothing"),
     ],
 )
-def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: str) -> None:
+def test_an_entry_is_removed_with_its_comma_and_without_comments(text: str, after: str) -> None:
     dropped = editor.remove_entry("jsonc", text, ["s"], "b")
     assert editor.read_data("jsonc", dropped) == editor.read_data("jsonc", after)
     assert _comments(dropped) == _comments(after)
@@ -155,7 +155,7 @@ def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: 
 @pytest.mark.parametrize(
     "inserted", ['"theirs": 1', "// theirs\n", "/* theirs */"], ids=["a member", "a line of comment", "a comment"]
 )
-def test_a_container_that_others_have_used_since_stays(inserted: str) -> None:
+def test_a_container_that_was_used_since_stays(inserted: str) -> None:
     text, within = '{"a": 1}', ["s", "t"]
     edited = editor.put_entry("jsonc", text, within, "b", {"x": 1})
     assert edited == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
@@ -180,19 +180,19 @@ def test_a_comment_that_was_added_before_the_only_item_stays_a_comment() -> None
     assert dropped == '{\n  "s": [\n    // theirs\n  ]\n}'
 
 
-def test_an_entry_is_renewed_in_its_place_and_its_neighbours_stay() -> None:
+def test_an_entry_is_replaced_in_its_place_and_its_neighbours_stay() -> None:
     text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
     edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 2, "y": []})
     assert edited == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
 
 
-def test_an_entry_that_is_the_same_is_not_written_again() -> None:
+def test_an_equal_entry_is_not_written_again() -> None:
     text = '{"s": {"b": {"y" : 2 , "x" : 1}}}'
     assert editor.put_entry("json", text, ["s"], "b", {"x": 1, "y": 2}) == text
     assert editor.put_entry("json", text, ["s"], "b", {"x": True, "y": 2}) != text
 
 
-def test_an_item_of_a_list_is_known_by_its_name() -> None:
+def test_an_item_of_a_list_is_identified_by_its_name() -> None:
     text = '{"s": [{"name": "a"}]}'
     edited = editor.put_entry("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
     assert editor.read_data("jsonc", edited) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
@@ -212,13 +212,13 @@ def test_an_item_of_a_list_is_known_by_its_name() -> None:
         {"old": 3, "digest": None},
     ],
 )
-def test_a_change_that_no_edit_has_made_adds_nothing(forged: dict[str, Any]) -> None:
+def test_a_forged_change_adds_nothing(forged: dict[str, Any]) -> None:
     text, edited = '{"a": 1, "s": {}}', '{"a": 1, "s": {"b": {"x": 1}}}'
     change = {**editor.describe_change("json", text, edited, ["s"], "b"), **forged}
     assert editor.revert_change("json", edited, ["s"], "b", change) == text
 
 
-def test_a_problem_says_the_place_and_no_content() -> None:
+def test_a_problem_has_the_place_and_no_content() -> None:
     with pytest.raises(ConfigError) as caught:
         editor.read_data("json", '{"token": "secret-value",\n "x": secret-too}')
     assert caught.value.line == 2

@@ -160,7 +160,7 @@ def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dic
 @every_kind
 @given(data=st.data(), value=ENTRIES, others=st.lists(ENTRIES, min_size=1, max_size=3), gone=st.booleans())
 @examples(25)
-def test_edits_of_others_in_between_survive_byte_for_byte(
+def test_edits_of_users_in_between_survive_byte_for_byte(
     kind: Kind, data: DataObject, value: dict[str, Any], others: list[dict[str, Any]], gone: bool
 ) -> None:
     text = data.draw(kind.texts)
@@ -179,7 +179,7 @@ def test_edits_of_others_in_between_survive_byte_for_byte(
 @pytest.mark.parametrize("format", ["json", "jsonc", "yaml", "toml"])
 @given(data=st.data(), listed=st.booleans())
 @examples(50)
-def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataObject, listed: bool) -> None:
+def test_an_unsupported_text_is_never_edited(format: Format, data: DataObject, listed: bool) -> None:
     text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
     for work in (
         lambda: editor.put_entry(format, text, ["s"], "b", {"x": 1}, listed=listed),

@@ -26,7 +26,7 @@ VALUE = {"command": "/bin/x"}
         ("a = " + "[" * 5000, "nested deeper than 64 levels", None),
     ],
 )
-def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
+def test_an_unsupported_text_is_rejected(text: str, problem: str, line: int | None) -> None:
     with pytest.raises(UnsafeEdit) as caught:
         editor.put_entry("toml", text, ["mcp_servers"], "tools", VALUE)
     assert problem in str(caught.value)
@@ -43,7 +43,7 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
         "mcp_servers = {tools = {command = 'x'}}\n",
     ],
 )
-def test_an_entry_that_is_not_a_table_of_its_own_is_left_alone(text: str) -> None:
+def test_an_entry_that_is_no_separate_table_is_rejected(text: str) -> None:
     with pytest.raises(UnsafeEdit, match="not a table of its own"):
         editor.remove_entry("toml", text, ["mcp_servers"], "tools")
     with pytest.raises(UnsafeEdit, match="not a table of its own"):
@@ -78,7 +78,7 @@ x = 2
 # end"""
 
 
-def test_an_entry_is_taken_out_with_the_tables_below_it_and_no_comment() -> None:
+def test_an_entry_is_removed_with_the_tables_below_it_and_without_comments() -> None:
     for newline in ("\n", "\r\n"):
         text = TABLES.replace("\n", newline)
         dropped = editor.remove_entry("toml", text, ["mcp_servers"], "tools")
@@ -86,13 +86,13 @@ def test_an_entry_is_taken_out_with_the_tables_below_it_and_no_comment() -> None
         assert dropped == after.replace("\n", newline)
 
 
-def test_an_entry_is_renewed_in_its_place() -> None:
+def test_an_entry_is_replaced_in_its_place() -> None:
     edited = editor.put_entry("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
     assert edited.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
     assert tomllib.loads(edited) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
 
 
-def test_an_empty_line_that_was_there_stays_and_one_that_was_made_goes() -> None:
+def test_an_earlier_empty_line_stays_and_an_added_one_is_removed() -> None:
     for text in ("a = 1", "a = 1\n", "a = 1\n\n", "a = 1 # x\r\n", "\n", ""):
         edited = editor.put_entry("toml", text, ["s"], "b", {"x": 1})
         theirs = edited + ("" if edited.endswith("\n") else "\n") + "\n[theirs]\n"
@@ -106,18 +106,18 @@ def test_an_empty_line_that_was_there_stays_and_one_that_was_made_goes() -> None
 TEXTS = ["", "a b", "é😀", "\x7f\x01\u2028\x85", "'", '"', "\\", "\n", "#", "'''", "x" * 500]
 
 
-def test_every_text_comes_back_as_it_was_given() -> None:
+def test_every_text_value_is_read_back_unchanged() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, []], "env": {text: text for text in TEXTS}, "c": {"A b": 1.5}, "on": True}
     edited = editor.put_entry("toml", "", ["mcp servers", "x.y"], 'q"é', value)
     assert editor.read_data("toml", edited) == {"mcp servers": {"x.y": {'q"é': value}}}
 
 
-def test_null_cannot_be_said_in_toml() -> None:
+def test_null_is_rejected_in_toml() -> None:
     with pytest.raises(UnsafeEdit, match="a null in it, which TOML does not have"):
         editor.put_entry("toml", "", ["mcp_servers"], "tools", {"x": [None]})
 
 
-def test_servers_in_a_list_are_not_known_in_toml() -> None:
+def test_servers_in_a_list_are_rejected_in_toml() -> None:
     with pytest.raises(UnsafeEdit, match="no form for a list of servers"):
         editor.put_entry("toml", "", ["mcp_servers"], "tools", VALUE, listed=True)
 

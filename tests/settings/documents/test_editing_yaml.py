@@ -54,7 +54,7 @@ VALUE = {"cmd": "/bin/x", "enabled": True}
         ("[" * 1000, "nested deeper than 64 levels", 1),
     ],
 )
-def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
+def test_an_unsupported_text_is_rejected(text: str, problem: str, line: int | None) -> None:
     with pytest.raises(UnsafeEdit) as caught:
         editor.put_entry("yaml", text, ["extensions"], "tools", VALUE)
     assert problem in str(caught.value)
@@ -63,7 +63,7 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
     assert caught.value.hint
 
 
-def test_items_that_do_not_begin_on_their_dash_are_left_alone() -> None:
+def test_items_that_do_not_begin_on_their_dash_are_rejected() -> None:
     for text in ("s:\n  -\n    name: a\n", "s: [{name: a}]\n", "s: {}\n"):
         with pytest.raises(UnsafeEdit):
             editor.put_entry("yaml", text, ["s"], "b", VALUE, listed=True)
@@ -83,11 +83,11 @@ def test_items_that_do_not_begin_on_their_dash_are_left_alone() -> None:
         ("s:\n", "s:\n"),
     ],
 )
-def test_the_entry_alone_is_taken_out_when_nobody_knows_more(text: str, undone: str) -> None:
+def test_without_a_change_only_the_entry_is_removed(text: str, undone: str) -> None:
     assert editor.remove_entry("yaml", text, ["s"], "b") == undone
 
 
-def test_an_entry_that_others_refer_to_is_left_alone() -> None:
+def test_an_entry_with_a_used_anchor_is_not_removed() -> None:
     with pytest.raises(UnsafeEdit):
         editor.remove_entry("yaml", "s:\n  b:\n    x: &x 1\nz: *x\n", ["s"], "b")
 
@@ -100,17 +100,17 @@ def test_an_entry_that_others_refer_to_is_left_alone() -> None:
         ("s:\n  b:\n", "s:\n  b:\n    x: 2\n"),
     ],
 )
-def test_an_entry_is_renewed_on_its_own_lines(text: str, after: str) -> None:
+def test_an_entry_is_replaced_on_its_lines(text: str, after: str) -> None:
     assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}) == after
 
 
-def test_an_item_is_renewed_on_its_own_lines() -> None:
+def test_an_item_is_replaced_on_its_lines() -> None:
     text = "s:\n- name: a\n- name: b\n  x: 1\n# end\n"
     after = 's:\n- name: a\n- name: "b"\n  x: 2\n# end\n'
     assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}, listed=True) == after
 
 
-def test_an_entry_that_is_the_same_is_not_written_again() -> None:
+def test_an_equal_entry_is_not_written_again() -> None:
     text = "s:\n  b: {y: [1, 0x10], x: 'on'}\n"
     assert editor.put_entry("yaml", text, ["s"], "b", {"x": "on", "y": [1, 16]}) == text
 
@@ -135,27 +135,27 @@ TEXTS = [
 ]
 
 
-def test_every_text_comes_back_as_it_was_given() -> None:
+def test_every_text_value_is_read_back_unchanged() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, [*TEXTS]], "env": {text: text for text in TEXTS}}
     edited = editor.put_entry("yaml", "", ["s"], "b", value)
     assert editor.read_data("yaml", edited) == {"s": {"b": value}}
 
 
-def test_the_name_is_quoted_where_readers_would_take_it_for_something_else() -> None:
+def test_an_ambiguous_name_is_quoted() -> None:
     for name in ("on", "1", "a b", "null", "-", "é", "#", "a:"):
         edited = editor.put_entry("yaml", "s:\n  a: 1\n", ["s"], name, {"x": 1})
         assert editor.read_data("yaml", edited) == {"s": {"a": 1, name: {"x": 1}}}
         assert f'"{name}":' in edited
 
 
-def test_data_is_read_as_yaml_1_2_has_it() -> None:
+def test_data_is_read_as_yaml_1_2() -> None:
     text = "a: no\nb: &x [1, 1.5, true, ~, 0o7, '1']\nc: *x\n1: 2020-01-01\n"
     values = [1, 1.5, True, None, 7, "1"]
     assert editor.read_data("yaml", text) == {"a": "no", "b": values, "c": values, "1": "2020-01-01"}
     assert editor.read_data("yaml", "# nothing") is None
 
 
-def test_a_problem_says_the_place_and_no_content() -> None:
+def test_a_problem_has_the_place_and_no_content() -> None:
     with pytest.raises(UnsafeEdit) as caught:
         editor.read_data("yaml", "a: 1\ntoken: 'secret-value' secret-too\n")
     assert caught.value.line == 2
