@@ -43,8 +43,8 @@ def load_from(folder: Path, *tokens: str) -> Settings:
 def test_tokens_come_from_variables_and_files(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("token-of-eve\n")
     settings = load_from(tmp_path, "ann: env:ANN_TOKEN", "eve@example.org: file:secret")
-    found = read_tokens(settings, {"ANN_TOKEN": "token-of-ann"})
-    assert found == {"ann": "token-of-ann", "eve@example.org": "token-of-eve"}
+    result = read_tokens(settings, {"ANN_TOKEN": "token-of-ann"})
+    assert result == {"ann": "token-of-ann", "eve@example.org": "token-of-eve"}
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_a_token_that_cannot_be_read_is_reported_with_its_line(tmp_path: Path, t
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "two").write_text("first-secret second-secret\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as result:
         read_tokens(load_from(tmp_path, f"ann: {token}"), {})
-    assert problem in str(found.value)
-    assert "tokens.yaml:5: http.tokens.ann" in str(found.value)
-    assert "first-secret" not in str(found.value)
+    assert problem in str(result.value)
+    assert "tokens.yaml:5: http.tokens.ann" in str(result.value)
+    assert "first-secret" not in str(result.value)
 
 
 def test_two_names_cannot_have_the_same_token(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_a_token_in_the_settings_themselves_is_rejected_and_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("LITERAL_TOKEN", "hunter2-literal")
-    with pytest.raises(ConfigError, match=r"expected env:NAME .* or file:PATH") as found:
+    with pytest.raises(ConfigError, match=r"expected env:NAME .* or file:PATH") as result:
         load_from(tmp_path, f"ann: {value}")
-    assert "hunter2" not in str(found.value)
+    assert "hunter2" not in str(result.value)
 
 
 @pytest.mark.parametrize("name", ['\'["a","b","c"]\'', "a/b", "' '", "''", "-x", "a" * 65])
@@ -95,9 +95,9 @@ async def test_changed_files_are_read_again_and_faulty_ones_change_nothing(
 ) -> None:
     (tmp_path / "ann").write_text("first-token-of-ann")
     (tmp_path / "eve").write_text("token-of-eve")
-    hidden: set[str] = set()
+    secrets: set[str] = set()
     path = write_settings(tmp_path, "ann: file:ann")
-    reloader = TokenReloader(path, load(path, os.environ), hidden.update)
+    reloader = TokenReloader(path, load(path, os.environ), secrets.update)
     accepted = reloader.accepted = StaticTokens(named=reloader.tokens)
 
     def find(token: str) -> str | None:
@@ -105,12 +105,12 @@ async def test_changed_files_are_read_again_and_faulty_ones_change_nothing(
         return owner.principal if owner is not None else None
 
     await reloader.reload_changes()
-    assert not hidden
+    assert not secrets
 
     (tmp_path / "ann").write_text("a-second-token-of-ann")
     await reloader.reload_changes()
     assert (find("first-token-of-ann"), find("a-second-token-of-ann")) == (None, "ann")
-    assert hidden == {"a-second-token-of-ann"}
+    assert secrets == {"a-second-token-of-ann"}
 
     write_settings(tmp_path, "ann: file:ann", "eve: file:eve")
     await reloader.reload_changes()
@@ -160,9 +160,9 @@ async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_on
 
 def test_a_server_with_named_tokens_may_listen_on_any_address_but_not_without_the_token(tmp_path: Path) -> None:
     write_settings(tmp_path, "ann: env:UNSET_TOKEN")
-    code, said = refused(tmp_path, "tokens.yaml", "--http", "0.0.0.0:0")
+    code, message = refused(tmp_path, "tokens.yaml", "--http", "0.0.0.0:0")
     assert code == 2
-    assert "http.tokens.ann: cannot read the token of 'ann'" in said
+    assert "http.tokens.ann: cannot read the token of 'ann'" in message
 
 
 JWT = """
@@ -184,9 +184,9 @@ async def test_a_server_accepts_the_tokens_of_an_issuer(tmp_path: Path) -> None:
     ):
         for claims, status in (({"scope": "use"}, 200), ({"scope": "look"}, 403), ({"scope": "use", "aud": "x"}, 401)):
             token = jwt.encode({**usual, **claims}, key, algorithm="ES256")
-            found = await http.post("/mcp", **stateless_request("tools/list", Authorization=f"Bearer {token}"))
-            assert found.status_code == status
-            assert status != 200 or found.json()["result"]["cacheScope"] == "private"
+            result = await http.post("/mcp", **stateless_request("tools/list", Authorization=f"Bearer {token}"))
+            assert result.status_code == status
+            assert status != 200 or result.json()["result"]["cacheScope"] == "private"
         metadata = (await http.get("/.well-known/oauth-protected-resource")).json()
         assert metadata["authorization_servers"] == ["https://login.example"]
 
@@ -205,6 +205,6 @@ async def test_a_server_accepts_the_tokens_of_an_issuer(tmp_path: Path) -> None:
 )
 def test_jwt_settings_that_cannot_be_used_stop_the_start(tmp_path: Path, more: str, problem: str) -> None:
     (tmp_path / "jwt.yaml").write_text(JWT.format(more=more.replace("{}", "scopes: []")))
-    code, said = refused(tmp_path, "jwt.yaml", "--http", "127.0.0.1:0")
+    code, message = refused(tmp_path, "jwt.yaml", "--http", "127.0.0.1:0")
     assert code == 2
-    assert problem in said
+    assert problem in message

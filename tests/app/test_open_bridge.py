@@ -80,8 +80,8 @@ async def test_a_xaibo_agent_calls_the_tools_of_a_settings_file_under_its_hooks(
         provider = RegistryToolProvider(bridge)
         assert isinstance(provider, ToolProviderProtocol)
         assert (await provider.execute_tool("say", {"text": "hello"})).result == "hello"
-        denied = await provider.execute_tool("say", {"text": "secret"})
-    assert (denied.success, denied.error) == (False, "Tool 'say' was denied: it is secret")
+        denial = await provider.execute_tool("say", {"text": "secret"})
+    assert (denial.success, denial.error) == (False, "Tool 'say' was denied: it is secret")
 
 
 @pytest.mark.usefixtures("forgotten")
@@ -105,8 +105,8 @@ async def test_clients_that_connect_to_an_open_bridge_use_its_sources(settings: 
     async with open_bridge(settings) as bridge:
         for _ in range(2):  # the first one must leave the sources running
             async with connect(bridge) as client:
-                denied = await client.call_tool("say", {"text": "secret"})
-                assert "it is secret" in denied.content[0].text
+                denial = await client.call_tool("say", {"text": "secret"})
+                assert "it is secret" in denial.content[0].text
                 assert (await client.call_tool("say", {"text": "hello"})).content[0].text == "hello"
         (message,) = await Export(bridge, "anthropic").run(request_call("hello"))
         assert message["content"][0]["content"] == "hello"

@@ -19,14 +19,14 @@ def who(tmp_path: Path) -> Person:
 
 
 def row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
-    (found,) = (one for one in answer if one["client"] == name)
-    return found
+    (result,) = (item for item in answer if item["client"] == name)
+    return result
 
 
 def test_on_an_empty_machine_no_client_is_found(who: Person) -> None:
     answer = who.json("clients")
     assert len(answer) == 14
-    assert not any(one["found"] for one in answer)
+    assert not any(item["found"] for item in answer)
     assert "not found: claude-desktop, claude-code, vscode" in who.run("clients").stdout
 
 
@@ -36,7 +36,7 @@ def test_clients_are_listed_with_their_files_and_bridges(who: Person) -> None:
             who.place(case, golden(case, "after", who))
     who.program("claude", "")
     answer = who.json("clients")
-    assert all(one["found"] for one in answer)
+    assert all(item["found"] for item in answer)
     for case in FILES:
         client, scope = client_of(case)
         (file,) = (file for file in row(answer, client)["files"] if file["scope"] == scope)
@@ -54,11 +54,11 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(wh
     path = who.place("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
     who.place("codex", golden("codex", "after", who))
     who.path("goose").mkdir(parents=True)
-    done = who.run("clients")
-    assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in done.stdout
-    assert f"user: {who.path('goose')}\n    PROBLEM: " in done.stdout
-    assert "bridge 'shelf' serves" in done.stdout
-    assert "not-to-be-shown" not in done.stdout
+    result = who.run("clients")
+    assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in result.stdout
+    assert f"user: {who.path('goose')}\n    PROBLEM: " in result.stdout
+    assert "bridge 'shelf' serves" in result.stdout
+    assert "not-to-be-shown" not in result.stdout
     (file, _) = row(who.json("clients"), "cursor")["files"]
     assert file["problem"]
 
@@ -97,10 +97,10 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, who:
     ],
 )
 def test_an_unknown_client_is_reported_with_the_nearest_one(said: str, meant: str, who: Person) -> None:
-    done = who.run("install", said, check=2)
-    assert f"unknown client '{said}'" in done.stderr
-    assert f"Did you mean {meant}" in done.stderr
-    assert "Known clients: claude-desktop, claude-code" in done.stderr
+    result = who.run("install", said, check=2)
+    assert f"unknown client '{said}'" in result.stderr
+    assert f"Did you mean {meant}" in result.stderr
+    assert "Known clients: claude-desktop, claude-code" in result.stderr
 
 
 def test_an_unknown_client_without_a_similar_one_is_reported_with_all(who: Person) -> None:
@@ -109,13 +109,13 @@ def test_an_unknown_client_without_a_similar_one_is_reported_with_all(who: Perso
 
 
 def test_a_file_in_the_place_of_the_client_is_recognised(who: Person) -> None:
-    done = who.run("install", "shelf_tools.py", "cursor", check=2)
-    assert "unknown client 'shelf_tools.py'. Put the client before the file. Known clients: " in done.stderr
+    result = who.run("install", "shelf_tools.py", "cursor", check=2)
+    assert "unknown client 'shelf_tools.py'. Put the client before the file. Known clients: " in result.stderr
 
 
 def test_an_unknown_scope_is_reported_with_the_known_ones(who: Person) -> None:
-    done = who.run("install", "codex", who.settings, "--scope", "local", check=2)
-    assert "Codex has no scope 'local'. It has: user, project." in done.stderr.replace("--scope: ", "")
+    result = who.run("install", "codex", who.settings, "--scope", "local", check=2)
+    assert "Codex has no scope 'local'. It has: user, project." in result.stderr.replace("--scope: ", "")
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: st
     (who.project / "tools.py").rename(who.project / "shelf_tools.py")
     (who.project / "notes.txt").write_text("x")
     (who.project / "broken.yaml").write_text("sorces: []\n")
-    done = who.run("install", "cursor", *words, check=2)
-    assert why in done.stderr
+    result = who.run("install", "cursor", *words, check=2)
+    assert why in result.stderr
     assert not who.path("cursor").exists()
 
 
@@ -167,8 +167,8 @@ def test_the_entry_has_absolute_paths(who: Person) -> None:
 
 
 def test_a_link_is_printed_and_nothing_written(who: Person) -> None:
-    done = who.run("install", "cursor", who.settings, "--link")
-    assert done.stdout.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=shelf&config=")
+    result = who.run("install", "cursor", who.settings, "--link")
+    assert result.stdout.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=shelf&config=")
     assert not who.path("cursor").exists()
     assert "no install links for 'zed'" in who.run("install", "zed", who.settings, "--link", check=2).stderr
 
@@ -178,11 +178,11 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
     who.place("cursor", golden("cursor", "after", who))
     who.path("goose").parent.mkdir(parents=True)
     who.path("goose").parent.chmod(0)
-    done = who.run("clients")
+    result = who.run("clients")
     who.path("goose").parent.chmod(0o700)
-    assert "bridge 'shelf' serves" in done.stdout
-    assert "PROBLEM: cannot be read: File name too long" in done.stdout
-    assert os.geteuid() == 0 or "PROBLEM: cannot be read: Permission denied" in done.stdout
+    assert "bridge 'shelf' serves" in result.stdout
+    assert "PROBLEM: cannot be read: File name too long" in result.stdout
+    assert os.geteuid() == 0 or "PROBLEM: cannot be read: Permission denied" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -196,44 +196,44 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
 def test_a_relative_home_is_rejected(home: str, words: list[str], tmp_path: Path) -> None:
     who = person(tmp_path, HOME=home)
     before = [*who.files()]
-    done = who.run(*words, check=2)
-    assert "HOME: not an absolute path" in done.stderr
+    result = who.run(*words, check=2)
+    assert "HOME: not an absolute path" in result.stderr
     assert [*who.files()] == before
 
 
 def test_a_folder_without_tools_is_not_installed(who: Person) -> None:
     (who.project / "empty").mkdir()
     (who.project / "empty" / "_hidden.py").write_text("")
-    done = who.run("install", "cursor", "empty", check=2)
-    assert "empty: this folder has no Python file to serve" in done.stderr
+    result = who.run("install", "cursor", "empty", check=2)
+    assert "empty: this folder has no Python file to serve" in result.stderr
     assert not who.path("cursor").exists()
 
 
 @pytest.mark.parametrize("options", [["--print", "--link"], ["--dry-run", "--link"], ["--print", "--dry-run"]])
 def test_options_with_different_outputs_exclude_each_other(options: list[str], who: Person) -> None:
-    done = who.run("install", "cursor", who.settings, *options, check=2)
-    assert "cannot be used with" in done.stderr
-    assert not done.stdout
+    result = who.run("install", "cursor", who.settings, *options, check=2)
+    assert "cannot be used with" in result.stderr
+    assert not result.stdout
 
 
 def test_uninstalling_a_missing_server_reports_this(who: Person) -> None:
-    done = who.run("uninstall", "cursor", check=2)
-    assert "no bridge is installed in Cursor" in done.stderr
-    assert f"Looked at: {who.path('cursor')}, {who.path('cursor-project')}." in done.stderr
+    result = who.run("uninstall", "cursor", check=2)
+    assert "no bridge is installed in Cursor" in result.stderr
+    assert f"Looked at: {who.path('cursor')}, {who.path('cursor-project')}." in result.stderr
     assert "Cursor has no server 'shelf'" in who.run("uninstall", "cursor", "shelf", check=2).stderr
 
 
 def test_uninstalling_an_unknown_name_lists_the_bridges(who: Person) -> None:
     who.run("install", "cursor", who.settings, "--no-check")
-    done = who.run("uninstall", "cursor", "tools.py", check=2)
-    assert "Cursor has no server 'tools.py'. Its bridges: shelf. Looked at: " in done.stderr
+    result = who.run("uninstall", "cursor", "tools.py", check=2)
+    assert "Cursor has no server 'tools.py'. Its bridges: shelf. Looked at: " in result.stderr
 
 
 def test_with_several_bridges_a_name_is_required(who: Person) -> None:
     bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
     path = who.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
-    done = who.run("uninstall", "cursor", check=2)
-    assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in done.stderr
+    result = who.run("uninstall", "cursor", check=2)
+    assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in result.stderr
     who.run("uninstall", "cursor", "one")
     assert list(json.loads(path.read_text())["mcpServers"]) == ["two"]
     who.run("uninstall", "cursor")  # the only one left
@@ -246,8 +246,8 @@ def test_without_a_scope_only_the_first_is_meant(name: list[str], who: Person) -
         who.run("install", "cursor", who.settings, "--scope", scope)
     who.run("uninstall", "cursor", *name)
     assert not who.path("cursor").exists()
-    done = who.run("uninstall", "cursor", *name, check=2)
-    assert "in its scope 'user'. There is one in: project. Choose one with --scope." in done.stderr
+    result = who.run("uninstall", "cursor", *name, check=2)
+    assert "in its scope 'user'. There is one in: project. Choose one with --scope." in result.stderr
     assert "shelf" in who.path("cursor-project").read_text()
     who.run("uninstall", "cursor", *name, "--scope", "project")
     assert not who.path("cursor-project").exists()
@@ -269,16 +269,16 @@ def test_a_broken_file_of_another_scope_does_not_stop_the_removal(who: Person) -
 
 
 def test_an_installation_into_a_project_warns_of_paths_of_this_machine(who: Person) -> None:
-    done = who.run("install", "vscode", who.settings, "--scope", "project")
-    assert "absolute paths of this machine" in done.stderr
+    result = who.run("install", "vscode", who.settings, "--scope", "project")
+    assert "absolute paths of this machine" in result.stderr
 
 
 def test_an_installation_succeeds_without_a_writable_journal(who: Person) -> None:
     state = who.home / ".local" / "state"
     state.parent.mkdir()
     state.write_text("in the way")
-    done = who.run("install", "cursor", who.settings)
-    assert "could not be recorded" in done.stderr
+    result = who.run("install", "cursor", who.settings)
+    assert "could not be recorded" in result.stderr
     who.run("uninstall", "cursor")
     assert "shelf" not in who.path("cursor").read_text()
 
@@ -291,18 +291,18 @@ def test_the_commands_import_no_server(words: list[str], who: Person) -> None:
         f"try:\n    app({words})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         "print(sorted({'mcp', 'starlette', 'httpx2', 'uvicorn'} & set(sys.modules)))"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], cwd=who.project, env=who.surroundings, capture_output=True, text=True, timeout=100
     )
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
 def test_an_environment_that_uvx_has_made_for_once_is_not_installed(
     who: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/home/someone/.cache/uv/archive-v0/Xy12/bin/python")
-    done = who.run("install", "cursor", who.settings, check=2)
-    assert "uv tool install mcp-tool-bridge" in done.stderr
+    result = who.run("install", "cursor", who.settings, check=2)
+    assert "uv tool install mcp-tool-bridge" in result.stderr
     assert not who.path("cursor").exists()
 
 
@@ -310,5 +310,5 @@ def test_without_a_console_script_the_interpreter_is_named(who: Person, monkeypa
     monkeypatch.setattr(sys, "executable", str(who.bin / "python3"))
     entry = who.json("install", "opencode", who.settings)["entry"]
     assert entry["command"] == [str(who.bin / "python3"), "-m", "mcp_bridge", "serve", str(who.settings)]
-    done = who.run("uninstall", "opencode")
-    assert "removed: 'shelf'" in done.stderr
+    result = who.run("uninstall", "opencode")
+    assert "removed: 'shelf'" in result.stderr

@@ -38,10 +38,10 @@ def person(tmp_path: Path) -> Person:
 
 def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(person: Person) -> None:
     person.has(person.home / "gone" / "mcp-bridge", "serve", person.tools)
-    done = person.doctor("gemini-cli")
-    assert done.code == 1
-    assert done.failed == {"command": f"{person.home / 'gone' / 'mcp-bridge'} does not exist"}
-    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["command"]
+    result = person.doctor("gemini-cli")
+    assert result.code == 1
+    assert result.failed == {"command": f"{person.home / 'gone' / 'mcp-bridge'} does not exist"}
+    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in result.cures["command"]
 
 
 def test_a_program_that_is_a_folder_or_not_executable_is_reported(person: Person) -> None:
@@ -50,9 +50,9 @@ def test_a_program_that_is_a_folder_or_not_executable_is_reported(person: Person
     assert person.doctor("gemini-cli").failed["command"].endswith("is a folder, not a program")
     (person.project / "mcp-bridge").rmdir()
     (person.project / "mcp-bridge").write_text("#!/bin/sh\n")
-    done = person.doctor("gemini-cli")
-    assert done.failed["command"].endswith("is not executable")
-    assert "chmod +x" in done.cures["command"]
+    result = person.doctor("gemini-cli")
+    assert result.failed["command"].endswith("is not executable")
+    assert "chmod +x" in result.cures["command"]
 
 
 def test_a_moved_environment_is_distinguished_from_a_missing_program(person: Person) -> None:
@@ -60,46 +60,46 @@ def test_a_moved_environment_is_distinguished_from_a_missing_program(person: Per
     program.write_text(f"#!{person.home}/gone/bin/python\n")
     program.chmod(0o755)
     person.has(program, "serve", person.tools)
-    done = person.doctor("gemini-cli")
-    assert done.failed == {"command": f"{program} runs on {person.home}/gone/bin/python, which does not exist"}
+    result = person.doctor("gemini-cli")
+    assert result.failed == {"command": f"{program} runs on {person.home}/gone/bin/python, which does not exist"}
 
 
 def test_a_command_without_a_path_is_searched_on_the_clients_path(person: Person) -> None:
     person.has("mcp-bridge", "serve", person.tools)
-    done = person.doctor("gemini-cli", env={"PATH": "/usr/bin:/bin"})
-    assert done.failed == {"command": "'mcp-bridge' is not on the PATH of Gemini CLI"}
+    result = person.doctor("gemini-cli", env={"PATH": "/usr/bin:/bin"})
+    assert result.failed == {"command": "'mcp-bridge' is not on the PATH of Gemini CLI"}
     script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.home / "mcp-bridge")
-    done = person.doctor("gemini-cli", env={"PATH": f"{person.home}:/usr/bin:/bin"})
-    assert done.code == 0
-    assert "Use an absolute path" in done.cures["command"]
+    result = person.doctor("gemini-cli", env={"PATH": f"{person.home}:/usr/bin:/bin"})
+    assert result.code == 0
+    assert "Use an absolute path" in result.cures["command"]
 
 
 def test_relative_paths_are_reported_with_the_folder_in_which_they_work(person: Person) -> None:
     script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.project / "mcp-bridge")
     person.has("./mcp-bridge", "serve", "tools.py")
-    done = person.doctor("gemini-cli")
-    assert done.code == 0
-    assert "Use an absolute path" in done.cures["command"]
-    assert "Use an absolute path" in done.cures["settings"]
+    result = person.doctor("gemini-cli")
+    assert result.code == 0
+    assert "Use an absolute path" in result.cures["command"]
+    assert "Use an absolute path" in result.cures["settings"]
     person.has(*person.serve("other/tools.py"))
-    done = person.doctor("gemini-cli")
-    assert done.failed == {"settings": "other/tools.py does not exist"}
-    assert "A relative path starts at" in done.cures["settings"]
+    result = person.doctor("gemini-cli")
+    assert result.failed == {"settings": "other/tools.py does not exist"}
+    assert "A relative path starts at" in result.cures["settings"]
 
 
 def test_moved_settings_are_reported_before_any_process_starts(person: Person) -> None:
     person.has(*person.serve(person.home / "mcp-bridge.yaml"))
-    done = person.doctor("gemini-cli")
-    assert done.code == 1
-    assert done.failed == {"settings": f"{person.home / 'mcp-bridge.yaml'} does not exist"}
-    assert "mcp-bridge install gemini-cli FILE --name shelf" in done.cures["settings"]
+    result = person.doctor("gemini-cli")
+    assert result.code == 1
+    assert result.failed == {"settings": f"{person.home / 'mcp-bridge.yaml'} does not exist"}
+    assert "mcp-bridge install gemini-cli FILE --name shelf" in result.cures["settings"]
 
 
 def test_an_entry_without_settings_is_a_warning(person: Person) -> None:
     person.has(*person.serve()[:-1])
-    done = person.doctor("gemini-cli")
-    assert done.code == 0
-    assert "Add the file" in done.cures["settings"]
+    result = person.doctor("gemini-cli")
+    assert result.code == 0
+    assert "Add the file" in result.cures["settings"]
 
 
 def test_settings_are_distinguished_from_values_of_options(person: Person) -> None:
@@ -114,17 +114,17 @@ def test_a_missing_file_in_the_settings_is_reported_with_both_places_to_fix(pers
     settings = person.project / "s.yaml"
     settings.write_text("sources: [{type: python, path: gone.py}]\n")
     person.has(*person.serve(settings))
-    done = person.doctor("gemini-cli")
-    assert done.failed[ERAS[0]].startswith(f"{person.project / 'gone.py'} does not exist")
-    assert "in the settings that name it, or install again: mcp-bridge install gemini-cli" in done.cures[ERAS[0]]
-    assert done.cures[ERAS[1]] == "The cause is the same."  # though the time stands in the log
+    result = person.doctor("gemini-cli")
+    assert result.failed[ERAS[0]].startswith(f"{person.project / 'gone.py'} does not exist")
+    assert "in the settings that name it, or install again: mcp-bridge install gemini-cli" in result.cures[ERAS[0]]
+    assert result.cures[ERAS[1]] == "The cause is the same."  # though the time stands in the log
 
 
 def test_an_entry_that_serves_over_http_is_not_started(person: Person) -> None:
     person.has(*person.serve(), "--http", "8000")
-    done = person.doctor("gemini-cli")
-    assert list(done.failed) == ["command"]
-    assert "Remove the option: mcp-bridge install" in done.cures["command"]
+    result = person.doctor("gemini-cli")
+    assert list(result.failed) == ["command"]
+    assert "Remove the option: mcp-bridge install" in result.cures["command"]
 
 
 def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(person: Person) -> None:
@@ -159,27 +159,27 @@ def test_a_path_that_no_system_takes_is_a_finding(person: Person) -> None:
 
 def test_a_python_without_the_package_is_named(person: Person) -> None:
     person.has(sys.executable, "-S", "-m", "mcp_bridge", "serve", person.tools)
-    done = person.doctor("gemini-cli")
-    assert done.code == 1
-    assert all("mcp_bridge is not installed in the Python of this entry" in done.failed[era] for era in ERAS)
-    assert f"{sys.executable} -m pip install mcp-tool-bridge" in done.cures[ERAS[0]]
-    assert done.cures[ERAS[1]] == "The cause is the same."
+    result = person.doctor("gemini-cli")
+    assert result.code == 1
+    assert all("mcp_bridge is not installed in the Python of this entry" in result.failed[era] for era in ERAS)
+    assert f"{sys.executable} -m pip install mcp-tool-bridge" in result.cures[ERAS[0]]
+    assert result.cures[ERAS[1]] == "The cause is the same."
 
 
 def test_a_module_that_cannot_be_imported_is_named(person: Person) -> None:
     person.tools.write_text("import nothing_of_this_name\n")
     person.has(*person.serve())
-    done = person.doctor("gemini-cli")
-    assert "the module 'nothing_of_this_name' cannot be imported" in done.failed[ERAS[0]]
-    assert f"{person.tools}:1: ModuleNotFoundError" in done.cures[ERAS[0]]
+    result = person.doctor("gemini-cli")
+    assert "the module 'nothing_of_this_name' cannot be imported" in result.failed[ERAS[0]]
+    assert f"{person.tools}:1: ModuleNotFoundError" in result.cures[ERAS[0]]
 
 
 def test_a_program_that_prints_to_stdout_is_named(person: Person) -> None:
     person.has(script(person, 'echo Welcome!\nexec "$@"'), *person.light())
-    done = person.doctor("gemini-cli", "--name", "shelf")
-    assert "something other than MCP messages is written to stdout" in done.failed[ERAS[0]]
-    assert "'Welcome!'" in done.failed[ERAS[0]]
-    assert "print to stderr" in done.cures[ERAS[0]]
+    result = person.doctor("gemini-cli", "--name", "shelf")
+    assert "something other than MCP messages is written to stdout" in result.failed[ERAS[0]]
+    assert "'Welcome!'" in result.failed[ERAS[0]]
+    assert "print to stderr" in result.cures[ERAS[0]]
 
 
 def test_a_start_that_is_slower_than_the_client_allows_is_measured(person: Person) -> None:
@@ -189,27 +189,27 @@ def test_a_start_that_is_slower_than_the_client_allows_is_measured(person: Perso
     path.write_text(
         f"[mcp_servers.shelf]\ncommand = {json.dumps(command)}\nargs = {json.dumps(args)}\nstartup_timeout_sec = 0.01\n"
     )
-    done = person.doctor("codex", "--name", "shelf", "--timeout", "60")
-    assert done.code == 1
-    assert list(done.failed) == ["start"]
-    assert done.failed["start"].endswith("s; Codex waits 0.01 s")
-    assert "'startup_timeout_sec' in the entry" in done.cures["start"]
+    result = person.doctor("codex", "--name", "shelf", "--timeout", "60")
+    assert result.code == 1
+    assert list(result.failed) == ["start"]
+    assert result.failed["start"].endswith("s; Codex waits 0.01 s")
+    assert "'startup_timeout_sec' in the entry" in result.cures["start"]
 
 
 def test_a_server_that_never_responds_is_reported_with_its_stderr(person: Person) -> None:
     person.has(script(person, "echo waiting for a database >&2\nsleep 1000"), *person.light())
-    done = person.doctor("gemini-cli", "--name", "shelf", "--timeout", "1")
-    assert done.code == 1
-    assert done.failed[ERAS[0]].startswith("it does not respond; Gemini CLI times out after 600 s")
-    assert "waiting for a database" in done.cures[ERAS[0]]
+    result = person.doctor("gemini-cli", "--name", "shelf", "--timeout", "1")
+    assert result.code == 1
+    assert result.failed[ERAS[0]].startswith("it does not respond; Gemini CLI times out after 600 s")
+    assert "waiting for a database" in result.cures[ERAS[0]]
 
 
 def test_a_reference_to_a_variable_that_is_not_set_is_named(person: Person) -> None:
     person.has(*person.light(), env={"MY_TOKEN": "${NO_SUCH_TOKEN}"})
-    done = person.doctor("gemini-cli", "--name", "shelf")
-    assert done.code == 1
-    assert list(done.failed) == ["secret NO_SUCH_TOKEN"]
-    assert done.cures["secret NO_SUCH_TOKEN"]
+    result = person.doctor("gemini-cli", "--name", "shelf")
+    assert result.code == 1
+    assert list(result.failed) == ["secret NO_SUCH_TOKEN"]
+    assert result.cures["secret NO_SUCH_TOKEN"]
 
 
 def test_a_variable_that_the_settings_need_is_named(person: Person) -> None:
@@ -219,21 +219,21 @@ def test_a_variable_that_the_settings_need_is_named(person: Person) -> None:
     path.parent.mkdir()
     command, *args = map(str, person.serve(settings))
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
-    done = person.doctor("gemini-cli", env={"MY_NAME": "x"})
-    assert done.code == 1
-    assert "the settings need the variable MY_NAME, which Gemini CLI does not pass" in done.failed[ERAS[0]]
-    assert f"mcp-bridge install gemini-cli '{settings}' --name shelf" in done.cures[ERAS[0]]
+    result = person.doctor("gemini-cli", env={"MY_NAME": "x"})
+    assert result.code == 1
+    assert "the settings need the variable MY_NAME, which Gemini CLI does not pass" in result.failed[ERAS[0]]
+    assert f"mcp-bridge install gemini-cli '{settings}' --name shelf" in result.cures[ERAS[0]]
 
 
 def test_a_tool_that_the_client_rejects_is_named_with_the_cure(person: Person) -> None:
     person.tools.write_text(TOOLS + f"\n@tool(name={'n' * 60!r})\ndef long() -> str:\n    return ''\n")
     command, *args = map(str, person.serve())
     person.claude.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
-    done = person.doctor("claude-code")
-    assert done.code == 1
+    result = person.doctor("claude-code")
+    assert result.code == 1
     check = f"tool '{'n' * 60}'"
-    assert f"as 'mcp__shelf__{'n' * 60}'" in done.failed[check]
-    assert "alias" in done.cures[check]
+    assert f"as 'mcp__shelf__{'n' * 60}'" in result.failed[check]
+    assert "alias" in result.cures[check]
 
 
 def test_a_tool_that_a_dialect_cannot_rewrite_has_another_hint(person: Person) -> None:
@@ -242,9 +242,9 @@ def test_a_tool_that_a_dialect_cannot_rewrite_has_another_hint(person: Person) -
     settings.write_text("dialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
     for path, cure in ((person.tools, "Set `dialect: gemini-cli`"), (settings, "It stays although")):
         person.has(*person.serve(path))
-        done = person.doctor("gemini-cli")
-        assert list(done.failed) == ["tool 'deep'"]
-        assert done.cures["tool 'deep'"].startswith(cure)
+        result = person.doctor("gemini-cli")
+        assert list(result.failed) == ["tool 'deep'"]
+        assert result.cures["tool 'deep'"].startswith(cure)
 
 
 def test_every_client_has_a_profile() -> None:
@@ -257,32 +257,32 @@ def test_the_problems_of_validate_are_findings_for_a_file_and_for_an_entry(perso
         + '\n@tool(input_schema={"properties": {"a": {"pattern": "(?<=x)"}}})\ndef odd(a: str) -> str:\n    return a\n'
     )
     assert person.run("validate", person.tools).code == 1
-    done = person.run("doctor", person.tools)
-    assert done.code == 1
-    assert done.out.count("FAIL source 'tools': tool 'odd' is not published") == 1
+    result = person.run("doctor", person.tools)
+    assert result.code == 1
+    assert result.out.count("FAIL source 'tools': tool 'odd' is not published") == 1
     person.has(*person.serve())
     assert "tool 'odd' is not published" in person.doctor("gemini-cli").failed["source 'tools'"]
 
 
 def test_doctor_does_not_wait_for_a_server_that_closes_its_stdout(person: Person) -> None:
     person.has(script(person, "exec >&-\nsleep 1000"), *person.light())
-    done = person.doctor("gemini-cli", "--name", "shelf")
-    assert done.code == 1
-    assert "the server has closed its output before it responded" in done.failed[ERAS[0]]
+    result = person.doctor("gemini-cli", "--name", "shelf")
+    assert result.code == 1
+    assert "the server has closed its output before it responded" in result.failed[ERAS[0]]
 
 
 def test_a_command_that_no_system_can_start_is_a_finding(person: Person) -> None:
     person.has(*person.serve(), "a\0b")
-    done = person.doctor("gemini-cli")
-    assert done.code == 1
-    assert list(done.failed) == [ERAS[0]]
-    assert done.failed[ERAS[0]].startswith("Gemini CLI cannot start it")
+    result = person.doctor("gemini-cli")
+    assert result.code == 1
+    assert list(result.failed) == [ERAS[0]]
+    assert result.failed[ERAS[0]].startswith("Gemini CLI cannot start it")
 
 
 @pytest.mark.parametrize("entry", ["{}", '{"command": "", "args": {}}'])
 def test_an_entry_that_is_none_is_a_finding(person: Person, entry: str) -> None:
     person.gemini.parent.mkdir()
     person.gemini.write_text(f'{{"mcpServers": {{"shelf": {entry}}}}}')
-    done = person.doctor("gemini-cli", "--name", "shelf")
-    assert done.code == 1
-    assert done.failed == {"command": "the entry has no command"}
+    result = person.doctor("gemini-cli", "--name", "shelf")
+    assert result.code == 1
+    assert result.failed == {"command": "the entry has no command"}

@@ -23,9 +23,9 @@ def person(tmp_path: Path) -> Person:
 
 def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(person: Person) -> None:
     person.has(*person.serve())
-    done = person.doctor("gemini-cli")
-    assert (done.code, done.err) == (0, "")
-    server = done.server
+    result = person.doctor("gemini-cli")
+    assert (result.code, result.err) == (0, "")
+    server = result.server
     assert (server["client"], server["scope"], server["name"]) == ("gemini-cli", "user", "shelf")
     assert server["path"] == str(person.gemini)
     assert server["command"] == list(map(str, person.serve()))
@@ -36,9 +36,9 @@ def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(person: Pers
 
 def test_doctor_prints_a_line_for_each_check_and_a_warning_for_a_disabled_entry(person: Person) -> None:
     person.has(*person.light(), disabled=True)
-    done = person.run("doctor", "gemini-cli", "--name", "shelf")
-    assert (done.code, done.err) == (0, "")
-    head, file, command, folder, warning, advice, *checks = done.out.splitlines()
+    result = person.run("doctor", "gemini-cli", "--name", "shelf")
+    assert (result.code, result.err) == (0, "")
+    head, file, command, folder, warning, advice, *checks = result.out.splitlines()
     assert head == "Gemini CLI 'shelf' (user)"
     assert file == f"file: {person.gemini}"
     assert command.startswith("command: ")
@@ -54,47 +54,47 @@ def test_a_desktop_app_starts_an_entry_with_a_bare_path_in_another_folder(person
     path.parent.mkdir(parents=True)
     command, *args = map(str, person.light())
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
-    done = person.doctor("claude-desktop", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"})
-    assert done.code == 0
-    (answer,) = [check for check in done.server["checks"] if check["check"] == "call of 'where'"]
+    result = person.doctor("claude-desktop", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"})
+    assert result.code == 0
+    (answer,) = [check for check in result.server["checks"] if check["check"] == "call of 'where'"]
     assert answer["detail"].endswith("'/ /usr/bin:/bin:/usr/sbin:/sbin None'")
 
 
 def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked(person: Person) -> None:
     person.claude.write_text('{\n  "mcpServers": {,}\n}')
     (person.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shelf": {"command": "no-such-thing-here"}}}))
-    done = person.doctor("claude-code", "--name", "shelf")
-    assert done.code == 1
-    servers = json.loads(done.out)["servers"]
-    files = [one for one in servers if one["checks"][0]["check"] == "file"]
-    assert [one["path"] for one in files] == [str(person.claude)]  # once, though two scopes are in it
+    result = person.doctor("claude-code", "--name", "shelf")
+    assert result.code == 1
+    servers = json.loads(result.out)["servers"]
+    files = [item for item in servers if item["checks"][0]["check"] == "file"]
+    assert [item["path"] for item in files] == [str(person.claude)]  # once, though two scopes are in it
     assert f"{person.claude}:2" in files[0]["checks"][0]["detail"]
     assert files[0]["checks"][0]["advice"]
-    assert [one["checks"][0]["check"] for one in servers if one["name"] == "shelf"] == ["command"]
+    assert [item["checks"][0]["check"] for item in servers if item["name"] == "shelf"] == ["command"]
 
 
 def test_for_a_client_without_a_bridge_the_install_command_is_shown(person: Person) -> None:
-    done = person.doctor("gemini-cli")
-    assert done.code == 1
-    assert done.failed["entry"].startswith(f"no bridge in {person.home / '.gemini' / 'settings.json'}")
-    assert done.cures["entry"].startswith("Install one: `mcp-bridge install gemini-cli FILE`.")
+    result = person.doctor("gemini-cli")
+    assert result.code == 1
+    assert result.failed["entry"].startswith(f"no bridge in {person.home / '.gemini' / 'settings.json'}")
+    assert result.cures["entry"].startswith("Install one: `mcp-bridge install gemini-cli FILE`.")
 
 
 def test_an_unknown_server_is_reported_with_the_known_ones(person: Person) -> None:
     person.has(*person.serve())
-    done = person.doctor("gemini-cli", "--name", "shelves")
-    assert done.code == 1
-    assert done.failed["entry"].endswith("; the servers there are: shelf")
+    result = person.doctor("gemini-cli", "--name", "shelves")
+    assert result.code == 1
+    assert result.failed["entry"].endswith("; the servers there are: shelf")
 
 
 def test_a_vanished_entry_is_reported_with_its_date(person: Person) -> None:
     assert person.run("install", "gemini-cli", person.tools, "--name", "shelf").code == 0
     person.gemini.write_text("{}")
-    done = person.doctor("gemini-cli")
-    assert done.code == 1
-    assert done.server["name"] == "shelf"
-    assert "but is no longer in the file" in done.failed["entry"]
-    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["entry"]
+    result = person.doctor("gemini-cli")
+    assert result.code == 1
+    assert result.server["name"] == "shelf"
+    assert "but is no longer in the file" in result.failed["entry"]
+    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in result.cures["entry"]
     person.gemini.unlink()
     assert "The file was deleted" in person.doctor("gemini-cli").cures["entry"]
     person.has(person.home / "gone", "-m", "mcp_bridge", "serve", person.tools, name="renamed")
@@ -116,65 +116,65 @@ def test_values_of_the_entry_and_secrets_are_never_shown(person: Person) -> None
         "import os, sys; print('token is', os.environ['MY_TOKEN'], os.environ['PLAIN'], file=sys.stderr); sys.exit(9)"
     )
     person.has(sys.executable, "-c", server, "${MY_TOKEN}", env={"PLAIN": "n0t-shown", "MY_TOKEN": "${MY_TOKEN}"})
-    for done in (
+    for result in (
         person.doctor("gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
         person.run("doctor", "gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
     ):
-        assert done.code == 1
-        assert "ended with exit code 9" in done.out + done.err
-        assert "[secret]" in done.out + done.err
-        assert "t0p-secret" not in done.out + done.err
-        assert "n0t-shown" not in done.out + done.err
+        assert result.code == 1
+        assert "ended with exit code 9" in result.out + result.err
+        assert "[secret]" in result.out + result.err
+        assert "t0p-secret" not in result.out + result.err
+        assert "n0t-shown" not in result.out + result.err
 
 
 def test_a_secret_in_the_arguments_is_not_shown(person: Person) -> None:
     person.has("/bin/echo", "${MY_PAPERS}")
-    done = person.doctor("gemini-cli", "--name", "shelf", env={"MY_PAPERS": "t0p-secret"})
-    assert done.server["command"] == ["/bin/echo", "[secret]"]
-    assert "t0p-secret" not in done.out + done.err
+    result = person.doctor("gemini-cli", "--name", "shelf", env={"MY_PAPERS": "t0p-secret"})
+    assert result.server["command"] == ["/bin/echo", "[secret]"]
+    assert "t0p-secret" not in result.out + result.err
 
 
 def test_a_named_tool_is_called_with_its_arguments(person: Person) -> None:
     person.has(*person.light())
-    done = person.doctor("gemini-cli", "--name", "shelf", "--call", 'add={"a": 19, "b": 23}')
-    assert done.code == 0
-    assert done.server["checks"][-1]["check"] == "call of 'add'"
-    assert done.server["checks"][-1]["detail"].endswith("s: '42'")
+    result = person.doctor("gemini-cli", "--name", "shelf", "--call", 'add={"a": 19, "b": 23}')
+    assert result.code == 0
+    assert result.server["checks"][-1]["check"] == "call of 'add'"
+    assert result.server["checks"][-1]["detail"].endswith("s: '42'")
 
 
 def test_a_failing_tool_and_a_missing_tool_are_findings(person: Person) -> None:
     person.has(*person.light())
     failed = person.doctor("gemini-cli", "--name", "shelf", "--call", "fail").failed
     assert "it returned an error" in failed["call of 'fail'"]
-    done = person.doctor("gemini-cli", "--name", "shelf", "--call", "nothing")
-    assert done.failed == {"call": "there is no tool 'nothing'"}
-    assert "add, fail, where" in done.cures["call"]
+    result = person.doctor("gemini-cli", "--name", "shelf", "--call", "nothing")
+    assert result.failed == {"call": "there is no tool 'nothing'"}
+    assert "add, fail, where" in result.cures["call"]
 
 
 def test_only_read_only_tools_are_called(person: Person) -> None:
     person.has(*person.light())
     (person.project / "light.py").write_text(LIGHT.replace("readOnlyHint", "openWorldHint"))
-    done = person.doctor("gemini-cli", "--name", "shelf")
-    assert done.code == 0
-    assert "callable without arguments; choose one with --call TOOL" in done.out
-    assert "call" not in done.cures
+    result = person.doctor("gemini-cli", "--name", "shelf")
+    assert result.code == 0
+    assert "callable without arguments; choose one with --call TOOL" in result.out
+    assert "call" not in result.cures
 
 
 def test_a_third_party_server_with_one_era_is_healthy(person: Person) -> None:
     path = person.project / "server.py"
     path.write_text(ONE_ERA)
     person.has(sys.executable, path, name="other")
-    done = person.doctor("gemini-cli", "--name", "other")
-    assert done.code == 0
-    assert "One era is enough" in done.cures[ERAS[0]]
+    result = person.doctor("gemini-cli", "--name", "other")
+    assert result.code == 0
+    assert "One era is enough" in result.cures[ERAS[0]]
     assert person.doctor("gemini-cli").failed["entry"].startswith("no bridge in")
 
 
 def test_all_checks_every_installed_client(person: Person) -> None:
     empty = {"PATH": "/usr/bin:/bin"}
-    done = person.run("doctor", "all", env=empty)
-    assert (done.code, done.out) == (2, "")
-    assert "no client on this machine has a bridge installed" in done.err
+    result = person.run("doctor", "all", env=empty)
+    assert (result.code, result.out) == (2, "")
+    assert "no client on this machine has a bridge installed" in result.err
     person.has(*person.serve())
     path = person.home / ".cursor" / "mcp.json"
     path.parent.mkdir()
@@ -183,9 +183,9 @@ def test_all_checks_every_installed_client(person: Person) -> None:
     assert person.run(*words).code == 0  # in a file of the project alone
     vscode = person.project / ".vscode" / "mcp.json"
     vscode.write_text(vscode.read_text().replace(sys.executable.rpartition("/")[0], "/gone"))
-    done = person.doctor("all", env=empty)
-    assert done.code == 1
-    assert {(one["client"], one["scope"]): one["ok"] for one in json.loads(done.out)["servers"]} == {
+    result = person.doctor("all", env=empty)
+    assert result.code == 1
+    assert {(item["client"], item["scope"]): item["ok"] for item in json.loads(result.out)["servers"]} == {
         ("gemini-cli", "user"): True,
         ("cursor", "user"): False,
         ("vscode", "project"): False,
@@ -207,14 +207,14 @@ def test_all_checks_every_installed_client(person: Person) -> None:
     ],
 )
 def test_options_that_cannot_be_used_are_a_usage_error(person: Person, words: tuple[str, ...], problem: str) -> None:
-    done = person.run("doctor", *words)
-    assert (done.code, done.out) == (2, "")
-    assert problem in done.err
+    result = person.run("doctor", *words)
+    assert (result.code, result.out) == (2, "")
+    assert problem in result.err
 
 
 def test_a_folder_with_a_clients_name_is_reached_by_its_path(person: Person) -> None:
     (person.project / "cursor").mkdir()
     (person.project / "cursor" / "tools.py").write_text(TOOLS)
-    done = person.run("doctor", f".{os.sep}cursor")
-    assert done.code == 0, done.out
-    assert "3 tools" in done.out
+    result = person.run("doctor", f".{os.sep}cursor")
+    assert result.code == 0, result.out
+    assert "3 tools" in result.out

@@ -40,7 +40,7 @@ def test_servers_of_all_clients_are_imported_once(who: Person) -> None:
     opencode = {"o": {"type": "local", "command": ["o", "x"], "environment": {"T": "{env:O_TOKEN}"}}}
     place_servers(who, "opencode", opencode, "mcp")
     who.place("continue", b"mcpServers:\n- {name: c, command: c, env: {T: '${{ secrets.C_TOKEN }}'}}\n")
-    done = who.run("import")
+    result = who.run("import")
     assert read_sources(who, A_TOKEN="a", O_TOKEN="o", C_TOKEN="c") == {
         "files": FILES_SERVER,
         "web": {"url": "https://a.example/mcp"},
@@ -49,16 +49,16 @@ def test_servers_of_all_clients_are_imported_once(who: Person) -> None:
         "o": {"command": "o", "args": ["x"], "env": {"T": "o"}},
         "c": {"command": "c", "env": {"T": "c"}},
     }
-    assert "files  from Claude Desktop (user), VS Code (user), Cursor (user)" in done.stderr
-    assert "Skipped 'developer' from Goose (user): it is switched off" in done.stderr
+    assert "files  from Claude Desktop (user), VS Code (user), Cursor (user)" in result.stderr
+    assert "Skipped 'developer' from Goose (user): it is switched off" in result.stderr
 
 
 def test_a_file_is_read_once_in_the_home_folder(who: Person) -> None:
     file = place_servers(who, "cursor", {"files": FILES_SERVER})
     at_home = replace(who, project=file.parent.parent)
-    done = at_home.run("import")
+    result = at_home.run("import")
     assert list(read_sources(at_home)) == ["files"]
-    assert "files  from Cursor (user)" in done.stderr
+    assert "files  from Cursor (user)" in result.stderr
 
 
 def test_unread_keys_are_reported_once_and_oauth_is_imported(who: Person) -> None:
@@ -66,10 +66,10 @@ def test_unread_keys_are_reported_once_and_oauth_is_imported(who: Person) -> Non
     place_servers(who, "claude-desktop", {"files": files})
     cursor = {"files": files, "web": {"url": "https://a.example/mcp", "auth": {"CLIENT_ID": "x"}}}
     path = place_servers(who, "cursor", cursor)
-    done = who.run("import")
+    result = who.run("import")
     assert read_sources(who)["web"] == {"url": "https://a.example/mcp", "auth": "oauth"}
-    assert done.stderr.count("'envFile' is not read") == 1
-    assert f"Note about 'web' in {path}: 'oauth' is read without 'CLIENT_ID'." in done.stderr
+    assert result.stderr.count("'envFile' is not read") == 1
+    assert f"Note about 'web' in {path}: 'oauth' is read without 'CLIENT_ID'." in result.stderr
     (who.project / "mcp-bridge.yaml").unlink()
     assert [row["name"] for row in who.json("import")["notes"]] == ["files", "web"]
 
@@ -86,10 +86,10 @@ def test_secrets_are_not_copied(who: Person) -> None:
         },
     }
     path = place_servers(who, "cursor", servers)
-    done = who.run("import")
+    result = who.run("import")
     text = (who.project / "mcp-bridge.yaml").read_text()
-    assert "not-to-be-shown" not in text + done.stderr + done.stdout
-    assert f"its value is in {path}, b.env.API_KEY" in done.stderr
+    assert "not-to-be-shown" not in text + result.stderr + result.stdout
+    assert f"its value is in {path}, b.env.API_KEY" in result.stderr
     variables = {
         **{"API_KEY": "1", "B_API_KEY": "2", "B_TOKEN": "3", "C_API_KEY": "4", "C_X_API_KEY": "5", "D_TOKEN": "6"},
         **{"E_SECRET": "7", "E_TOKEN": "8"},
@@ -171,9 +171,9 @@ def test_bridges_and_disabled_entries_are_not_imported(who: Person) -> None:
         "off": {"command": "a", "disabled": True},
     }
     place_servers(who, "cline", {**entries, "files": FILES_SERVER})
-    done = who.run("import")
-    assert "Skipped 'me' from Cline (user): it starts mcp-bridge itself" in done.stderr
-    assert "Skipped 'off' from Cline (user): it is switched off" in done.stderr
+    result = who.run("import")
+    assert "Skipped 'me' from Cline (user): it starts mcp-bridge itself" in result.stderr
+    assert "Skipped 'off' from Cline (user): it is switched off" in result.stderr
     assert read_sources(who) == {"files": FILES_SERVER}
 
 

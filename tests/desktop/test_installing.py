@@ -24,11 +24,11 @@ def who(tmp_path: Path) -> Person:
 @pytest.fixture
 def secretive(tmp_path: Path) -> Person:
     """A person whose settings need a variable."""
-    made = person(tmp_path, SHELF_KEY=SECRET)
-    made.settings.write_text(
+    machine = person(tmp_path, SHELF_KEY=SECRET)
+    machine.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
     )
-    return made
+    return machine
 
 
 def backups(path: Path, who: Person | None = None) -> list[Path]:
@@ -107,8 +107,8 @@ def test_a_second_installation_reports_this_and_writes_nothing(case: str, who: P
     who.run("install", case, who.settings)
     (backup,) = backups(path)
     first = path.stat()
-    done = who.run("install", case, who.settings)
-    assert "already installed" in done.stderr
+    result = who.run("install", case, who.settings)
+    assert "already installed" in result.stderr
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (first.st_mtime_ns, first.st_ino)
     assert backups(path) == [backup]
 
@@ -119,8 +119,8 @@ def test_another_command_for_the_same_settings_is_an_update(case: str, who: Pers
     path = who.place(case, before)
     who.run("install", case, who.settings)
     path.write_bytes(path.read_bytes().replace(str(COMMAND).encode(), b"/old/bin/mcp-bridge"))
-    done = who.run("install", case, who.settings)
-    assert "updated: 'shelf'" in done.stderr
+    result = who.run("install", case, who.settings)
+    assert "updated: 'shelf'" in result.stderr
     assert path.read_bytes() == golden(case, "after", who)
     who.run("uninstall", case)
     assert path.read_bytes() == before
@@ -149,14 +149,14 @@ def test_additions_of_the_user_to_the_entry_stay_in_an_update(secretive: Person)
 def test_another_server_with_this_name_is_not_changed(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
-    done = who.run("install", case, who.settings, "--name", "files", check=2)
-    assert f"{path}: " in done.stderr
-    assert "another server named 'files', which starts npx" in done.stderr
-    assert "--name" in done.stderr
-    assert "--force" in done.stderr
+    result = who.run("install", case, who.settings, "--name", "files", check=2)
+    assert f"{path}: " in result.stderr
+    assert "another server named 'files', which starts npx" in result.stderr
+    assert "--name" in result.stderr
+    assert "--force" in result.stderr
     assert path.read_bytes() == before
-    done = who.run("uninstall", case, "files", check=2)
-    assert "is not a bridge" in done.stderr
+    result = who.run("uninstall", case, "files", check=2)
+    assert "is not a bridge" in result.stderr
     assert path.read_bytes() == before
     who.run("install", case, who.settings, "--name", "files", "--force")
     assert b"npx" not in path.read_bytes()
@@ -174,8 +174,8 @@ def test_another_server_with_this_name_is_not_changed(case: str, who: Person) ->
 )
 def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, content: bytes, who: Person) -> None:
     path = who.place(case, content)
-    done = who.run("install", case, who.settings, check=2)
-    assert "another server named 'shelf'" in done.stderr
+    result = who.run("install", case, who.settings, check=2)
+    assert "another server named 'shelf'" in result.stderr
     assert path.read_bytes() == content
 
 
@@ -184,9 +184,9 @@ def test_changes_of_others_in_between_stay(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
     who.run("install", case, who.settings)
-    now = path.read_bytes()
-    assert b"npx" in now
-    path.write_bytes(now.replace(b"npx", b"bunx"))
+    content = path.read_bytes()
+    assert b"npx" in content
+    path.write_bytes(content.replace(b"npx", b"bunx"))
     who.run("uninstall", case)
     assert path.read_bytes() == before.replace(b"npx", b"bunx")
 
@@ -218,34 +218,34 @@ def test_for_a_file_that_cannot_be_edited_the_snippet_is_shown(
     case: str, content: bytes, why: str, who: Person
 ) -> None:
     path = who.place(case, content)
-    done = who.run("install", case, who.settings, check=1)
-    assert str(path) in done.stderr
-    assert why in done.stderr
-    assert str(COMMAND) in done.stdout
+    result = who.run("install", case, who.settings, check=1)
+    assert str(path) in result.stderr
+    assert why in result.stderr
+    assert str(COMMAND) in result.stdout
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
     answer = who.json("install", case, who.settings, check=1)
     assert answer["action"] == "left alone"
-    assert answer["snippet"] == done.stdout
+    assert answer["snippet"] == result.stdout
 
 
 def test_a_read_only_file_stays_as_it_is(who: Person) -> None:
     path = who.place("cursor", b"{}")
     path.chmod(0o400)
-    done = who.run("install", "cursor", who.settings, check=1)
-    assert "read-only" in done.stderr
-    assert str(COMMAND) in done.stdout
+    result = who.run("install", "cursor", who.settings, check=1)
+    assert "read-only" in result.stderr
+    assert str(COMMAND) in result.stdout
     assert path.read_bytes() == b"{}"
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_folder_in_the_place_of_the_file_is_an_error(who: Person) -> None:
     who.path("cursor").mkdir(parents=True)
-    done = who.run("install", "cursor", who.settings, check=1)
-    assert str(who.path("cursor")) in done.stderr
-    assert "Move it out of the way." in done.stderr
-    assert "Add this to" not in done.stderr
-    assert not done.stdout
+    result = who.run("install", "cursor", who.settings, check=1)
+    assert str(who.path("cursor")) in result.stderr
+    assert "Move it out of the way." in result.stderr
+    assert "Add this to" not in result.stderr
+    assert not result.stdout
     assert who.json("install", "cursor", who.settings, check=1)["snippet"] is None
 
 
@@ -269,6 +269,6 @@ def test_a_link_that_leads_nowhere_is_an_error(who: Person) -> None:
     path = who.path("cursor")
     path.parent.mkdir()
     path.symlink_to(who.home / "nothing" / "here.json")
-    done = who.run("install", "cursor", who.settings, check=1)
-    assert str(path) in done.stderr
+    result = who.run("install", "cursor", who.settings, check=1)
+    assert str(path) in result.stderr
     assert path.is_symlink()

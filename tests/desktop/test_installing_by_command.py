@@ -53,9 +53,9 @@ CLAUDE = [case for case in FILES if client_of(case)[0] == "claude-code"]
 
 @pytest.fixture
 def who(tmp_path: Path) -> Person:
-    made = person(tmp_path)
-    made.program("claude", FAKE)
-    return made
+    machine = person(tmp_path)
+    machine.program("claude", FAKE)
+    return machine
 
 
 def called(who: Person) -> list[str]:
@@ -66,8 +66,8 @@ def called(who: Person) -> list[str]:
 
 
 def test_a_name_like_an_option_is_not_passed_to_the_clients_command(who: Person) -> None:
-    done = who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help", USE, check=2)
-    assert "would read the name '--help' as an option" in done.stderr
+    result = who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help", USE, check=2)
+    assert "would read the name '--help' as an option" in result.stderr
     assert not (who.home / "called.json").exists()
     who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help")
     assert "--help" in json.loads((who.home / ".claude.json").read_text())["mcpServers"]
@@ -81,11 +81,11 @@ def test_the_clients_command_adds_and_removes_the_entry(case: str, who: Person) 
     client, scope = client_of(case)
     before = golden(case, "before", who)
     path = who.place(case, before)
-    done = who.run("install", client, who.settings, "--scope", scope, USE)
-    assert "installed: 'shelf'" in done.stderr
+    result = who.run("install", client, who.settings, "--scope", scope, USE)
+    assert "installed: 'shelf'" in result.stderr
     assert called(who) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(who.settings)]
     folder = who.home / ".local" if scope == "project" else path.parent
-    (backup,) = (each for each in folder.rglob("*backup-*") if path.name in each.name)
+    (backup,) = (item for item in folder.rglob("*backup-*") if path.name in item.name)
     assert backup.read_bytes() == before
     who.run("uninstall", client, "--scope", scope, USE)
     assert called(who) == ["mcp", "remove", "--scope", scope, "shelf"]
@@ -117,9 +117,9 @@ def test_the_clients_command_is_used_only_on_request(who: Person) -> None:
 
 
 def test_a_dry_run_prints_the_command_and_does_not_run_it(who: Person) -> None:
-    done = who.run("install", "claude-code", who.settings, "--dry-run", USE)
-    assert done.stdout.split()[1:4] == ["mcp", "add", "--scope"]
-    assert str(who.settings) in done.stdout
+    result = who.run("install", "claude-code", who.settings, "--dry-run", USE)
+    assert result.stdout.split()[1:4] == ["mcp", "add", "--scope"]
+    assert str(who.settings) in result.stdout
     assert not (who.home / "called.json").exists()
     assert who.json("install", "claude-code", who.settings, "--dry-run", USE)["command"][1:3] == ["mcp", "add"]
 
@@ -146,13 +146,13 @@ def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
     before = golden("claude-code", "before", who)
     path = who.place("claude-code", before) if there else who.path("claude-code")
     who.environ["FAKE_MODE"] = mode
-    done = who.run("install", "claude-code", who.settings, USE, check=1)
-    assert why in done.stderr
-    assert "--use-client-command" in done.stderr
-    assert str(COMMAND) in done.stdout
+    result = who.run("install", "claude-code", who.settings, USE, check=1)
+    assert why in result.stderr
+    assert "--use-client-command" in result.stderr
+    assert str(COMMAND) in result.stdout
     assert path.read_bytes() == before if there else not path.exists()
     if mode == "fail":
-        assert "the registry of servers is closed today" in done.stderr
+        assert "the registry of servers is closed today" in result.stderr
 
 
 def test_a_byte_order_mark_that_the_command_removed_is_restored(who: Person) -> None:
@@ -171,15 +171,15 @@ def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, who: 
     expected = json.loads(path.read_text())
     del expected["mcpServers"]["shelf"]
     who.environ["FAKE_MODE"] = mode
-    done = who.run("uninstall", "claude-code", USE)
-    assert "claude mcp remove: " in done.stderr
+    result = who.run("uninstall", "claude-code", USE)
+    assert "claude mcp remove: " in result.stderr
     assert json.loads(path.read_text()) == expected
 
 
 def test_the_clients_command_does_not_run_for_a_broken_file(who: Person) -> None:
     path = who.place("claude-code", b'{"mcpServers": {')
-    done = who.run("install", "claude-code", who.settings, USE, check=1)
-    assert str(path) in done.stderr
+    result = who.run("install", "claude-code", who.settings, USE, check=1)
+    assert str(path) in result.stderr
     assert not (who.home / "called.json").exists()
     assert path.read_bytes() == b'{"mcpServers": {'
 
@@ -213,8 +213,8 @@ def test_geminis_command_is_not_used_where_it_would_write_values_for_references(
     who = person(tmp_path)
     who.program("gemini", GEMINI)
     path = who.place("gemini-cli", golden("gemini-cli", "before", who))
-    done = who.run("install", "gemini-cli", who.settings, USE, check=2)
-    assert "would replace the references" in done.stderr
+    result = who.run("install", "gemini-cli", who.settings, USE, check=2)
+    assert "would replace the references" in result.stderr
     who.run("install", "gemini-cli", who.settings)
     assert path.read_bytes() == golden("gemini-cli", "after", who)
     assert not (who.home / "called.json").exists()
@@ -241,11 +241,11 @@ def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> 
     who.run("install", "codex", who.settings, USE)
     assert called(who) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(who.settings)]
     (who.home / "called.json").unlink()
-    done = who.run("install", "codex", who.settings, "--scope", "project", USE, check=2)
-    assert "cannot change the scope 'project'" in done.stderr
+    result = who.run("install", "codex", who.settings, "--scope", "project", USE, check=2)
+    assert "cannot change the scope 'project'" in result.stderr
     who.settings.write_text("state: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
-    done = who.run("install", "codex", who.settings, "--name", "secretive", USE, check=2)
-    assert "cannot add references to variables" in done.stderr
+    result = who.run("install", "codex", who.settings, "--name", "secretive", USE, check=2)
+    assert "cannot add references to variables" in result.stderr
     who.run("install", "codex", who.settings, "--name", "secretive")
     assert 'env_vars = ["SHELF_KEY"]' in who.path("codex").read_text()
     assert not (who.home / "called.json").exists()
@@ -256,8 +256,8 @@ def test_a_command_that_deletes_a_comment_is_undone(tmp_path: Path) -> None:
     who.program("codex", CODEX)
     before = b'model = "x"  # mine\n'
     path = who.place("codex", before)
-    done = who.run("install", "codex", who.settings, USE, check=1)
-    assert "removed a comment" in done.stderr
+    result = who.run("install", "codex", who.settings, USE, check=1)
+    assert "removed a comment" in result.stderr
     assert path.read_bytes() == before
 
 
@@ -269,6 +269,6 @@ def test_a_command_that_only_changes_the_layout_is_reported(who: Person) -> None
 @pytest.mark.parametrize("client", ["cursor", "claude-code"])
 def test_a_client_without_a_command_is_reported(client: str, tmp_path: Path) -> None:
     who = person(tmp_path)
-    done = who.run("install", client, who.settings, USE, check=2)
-    assert "no command that adds servers" in done.stderr or "'claude' is not on the PATH" in done.stderr
+    result = who.run("install", client, who.settings, USE, check=2)
+    assert "no command that adds servers" in result.stderr or "'claude' is not on the PATH" in result.stderr
     assert not who.path(client).exists()

@@ -27,21 +27,21 @@ def who(tmp_path: Path) -> Person:
 def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, who: Person) -> None:
     (who.project / "tools.py").write_text(tools)
     for served in ("tools.py", "shelf.yaml"):
-        done = who.run("install", "cursor", served, CHECK, check=1)
-        assert "nothing was installed" in done.stderr
-        assert why in done.stderr
-        assert "--no-check" in done.stderr
+        result = who.run("install", "cursor", served, CHECK, check=1)
+        assert "nothing was installed" in result.stderr
+        assert why in result.stderr
+        assert "--no-check" in result.stderr
     assert not who.path("cursor").exists()
     refused = who.json("install", "cursor", "tools.py", CHECK, check=1)
     assert refused["action"] == "refused"
-    assert any(not each["ok"] for each in refused["checks"])
+    assert any(not item["ok"] for item in refused["checks"])
     assert "installed:" in who.run("install", "cursor", "tools.py", "--no-check").stderr
 
 
 def test_an_unknown_key_in_the_settings_is_not_installed(who: Person) -> None:
     who.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py, prefx: x}\n")
-    done = who.run("install", "cursor", who.settings, CHECK, check=1)
-    assert "did you mean 'prefix'?" in done.stderr
+    result = who.run("install", "cursor", who.settings, CHECK, check=1)
+    assert "did you mean 'prefix'?" in result.stderr
     assert not who.path("cursor").exists()
 
 
@@ -54,24 +54,24 @@ def test_an_unknown_key_is_reported_where_variables_are_not_set_too(who: Person)
 def test_a_failing_source_beside_a_working_one_is_a_warning(who: Person) -> None:
     (who.project / "broken.py").write_text("import nothing_of_this_name\n")
     who.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
-    done = who.run("install", "cursor", who.settings, CHECK, check=None)
-    assert "WARNING" in done.stderr or "nothing was installed" in done.stderr
-    assert "nothing_of_this_name" in done.stderr
+    result = who.run("install", "cursor", who.settings, CHECK, check=None)
+    assert "WARNING" in result.stderr or "nothing was installed" in result.stderr
+    assert "nothing_of_this_name" in result.stderr
 
 
 @pytest.mark.parametrize("client", ["claude-desktop", "cursor", "goose", "codex"])
 def test_a_server_that_works_is_installed(client: str, tmp_path: Path) -> None:
     who = person(tmp_path, SHELF_KEY="a-key-that-is-long-enough-for-the-state-of-it")
     who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
-    done = who.run("install", client, who.settings, CHECK)
-    assert "installed: 'shelf'" in done.stderr
-    assert "WARNING" not in done.stderr
+    result = who.run("install", client, who.settings, CHECK)
+    assert "installed: 'shelf'" in result.stderr
+    assert "WARNING" not in result.stderr
 
 
 def test_settings_with_an_unset_variable_are_installed_without_a_check(who: Person) -> None:
     who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
-    done = who.run("install", "cursor", who.settings, CHECK)
-    assert "not started to check it, because SHELF_KEY is not set here" in done.stderr
+    result = who.run("install", "cursor", who.settings, CHECK)
+    assert "not started to check it, because SHELF_KEY is not set here" in result.stderr
     assert who.path("cursor").exists()
 
 
@@ -85,19 +85,19 @@ def test_a_taken_name_is_reported_before_any_source_starts(who: Person) -> None:
 def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(who: Person) -> None:
     who.run("install", "codex", who.settings)
     path = who.path("codex")
-    first = [each["check"] for each in who.json("doctor", "codex", check=None)["servers"][0]["checks"]]
+    first = [item["check"] for item in who.json("doctor", "codex", check=None)["servers"][0]["checks"]]
     path.write_text(path.read_text().replace("required = true\n", ""))
     (server,) = who.json("doctor", "codex", check=None)["servers"]
-    warned = [each for each in server["checks"] if each["check"] == "first turn"]
+    warnings = [item for item in server["checks"] if item["check"] == "first turn"]
     assert "first turn" not in first
-    assert "'required'" in warned[0]["advice"]
+    assert "'required'" in warnings[0]["advice"]
     assert server["ok"]
 
 
 def test_doctor_reports_that_claude_code_does_not_wait_for_servers(who: Person) -> None:
     who.run("install", "claude-code", who.settings)
     (server,) = who.json("doctor", "claude-code", check=None)["servers"]
-    (said,) = [each for each in server["checks"] if each["check"] == "first turn"]
+    (said,) = [item for item in server["checks"] if item["check"] == "first turn"]
     assert said["ok"]
     assert "does not wait for servers before its first request" in said["detail"]
 
@@ -119,10 +119,10 @@ def count(shelf: Shelf) -> str:
 
 def test_tools_that_the_client_would_reject_are_reported_and_the_server_is_installed(who: Person) -> None:
     (who.project / "tools.py").write_text(SHELVES)
-    done = who.run("install", "gemini-cli", who.settings, CHECK)
-    assert "installed: 'shelf'" in done.stderr
-    assert "WARNING: tool 'count': $.inputSchema.properties.shelf.$ref: `$ref` in 2 places" in done.stderr
-    assert "Set `dialect: gemini-cli`" in done.stderr
+    result = who.run("install", "gemini-cli", who.settings, CHECK)
+    assert "installed: 'shelf'" in result.stderr
+    assert "WARNING: tool 'count': $.inputSchema.properties.shelf.$ref: `$ref` in 2 places" in result.stderr
+    assert "Set `dialect: gemini-cli`" in result.stderr
     who.settings.write_text("name: shelf\ndialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
     assert "WARNING" not in who.run("install", "gemini-cli", who.settings, CHECK, "--force", "--name", "other").stderr
 

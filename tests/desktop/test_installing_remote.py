@@ -56,10 +56,10 @@ def entries(who: Person, client: str) -> dict[str, Any]:
 @pytest.mark.parametrize("client", REMOTE)
 def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(client: str, who: Person) -> None:
     who.environ["SHELF_TOKEN"] = "nobody-may-see-this-token"
-    done = who.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
-    assert "SHELF_TOKEN" in done.stderr
+    result = who.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
+    assert "SHELF_TOKEN" in result.stderr
     assert entries(who, client) == {"shelf": REMOTE[client]}
-    assert "nobody-may-see" not in who.path(client).read_text() + done.stderr
+    assert "nobody-may-see" not in who.path(client).read_text() + result.stderr
     assert (
         "already installed" in who.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN").stderr
     )
@@ -102,11 +102,11 @@ VALUES = {"opencode": "environment", "goose": "envs"}
 @pytest.mark.parametrize("client", [case for case in FILES if case in CLIENTS])
 def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, who: Person) -> None:
     words = ("install", client, who.settings, "--env", "LEVEL=high=er", "--env", "SHELF_KEY")
-    done = who.run(*words)
+    result = who.run(*words)
     value = entries(who, client)["shelf"]
     assert value[VALUES.get(client, "env")]["LEVEL"] == "high=er"
-    assert "SHELF_KEY" in done.stderr
-    assert "LEVEL are in the file as plain text" in done.stderr
+    assert "SHELF_KEY" in result.stderr
+    assert "LEVEL are in the file as plain text" in result.stderr
     if client not in {"claude-desktop", "zed", "lm-studio"}:
         assert "SHELF_KEY" in json.dumps(value)
     records = "".join(path.read_text() for path in (who.home / ".local").rglob("*.json"))
@@ -128,6 +128,6 @@ def test_the_variables_reach_the_server_when_it_is_checked(who: Person) -> None:
 def test_uninstall_lists_what_each_of_several_servers_serves(who: Person) -> None:
     who.run("install", "cursor", URL, "--name", "remote")
     who.run("install", "cursor", who.settings)
-    done = who.run("uninstall", "cursor", check=2)
-    assert f"remote is at {URL}" in done.stderr
-    assert f"shelf serves {who.settings}" in done.stderr
+    result = who.run("uninstall", "cursor", check=2)
+    assert f"remote is at {URL}" in result.stderr
+    assert f"shelf serves {who.settings}" in result.stderr

@@ -79,8 +79,8 @@ def test_removals_in_any_order_leave_at_most_an_empty_container(case: str, order
 def test_two_projects_may_have_local_servers_with_equal_names(first: str, content: bytes | None, who: Person) -> None:
     path = who.place("claude-code", content) if content is not None else who.path("claude-code")
     there = elsewhere(who)
-    for one in (who, there):
-        one.run("install", "claude-code", who.settings, "--scope", "local")
+    for item in (who, there):
+        item.run("install", "claude-code", who.settings, "--scope", "local")
     assert path.read_text().count(f'"{COMMAND}"') == 2
     leaving, staying = (who, there) if first == "here" else (there, who)
     leaving.run("uninstall", "claude-code", "shelf", "--scope", "local")

@@ -50,12 +50,12 @@ def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folder
 def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], who: Person) -> None:
     who.run("install", "cursor", who.settings)
     before = who.path("cursor").read_bytes()
-    other = in_folder(who, "elsewhere")
-    (other.project / "shelf.yaml").write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
-    done = other.run("install", "cursor", *words, check=2)
-    assert f"Cursor has a bridge named 'shelf' that serves {who.settings}" in done.stderr
-    assert "--name" in done.stderr
-    assert "--force" in done.stderr
+    elsewhere = in_folder(who, "elsewhere")
+    (elsewhere.project / "shelf.yaml").write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
+    result = elsewhere.run("install", "cursor", *words, check=2)
+    assert f"Cursor has a bridge named 'shelf' that serves {who.settings}" in result.stderr
+    assert "--name" in result.stderr
+    assert "--force" in result.stderr
     assert who.path("cursor").read_bytes() == before
 
 
@@ -80,12 +80,12 @@ def test_uninstall_restores_the_entry_that_force_replaced(case: str, who: Person
 def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, who: Person) -> None:
     before = golden(case, "before", who)
     path = who.place(case, before)
-    other = in_folder(who, "elsewhere")
+    elsewhere = in_folder(who, "elsewhere")
     who.run("install", case, who.settings)
     first = path.read_bytes()
-    other.run("install", case, "tools.py", "--name", "shelf", "--force")
-    assert str(other.project).encode() in path.read_bytes()
-    other.run("uninstall", case)
+    elsewhere.run("install", case, "tools.py", "--name", "shelf", "--force")
+    assert str(elsewhere.project).encode() in path.read_bytes()
+    elsewhere.run("uninstall", case)
     assert path.read_bytes() == first
     who.run("uninstall", case)
     assert path.read_bytes() == before
@@ -104,10 +104,10 @@ def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(who: Pe
 
 
 def test_replacing_again_and_again_keeps_the_journal_small(who: Person) -> None:
-    other = in_folder(who, "elsewhere")
+    elsewhere = in_folder(who, "elsewhere")
     who.run("install", "cursor", who.settings)
     for turn in range(12):
-        file = (other.project / "tools.py", who.settings)[turn % 2]
+        file = (elsewhere.project / "tools.py", who.settings)[turn % 2]
         who.run("install", "cursor", file, "--name", "shelf", "--force")
     (record,) = (who.home / ".local").rglob("*.json")
     assert record.stat().st_size < 20_000
@@ -118,8 +118,8 @@ def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(who: Pers
     for name in ("one", "two", "three"):
         who.run("install", "cursor", who.settings, "--name", name)
     before = who.path("cursor").read_bytes()
-    done = who.run("uninstall", "cursor", check=2)
-    assert all(name in done.stderr for name in ("one", "two", "three", "--all", str(who.settings)))
+    result = who.run("uninstall", "cursor", check=2)
+    assert all(name in result.stderr for name in ("one", "two", "three", "--all", str(who.settings)))
     assert who.path("cursor").read_bytes() == before
     who.run("uninstall", "cursor", "two")
     assert [*names(who)] == ["one", "three"]
@@ -132,7 +132,7 @@ def test_at_a_terminal_uninstall_asks_which(who: Person) -> None:
         who.run("install", "cursor", who.settings, "--name", name)
     ours, theirs = pty.openpty()
     os.write(ours, b"7\n2\n")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", "uninstall", "cursor"],
         stdin=theirs,
         capture_output=True,
@@ -144,6 +144,6 @@ def test_at_a_terminal_uninstall_asks_which(who: Person) -> None:
     )
     os.close(ours)
     os.close(theirs)
-    assert "2 = two serves" in done.stderr
-    assert done.stderr.count("Type the number") == 2
+    assert "2 = two serves" in result.stderr
+    assert result.stderr.count("Type the number") == 2
     assert [*names(who)] == ["one", "three"]

@@ -69,9 +69,9 @@ A = "a \\"quoted\\" one"
 
 @pytest.fixture
 def who(tmp_path: Path) -> Person:
-    made = person(tmp_path)
-    (made.project / "demo.py").write_text((made.project / "tools.py").read_text())
-    return made
+    machine = person(tmp_path)
+    (machine.project / "demo.py").write_text((machine.project / "tools.py").read_text())
+    return machine
 
 
 def shown(who: Person, *words: str | Path) -> str:
@@ -136,8 +136,8 @@ def test_only_the_program_of_another_server_is_shown(who: Person) -> None:
 @pytest.mark.parametrize("command", ["env KEY=sk-plain-secret-1 node", "KEY=sk-plain-secret-1"])
 def test_a_command_with_a_value_in_it_is_not_shown(command: str, who: Person) -> None:
     path = who.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
-    done = who.run("install", "cursor", who.project / "demo.py", check=2)
-    assert f"{path}: Cursor has another server named 'demo'. Choose" in done.stderr
+    result = who.run("install", "cursor", who.project / "demo.py", check=2)
+    assert f"{path}: Cursor has another server named 'demo'. Choose" in result.stderr
     shown(who, "uninstall", "cursor", "demo", "--force")
 
 

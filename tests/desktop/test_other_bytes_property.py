@@ -40,9 +40,9 @@ def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: byte
     with tempfile.TemporaryDirectory() as folder:
         who = person(Path(folder))
         path = who.place(client, before)
-        done = who.run("install", client, who.settings, check=None)
+        result = who.run("install", client, who.settings, check=None)
         after = path.read_bytes()
-        if done.returncode:
+        if result.returncode:
             assert after == before
             return
         assert after.startswith(bom)

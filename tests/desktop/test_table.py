@@ -124,8 +124,8 @@ def test_the_docs_show_the_written_entries(name: str) -> None:
     assert snippet is not None
     entry = ServerEntry(name="shelf", command="/path/to/mcp-bridge", args=("serve", "/path/to/tools.py"))
     where = Machine(system="linux", home=Path("/home"), environ={}, folder=Path("/home"))
-    found = parse_servers(place, snippet[1], PAGE, where)
-    assert found == {"shelf": build_entry_value(client, place, entry)}
+    result = parse_servers(place, snippet[1], PAGE, where)
+    assert result == {"shelf": build_entry_value(client, place, entry)}
     for word in (f"mcp-bridge install {name} ", f"mcp-bridge uninstall {name}"):
         assert word in section[1]
     assert all(f"--scope {other.scope}" in section[1] for other in client.places[1:])

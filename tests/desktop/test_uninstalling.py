@@ -29,8 +29,8 @@ def test_the_record_of_an_entry_that_was_removed_by_hand_is_removed(
         path.write_bytes(content)
     else:
         path.unlink()
-    done = who.run("uninstall", "cursor", *name, "--dry-run")
-    assert f"would forget: 'shelf' is no longer in Cursor (user), {path}" in done.stderr
+    result = who.run("uninstall", "cursor", *name, "--dry-run")
+    assert f"would forget: 'shelf' is no longer in Cursor (user), {path}" in result.stderr
     assert len(records(who)) == 1
     assert who.json("uninstall", "cursor", *name)["removed"] == [
         {"name": "shelf", "scope": "user", "path": str(path), "action": "forgotten"}
@@ -45,9 +45,9 @@ def test_present_entries_are_removed_and_records_of_vanished_ones_too(who: Perso
         who.run("install", "cursor", who.settings, "--name", name)
     path = who.path("cursor")
     path.write_text(path.read_text().replace('"one"', '"theirs"').replace("mcp-bridge", "bridge", 1))
-    done = who.run("uninstall", "cursor")
-    assert "forgotten: 'one'" in done.stderr
-    assert "removed: 'two'" in done.stderr
+    result = who.run("uninstall", "cursor")
+    assert "forgotten: 'one'" in result.stderr
+    assert "removed: 'two'" in result.stderr
     assert '"theirs"' in path.read_text()
     assert records(who) == []
 
@@ -55,8 +55,8 @@ def test_present_entries_are_removed_and_records_of_vanished_ones_too(who: Perso
 def test_a_record_of_another_scope_is_removed_with_that_scope(who: Person) -> None:
     who.run("install", "cursor", who.settings, "--scope", "project")
     who.path("cursor-project").write_text("{}")
-    done = who.run("uninstall", "cursor", "shelf", check=2)
-    assert "There is one in: project." in done.stderr
+    result = who.run("uninstall", "cursor", "shelf", check=2)
+    assert "There is one in: project." in result.stderr
     assert "forgotten: 'shelf'" in who.run("uninstall", "cursor", "--scope", "project").stderr
     assert records(who) == []
 
@@ -67,6 +67,6 @@ def test_a_record_of_another_scope_is_removed_with_that_scope(who: Person) -> No
 )
 def test_after_a_removal_only_the_remaining_steps_are_shown(client: str, said: str, not_said: str, who: Person) -> None:
     assert not_said in who.run("install", client, who.settings).stderr
-    done = who.run("uninstall", client)
-    assert said in done.stderr
-    assert not_said not in done.stderr
+    result = who.run("uninstall", client)
+    assert said in result.stderr
+    assert not_said not in result.stderr

@@ -92,8 +92,10 @@ def test_the_command_prints_the_error_in_one_line_and_exits_with_2(place: Path, 
     path = place / f"mcp-bridge.{finding['suffix']}"
     path.write_text(built(finding["text"]))
     command = [sys.executable, "-m", "mcp_bridge", "validate", str(path)]
-    done = subprocess.run(command, env={**os.environ, **ENVIRON}, cwd=place, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"mcp-bridge: {path}")
-    assert "Traceback" not in done.stderr
-    assert told(done.stderr) == []
+    result = subprocess.run(
+        command, env={**os.environ, **ENVIRON}, cwd=place, capture_output=True, text=True, timeout=60
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"mcp-bridge: {path}")
+    assert "Traceback" not in result.stderr
+    assert told(result.stderr) == []

@@ -98,9 +98,9 @@ def problems(tmp_path):
         path = write(tmp_path, text)
 
         def attempt() -> None:
-            found = load(path, environ)
+            result = load(path, environ)
             assert model is not None, "the settings are right"
-            parse_options(model, found.sources[0])
+            parse_options(model, result.sources[0])
 
         with pytest.raises(ConfigError) as caught:
             attempt()
@@ -115,13 +115,13 @@ def problems(tmp_path):
 
 
 def test_an_empty_list_of_sources_gives_the_defaults(settings):
-    found = settings("sources: []")
-    assert (found.name, found.version, found.title, found.instructions) == ("mcp-bridge", None, None, None)
-    assert (found.limits.timeout, found.limits.threads) == (60, 32)
-    assert (found.http.host, found.http.port, found.http.token_env) == ("127.0.0.1", 8808, None)
-    assert found.limits.arguments == 4 * 2**20
-    assert (found.http.allowed_hosts, found.http.allowed_origins) == ((), ())
-    assert (found.expose_errors, found.sources) == (False, ())
+    result = settings("sources: []")
+    assert (result.name, result.version, result.title, result.instructions) == ("mcp-bridge", None, None, None)
+    assert (result.limits.timeout, result.limits.threads) == (60, 32)
+    assert (result.http.host, result.http.port, result.http.token_env) == ("127.0.0.1", 8808, None)
+    assert result.limits.arguments == 4 * 2**20
+    assert (result.http.allowed_hosts, result.http.allowed_origins) == ((), ())
+    assert (result.expose_errors, result.sources) == (False, ())
 
 
 def test_common_keys_of_a_source_are_separate_from_its_options(settings):
@@ -153,9 +153,9 @@ def test_json_and_toml_load_as_yaml_does(tmp_path):
 def test_settings_have_their_folder_and_their_secrets(tmp_path, monkeypatch):
     write(tmp_path, "name: x\ntitle: ${T}")
     monkeypatch.chdir(tmp_path)
-    found = load(Path("settings.yaml"), {"T": "hunter2"})
-    assert found.directory == tmp_path
-    assert found.secrets == {"hunter2"}
+    result = load(Path("settings.yaml"), {"T": "hunter2"})
+    assert result.directory == tmp_path
+    assert result.secrets == {"hunter2"}
 
 
 def test_settings_made_in_memory_have_the_working_folder(tmp_path, monkeypatch):
@@ -197,8 +197,8 @@ def test_a_size_is_bytes_or_text_with_a_unit(settings, text, size):
 
 
 def test_numbers_and_truth_values_may_come_from_the_environment(settings):
-    found = settings("http: {port: '${P}'}\nexpose_errors: ${R}\nlimits: {threads: '${N:-4}'}", P="9000", R="true")
-    assert (found.http.port, found.expose_errors, found.limits.threads) == (9000, True, 4)
+    result = settings("http: {port: '${P}'}\nexpose_errors: ${R}\nlimits: {threads: '${N:-4}'}", P="9000", R="true")
+    assert (result.http.port, result.expose_errors, result.limits.threads) == (9000, True, 4)
 
 
 # What is refused.
@@ -270,8 +270,8 @@ def test_keys_that_are_not_of_the_file_are_unknown(problems, key):
 
 
 def test_all_problems_are_reported_in_the_order_of_the_file(problems):
-    told = problems("zzz: 1\nlimits:\n  threads: 0\nsources:\n  - type: 1\nname: 2\n")
-    assert [line.split(": ")[:2] for line in told] == [
+    messages = problems("zzz: 1\nlimits:\n  threads: 0\nsources:\n  - type: 1\nname: 2\n")
+    assert [line.split(": ")[:2] for line in messages] == [
         ["1", "zzz"],
         ["3", "limits.threads"],
         ["5", "sources[0].type"],
@@ -286,8 +286,8 @@ def test_the_first_problem_leads_the_error(tmp_path):
 
 
 def test_a_value_from_the_environment_is_never_shown(problems):
-    told = problems("http: {port: 'x${P}'}\nname: 1", P="hunter2")
-    assert told == [
+    messages = problems("http: {port: 'x${P}'}\nname: 1", P="hunter2")
+    assert messages == [
         "1: http.port: expected a whole number, found text (not shown)",
         "2: name: expected text, found the number 1",
     ]
@@ -295,8 +295,8 @@ def test_a_value_from_the_environment_is_never_shown(problems):
 
 @pytest.mark.parametrize("key", ["clientSecret", "api-key", "Authorization"])
 def test_a_value_under_the_key_of_a_secret_is_never_shown(problems, key):
-    told = problems(f"sources: [{{type: web, url: 'http://a', headers: {{{key}: 123456}}}}]", WebOptions)
-    assert told[0].endswith("expected text, found a whole number (not shown)")
+    messages = problems(f"sources: [{{type: web, url: 'http://a', headers: {{{key}: 123456}}}}]", WebOptions)
+    assert messages[0].endswith("expected text, found a whole number (not shown)")
 
 
 # The options of a source.
@@ -304,9 +304,9 @@ def test_a_value_under_the_key_of_a_secret_is_never_shown(problems, key):
 
 def test_options_become_an_instance_of_the_model_of_the_source(settings):
     source = settings("sources: [{type: web, name: n, url: 'http://a', from: b}]").sources[0]
-    found = parse_options(WebOptions, source)
-    assert isinstance(found, WebOptions)
-    assert (found.url, found.from_, found.retries) == ("http://a", "b", 3)
+    result = parse_options(WebOptions, source)
+    assert isinstance(result, WebOptions)
+    assert (result.url, result.from_, result.retries) == ("http://a", "b", 3)
 
 
 @pytest.mark.parametrize(
@@ -354,35 +354,35 @@ def test_problems_of_options_are_reported_with_their_line(problems, entry, told)
 
 
 def test_an_unknown_option_without_a_similar_one_is_reported_with_common_keys_and_options(problems):
-    told = problems("sources: [{type: web, url: 'http://a', zzzzzz: 1}]", WebOptions)
-    assert "alias, colour, either, exclude, from, headers" in told[0]
-    assert "from_" not in told[0]
+    messages = problems("sources: [{type: web, url: 'http://a', zzzzzz: 1}]", WebOptions)
+    assert "alias, colour, either, exclude, from, headers" in messages[0]
+    assert "from_" not in messages[0]
 
 
 def test_a_validator_of_a_source_cannot_reveal_a_secret(problems):
-    told = problems("sources: [{type: web, url: 'http://bad/${S}'}]", WebOptions, S="it's me")
-    assert told == ["1: sources[0].url: *** is not a place, found text (not shown)"]
+    messages = problems("sources: [{type: web, url: 'http://bad/${S}'}]", WebOptions, S="it's me")
+    assert messages == ["1: sources[0].url: *** is not a place, found text (not shown)"]
 
 
 def test_a_validator_of_a_source_cannot_reveal_a_short_secret(problems):
-    told = problems("sources: [{type: web, url: 'http://a', from: '${S}'}]", WebOptions, S="xy")
-    assert told == ["1: sources[0].from: no place ***, found text (not shown)"]
+    messages = problems("sources: [{type: web, url: 'http://a', from: '${S}'}]", WebOptions, S="xy")
+    assert messages == ["1: sources[0].from: no place ***, found text (not shown)"]
 
 
 def test_a_validator_of_all_options_cannot_reveal_a_secret(problems):
     text = "sources: [{type: web, url: 'http://x/${S}/y', retries: 13, headers: {token: pass\\word}}]"
-    told = problems(text, WebOptions, S="hunter2")
-    assert told == ["1: sources[0]: 13 retries of *** with {'token': '***'}"]
+    messages = problems(text, WebOptions, S="hunter2")
+    assert messages == ["1: sources[0]: 13 retries of *** with {'token': '***'}"]
 
 
 def test_a_union_tag_from_the_environment_is_not_shown(problems):
-    told = problems("sources: [{type: web, url: 'http://a', login: {kind: '${K}'}}]", WebOptions, K="hunter2")
-    assert "hunter2" not in "".join(told)
+    messages = problems("sources: [{type: web, url: 'http://a', login: {kind: '${K}'}}]", WebOptions, K="hunter2")
+    assert "hunter2" not in "".join(messages)
 
 
 def test_a_model_that_allows_other_keys_gets_them(settings):
-    found: Any = parse_options(OpenOptions, settings("sources: [{type: any, path: p, other: 1}]").sources[0])
-    assert found.other == 1
+    result: Any = parse_options(OpenOptions, settings("sources: [{type: any, path: p, other: 1}]").sources[0])
+    assert result.other == 1
 
 
 def test_options_of_a_source_made_in_code_have_errors_without_a_file():
@@ -460,10 +460,10 @@ def test_every_key_of_the_file_is_described_in_the_schema():
     frame = set(SourceSettings.model_fields) - {"options", "origin"}
     properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
     assert len(properties) > 60
-    told = {
+    message = {
         key: item.get("description") or schema["$defs"][item["$ref"][8:]]["description"] for key, item in properties
     }
-    assert [key for key, text in told.items() if not str(text).endswith(".")] == []
+    assert [key for key, text in message.items() if not str(text).endswith(".")] == []
 
 
 # The room itself.
@@ -471,8 +471,8 @@ def test_every_key_of_the_file_is_described_in_the_schema():
 
 def test_importing_the_settings_imports_neither_pydantic_nor_yaml():
     code = "import sys, mcp_bridge._settings as _; print({'pydantic', 'ruamel.yaml', 'ruamel'} & {*sys.modules} or [])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 def test_all_public_names_exist():

@@ -31,9 +31,9 @@ def keys(found: Settings) -> list[str]:
 
 
 def test_a_file_without_state_gets_the_defaults(settings):
-    found = settings("sources: []")
-    assert (found.state.store, found.state.keys, found.state.ttl) == ("memory", (), 600)
-    http = found.http
+    result = settings("sources: []")
+    assert (result.state.store, result.state.keys, result.state.ttl) == ("memory", (), 600)
+    http = result.http
     assert (http.sessions, http.idle) == (1000, 1800)
 
 
@@ -57,9 +57,9 @@ def test_without_keys_a_key_is_generated(settings, text):
 
 
 def test_keys_from_the_environment_and_the_file_are_redacted_in_the_log(settings):
-    found = settings("state:\n  keys: ${KEYS}", KEYS=f"{STRONG},{OTHER}")
-    assert keys(found) == [STRONG, OTHER]
-    assert {STRONG, OTHER} <= found.secrets
+    result = settings("state:\n  keys: ${KEYS}", KEYS=f"{STRONG},{OTHER}")
+    assert keys(result) == [STRONG, OTHER]
+    assert {STRONG, OTHER} <= result.secrets
     assert settings(f"state: {{keys: {STRONG}}}").secrets == {STRONG}
 
 
@@ -71,13 +71,13 @@ def test_keys_are_not_in_the_repr_of_the_settings(settings):
 def test_a_short_key_is_rejected_with_a_command_that_makes_one(settings, text):
     with pytest.raises(ConfigError) as caught:
         settings(f"state:\n  keys: {text}")
-    told = str(caught.value)
-    assert ":2: state.keys" in told
-    assert "expected keys of 32 or more bytes" in told
-    assert "python3 -c 'import secrets; print(secrets.token_urlsafe(32))'" in told
-    assert "(not shown)" in told
-    assert "hush" not in told
-    assert STRONG not in told
+    message = str(caught.value)
+    assert ":2: state.keys" in message
+    assert "expected keys of 32 or more bytes" in message
+    assert "python3 -c 'import secrets; print(secrets.token_urlsafe(32))'" in message
+    assert "(not shown)" in message
+    assert "hush" not in message
+    assert STRONG not in message
 
 
 @pytest.mark.parametrize(

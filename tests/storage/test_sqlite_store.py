@@ -127,11 +127,11 @@ async def test_a_full_store_evicts_the_values_that_expire_first(file: Path) -> N
     store = SqliteStore(file, max_bytes=200_000)
     for n in range(150):
         await store.set(f"{n:03}", b"x" * 4000, 1000 + n)
-    kept = await store.keys("")
+    remaining = await store.keys("")
     assert len(content(file)) <= 200_000
-    assert kept[-1] == "149"
-    assert 10 < len(kept) < 60
-    assert kept == [f"{n:03}" for n in range(150 - len(kept), 150)]
+    assert remaining[-1] == "149"
+    assert 10 < len(remaining) < 60
+    assert remaining == [f"{n:03}" for n in range(150 - len(remaining), 150)]
 
 
 async def test_a_value_that_is_too_large_is_dropped_with_the_old_one(
@@ -221,9 +221,9 @@ async def test_a_locked_file_delays_only_the_calls_that_use_it(file: Path, monke
             await store.set("a", b"2", 100)
         # The write cannot fail before it is cancelled.
         monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", TIMEOUT)
-        with anyio.move_on_after(0.01) as gone:
+        with anyio.move_on_after(0.01) as scope:
             await store.set("a", b"3", 100)
-        assert gone.cancelled_caught
+        assert scope.cancelled_caught
         holder.execute("ROLLBACK")
     await store.set("b", b"4", 100)  # the thread that nobody waits for may still write its own
     assert await store.get("b") == b"4"

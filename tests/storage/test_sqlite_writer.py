@@ -42,11 +42,11 @@ def run_on_small_disk(steps: str, folder: Path) -> str:
     if subprocess.run([*OWN_MOUNTS, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system allows no mounts of one's own")
     script = SMALL_DISK + "".join(f"    {line}\n" for line in steps.strip().splitlines()) + "\nanyio.run(main)\n"
-    done = subprocess.run(
+    result = subprocess.run(
         [*OWN_MOUNTS, sys.executable, "-c", script, folder], check=False, capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 FULL = """

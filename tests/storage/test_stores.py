@@ -156,9 +156,9 @@ async def test_tiny_values_are_bounded_too() -> None:
     store = MemoryStore(max_bytes=100 * ENTRY)
     for number in range(1000):
         await store.set(str(number), b"", 60)
-    found = [number for number in range(1000) if await store.get(str(number)) is not None]
-    assert 90 < len(found) < 100
-    assert found == list(range(1000 - len(found), 1000))
+    result = [number for number in range(1000) if await store.get(str(number)) is not None]
+    assert 90 < len(result) < 100
+    assert result == list(range(1000 - len(result), 1000))
 
 
 async def test_a_value_larger_than_the_store_is_dropped_without_evicting_others(

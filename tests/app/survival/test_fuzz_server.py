@@ -98,7 +98,7 @@ class Fuzzed:
             if isinstance(data, dict) and data.get("id") == f"said{self.sent}" and "method" in data:
                 self.server.expect(data["id"]).result(TIMEOUT)
             self.good()
-            answers = [one for one in self.server.heard[heard:] if one.get("id") in (f"said{self.sent}", 1, None)]
+            answers = [item for item in self.server.heard[heard:] if item.get("id") in (f"said{self.sent}", 1, None)]
         if not answers:
             return "silence"
         [answer] = answers

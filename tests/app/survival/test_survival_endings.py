@@ -109,7 +109,7 @@ def test_queued_calls_finish_too(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path, limits={"tools": {"waits": {"concurrency": 1}}}) as server:
         answers = [begin(server, "waits", "first"), *(server.call("waits", name=f"{number}") for number in range(3))]
         later = [server.call("echo", text="there") for _ in range(4)]  # on connections of their own, after the others
-        assert [text_of(each) for each in later] == ["there"] * 4
+        assert [text_of(item) for item in later] == ["there"] * 4
         end(server, how)
         go(server)
         assert sorted(map(text_of, answers)) == ["done 0", "done 1", "done 2", "done first"]
@@ -148,8 +148,8 @@ def test_open_streams_end_with_a_proper_last_byte(tmp_path: Path) -> None:
         streams = [standing(server), Sse(server).stream, Sse(server).stream]
         listener = listening(other)
         listener.has("acknowledged")
-        for each in (server, other):
-            each.signal(SIGTERM)
+        for item in (server, other):
+            item.signal(SIGTERM)
         assert [stream.ends() for stream in (*streams, listener)] == [True] * 4
         assert listener.messages[-1]["result"]["resultType"] == "complete"
         ends_well(server)

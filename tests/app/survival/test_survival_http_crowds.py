@@ -89,9 +89,9 @@ def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
         assert server.text("echo", text="still here") == "still here"
         assert pinged(server, first) == 200
         newcomer = shaken(server)
-        assert [pinged(server, one) for one in (second, first, third, newcomer)] == [404, 200, 200, 200]
+        assert [pinged(server, item) for item in (second, first, third, newcomer)] == [404, 200, 200, 200]
         fifth = shaken(server)
-        assert [pinged(server, one) for one in (first, newcomer, fifth)] == [200, 200, 200]
+        assert [pinged(server, item) for item in (first, newcomer, fifth)] == [200, 200, 200]
         assert server.post(json.dumps(SHAKE | {"method": "ping"}).encode()).status_code == 404  # the kit's own
     assert "Traceback" not in server.err
 

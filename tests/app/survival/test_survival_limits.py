@@ -52,14 +52,14 @@ def code_of(result: dict[str, Any]) -> Any:
 
 def whole(server: Any, result: dict[str, Any]) -> str:
     """A cut answer, put together from its pages."""
-    shown, note = result["content"][0]["text"], result["content"][1]["text"]
+    output, note = result["content"][0]["text"], result["content"][1]["text"]
     first, last = re.findall(r"mcp-bridge://results/[\w-]+/\d+", note)
     start, end = (int(uri.rsplit("/", 1)[1]) for uri in (first, last))
     pages = []
     for number in range(start, end + 1):
         asked = server.ask("resources/read", {"uri": f"{first.rsplit('/', 1)[0]}/{number}"})
         pages.append(asked.result(TIMEOUT)["result"]["contents"][0]["text"])
-    return str(shown) + "".join(pages)
+    return str(output) + "".join(pages)
 
 
 def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) -> None:

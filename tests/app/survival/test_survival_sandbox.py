@@ -71,8 +71,8 @@ def why_not() -> str:
     if shutil.which("bwrap") is None:
         return "there is no bubblewrap"
     command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
-    return f"bubblewrap cannot create a sandbox: {done.stderr.strip()}" if done.returncode else ""
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    return f"bubblewrap cannot create a sandbox: {result.stderr.strip()}" if result.returncode else ""
 
 
 NOT_HERE = why_not()
@@ -142,7 +142,7 @@ def test_the_working_folder_of_the_bridge_is_not_visible(tmp_path: Path) -> None
     source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": "bubblewrap"}}
     (inside / "bridge.json").write_text(json.dumps({"sources": [source]}))
     call = ["call", "reads", f"path={started / 'secret.txt'}", "--file", str(inside / "bridge.json")]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", *call],
         cwd=started,
         capture_output=True,
@@ -150,9 +150,9 @@ def test_the_working_folder_of_the_bridge_is_not_visible(tmp_path: Path) -> None
         timeout=TIMEOUT,
         check=False,
     )
-    assert done.returncode != 0
-    assert "FileNotFoundError" in done.stderr
-    assert "secret\n" not in done.stdout
+    assert result.returncode != 0
+    assert "FileNotFoundError" in result.stderr
+    assert "secret\n" not in result.stdout
 
 
 @needs_bubblewrap

@@ -124,7 +124,7 @@ def test_a_link_that_a_tool_makes_exposes_nothing(tmp_path: Path) -> None:
 def test_a_source_that_lists_no_files_is_rejected_in_the_home_folder(tmp_path: Path) -> None:
     given = {"type": "xaibo", "provider": "provider:Tools", "isolation": {"sandbox": "bubblewrap"}}
     (tmp_path / "bridge.json").write_text(json.dumps({"sources": [given]}))
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", "validate", "bridge.json"],
         cwd=tmp_path,
         env={**os.environ, "HOME": str(tmp_path)},
@@ -133,6 +133,6 @@ def test_a_source_that_lists_no_files_is_rejected_in_the_home_folder(tmp_path: P
         timeout=TIMEOUT,
         check=False,
     )
-    assert done.returncode != 0
-    assert "the sandbox could read all keys in your home folder" in done.stderr
-    assert "bridge.json:1" in done.stderr
+    assert result.returncode != 0
+    assert "the sandbox could read all keys in your home folder" in result.stderr
+    assert "bridge.json:1" in result.stderr

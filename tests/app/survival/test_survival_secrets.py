@@ -99,9 +99,9 @@ def test_errors_in_threads_finalizers_and_abandoned_tasks_are_logged_without_the
 
 def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> None:
     answer = server.result("returns_large")
-    shown, note = (item["text"] for item in answer["content"] if item["type"] == "text")
+    output, note = (item["text"] for item in answer["content"] if item["type"] == "text")
     first, last = re.findall(r"mcp-bridge://results/[\w/-]+", note)
-    whole = shown
+    whole = output
     for number in range(2, int(last.rpartition("/")[2]) + 1):
         page = server.ask("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(TIMEOUT)
         whole += page["result"]["contents"][0]["text"]

@@ -137,12 +137,12 @@ def test_an_edit_reaches_clients_and_calls(tmp_path: Path) -> None:
     with isolated(WAYS[0], tmp_path, {**SMALL, "workers": 2}, GOOD, options=["--reload"]) as server:
         first = server.text("pid")
         before = changes(server)
-        edited = GOOD.replace("def die():", "def pid_again() -> int:\n    return os.getpid()\n\n@tool\ndef die():")
-        (tmp_path / "own_tools.py").write_text(edited)
+        new_text = GOOD.replace("def die():", "def pid_again() -> int:\n    return os.getpid()\n\n@tool\ndef die():")
+        (tmp_path / "own_tools.py").write_text(new_text)
         eventually(lambda: "pid_again" in names_of(server))
         calls = [server.call("pid_again") for _ in range(8)]
         assert {code_of(call.result(TIMEOUT)["result"]) for call in calls} == {None}
-        (tmp_path / "own_tools.py").write_text(edited.replace("return os.getpid()", "return -1"))
+        (tmp_path / "own_tools.py").write_text(new_text.replace("return os.getpid()", "return -1"))
         assert eventually(lambda: server.text("pid") == "-1")
         assert first != "-1"
         eventually(lambda: changes(server) > before)
@@ -157,7 +157,7 @@ def test_forty_crashes_leave_nothing_behind(tmp_path: Path) -> None:
         before, memory = len(list(descriptors.iterdir())), server.rss
         for _ in range(10):
             together = [server.call("wreck", kind="os._exit") for _ in range(4)]
-            assert {code_of(one.result(2 * TIMEOUT)["result"]) for one in together} == {"tool_crashed"}
+            assert {code_of(item.result(2 * TIMEOUT)["result"]) for item in together} == {"tool_crashed"}
         server.text("pid")
         eventually(lambda: len(list(descriptors.iterdir())) <= before + 3 * 4)
         assert server.rss < memory + 16 * 1024 * 1024

@@ -54,21 +54,21 @@ def wheel_bundle(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
 
 def _exported(parent: Path, *options: str | Path) -> tuple[Path, Done]:
     folder = shelf(parent / "shelf")
-    done = command(folder, "export", "mcpb", "--include", "data/*.json", *options, env={"SHELF_KEY": KEY})
-    assert done.code == 0, done.err
-    return folder / "my-shelf.mcpb", done
+    result = command(folder, "export", "mcpb", "--include", "data/*.json", *options, env={"SHELF_KEY": KEY})
+    assert result.code == 0, result.err
+    return folder / "my-shelf.mcpb", result
 
 
 @pytest.fixture(scope="session")
 def uv(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """uv: the one on PATH, or one that is installed for the tests."""
-    if found := shutil.which("uv"):
-        return Path(found)
+    if result := shutil.which("uv"):
+        return Path(result)
     folder = tmp_path_factory.mktemp("uv")
-    done = pip("install", "--no-compile", "--target", folder, "uv", PIP_USER="0")
-    if done.returncode and offline(done.stderr):
+    result = pip("install", "--no-compile", "--target", folder, "uv", PIP_USER="0")
+    if result.returncode and offline(result.stderr):
         without(pytestconfig, "NO UV, SO NO BUNDLE IS STARTED AS A HOST STARTS IT")
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     return folder / "bin" / "uv"
 
 
@@ -85,8 +85,8 @@ def official(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
     env = {**node_environment(node), "HOME": str(home), "USERPROFILE": str(home)}
 
     def tool(words: Sequence[str | Path], folder: Path) -> str:
-        done = run([node, script, *words], env, TIMEOUT, folder)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        result = run([node, script, *words], env, TIMEOUT, folder)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout + result.stderr
 
     return tool

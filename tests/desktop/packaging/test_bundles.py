@@ -72,15 +72,20 @@ def test_the_official_tool_validates_packs_and_unpacks_it(
 def test_the_official_tool_validates_a_complete_bundle(tmp_path: Path, official: Official) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a(x: int) -> int:\n    """A."""\n')
     told = ["--author", "Somebody", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
-    done = run(tmp_path, "export", "mcpb", "tools.py", *told, "--env", "API_TOKEN", "-o", "all.mcpb")
-    assert done.code == 0, done.err
+    result = run(tmp_path, "export", "mcpb", "tools.py", *told, "--env", "API_TOKEN", "-o", "all.mcpb")
+    assert result.code == 0, result.err
     folder = unpacked(tmp_path / "all.mcpb", tmp_path / "all")
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
 
 
 def test_a_bundle_has_only_the_needed_files(shelf_bundle: Path) -> None:
-    own = ["manifest.json", "pyproject.toml", "start.py", f"wheels/mcp_tool_bridge-{__version__}-py3-none-any.whl"]
-    assert names(shelf_bundle) == sorted([*own, *(f"project/{name}" for name in TRAVELLING)])
+    fixed_names = [
+        "manifest.json",
+        "pyproject.toml",
+        "start.py",
+        f"wheels/mcp_tool_bridge-{__version__}-py3-none-any.whl",
+    ]
+    assert names(shelf_bundle) == sorted([*fixed_names, *(f"project/{name}" for name in TRAVELLING)])
 
 
 def test_the_same_project_makes_the_same_bytes(shelf_bundle: Path, project_folder: Path) -> None:
@@ -91,33 +96,33 @@ def test_the_same_project_makes_the_same_bytes(shelf_bundle: Path, project_folde
 
 
 def test_tools_are_listed_as_clients_see_them(shelf_bundle: Path) -> None:
-    found = manifest(shelf_bundle)
-    assert found["tools"] == [{"name": "our__look", "description": "Look for something on the shelf."}]
-    assert found["tools_generated"] is False
-    assert (found["name"], found["display_name"], found["version"]) == ("my-shelf", "The shelf", "1.2.3")
+    result = manifest(shelf_bundle)
+    assert result["tools"] == [{"name": "our__look", "description": "Look for something on the shelf."}]
+    assert result["tools_generated"] is False
+    assert (result["name"], result["display_name"], result["version"]) == ("my-shelf", "The shelf", "1.2.3")
 
 
 def test_the_host_asks_for_each_variable_and_masks_secrets(shelf_bundle: Path) -> None:
-    found = manifest(shelf_bundle)
-    options = found["user_config"]
-    assert {name: (each["sensitive"], each["required"]) for name, each in options.items()} == {
+    result = manifest(shelf_bundle)
+    options = result["user_config"]
+    assert {name: (item["sensitive"], item["required"]) for name, item in options.items()} == {
         "PREFIX": (False, False),
         "SHELF_KEY": (True, True),
     }
     assert options["PREFIX"]["default"] == "our"
-    env = found["server"]["mcp_config"]["env"]
+    env = result["server"]["mcp_config"]["env"]
     assert env == {"PREFIX": "${user_config.PREFIX}", "SHELF_KEY": "${user_config.SHELF_KEY}"}
 
 
 @pytest.mark.timeout(600)
 async def test_a_bundle_with_a_wheel_serves_from_any_folder(wheel_bundle: Path, tmp_path: Path) -> None:
     folder = unpacked(wheel_bundle, tmp_path / "un packed")
-    declared = tomllib.loads((folder / "pyproject.toml").read_text())
-    assert declared["project"]["dependencies"] == [f"mcp-tool-bridge=={__version__}"]
-    path = folder / declared["tool"]["uv"]["sources"]["mcp-tool-bridge"]["path"]
+    document = tomllib.loads((folder / "pyproject.toml").read_text())
+    assert document["project"]["dependencies"] == [f"mcp-tool-bridge=={__version__}"]
+    path = folder / document["tool"]["uv"]["sources"]["mcp-tool-bridge"]["path"]
     python = fresh_venv(tmp_path / "venv")
-    done = pip("install", "--no-deps", "--no-index", path, python=python)
-    assert done.returncode == 0, done.stderr
+    result = pip("install", "--no-deps", "--no-index", path, python=python)
+    assert result.returncode == 0, result.stderr
     left_empty = {**SET, "PREFIX": "${user_config.PREFIX}"}  # some hosts do that
     answer = await asked(
         str(python), [str(folder / "start.py")], environment(**left_empty), "our__look", {"item": "pears"}
@@ -136,54 +141,54 @@ async def test_uv_starts_a_bundle_by_its_command(
     given = {"PREFIX": "my", "SHELF_KEY": KEY}
     env = {name: given[text.removeprefix("${user_config.").removesuffix("}")] for name, text in command["env"].items()}
     surroundings = environment(**env, **pip_for_uv(), VIRTUAL_ENV="")
-    done = synced(uv, folder, surroundings)
-    if done.returncode and offline(done.stderr):
+    result = synced(uv, folder, surroundings)
+    if result.returncode and offline(result.stderr):
         without(pytestconfig, "NO NETWORK FOR UV, SO NO BUNDLE IS STARTED AS A HOST STARTS IT")
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     answer = await asked(str(uv), args, surroundings, "my__look", {"item": "pears"})
     assert answer == "3 pears."
 
 
 def test_from_an_index_it_depends_on_this_release_by_name(project_folder: Path) -> None:
     (project_folder / "requirements.txt").write_text("mcp-tool-bridge\nsix>=1.16  # for old times\n-r more.txt\n")
-    done = run(project_folder, "export", "mcpb", *DATA, "--needs", "idna", "--from-index", "-o", "b.mcpb", env=SET)
+    result = run(project_folder, "export", "mcpb", *DATA, "--needs", "idna", "--from-index", "-o", "b.mcpb", env=SET)
     with ZipFile(project_folder / "b.mcpb") as archive:
-        declared = tomllib.loads(archive.read("pyproject.toml").decode())
-    bridge, *others = declared["project"]["dependencies"]
+        document = tomllib.loads(archive.read("pyproject.toml").decode())
+    bridge, *others = document["project"]["dependencies"]
     assert bridge.startswith(f"mcp-tool-bridge>={__version__},<")
     assert others == ["idna", "six>=1.16"]
-    assert "requirements.txt: '-r more.txt' is left out, as it is not portable" in done.err
+    assert "requirements.txt: '-r more.txt' is left out, as it is not portable" in result.err
 
 
 def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
     (project_folder / "words.py").write_text("import httpx2, six_of_nobody\ndef told(item, amount): return item\n")
     (project_folder / "six_of_nobody").mkdir()  # without a Python file it is no package of the project
-    done = inside(project_folder, "export", "dockerfile")
-    assert "'six_of_nobody' is imported but not required: add --needs six_of_nobody" in done.err
+    result = inside(project_folder, "export", "dockerfile")
+    assert "'six_of_nobody' is imported but not required: add --needs six_of_nobody" in result.err
 
 
 def test_the_packed_files_are_reported(shelf_export: tuple[Path, Done]) -> None:
-    _, done = shelf_export
-    assert "project/data/stock.json" in done.err
-    assert "my-shelf.mcpb: 11 files, 1 tool" in done.err
-    assert done.out == ""
+    _, result = shelf_export
+    assert "project/data/stock.json" in result.err
+    assert "my-shelf.mcpb: 11 files, 1 tool" in result.err
+    assert result.out == ""
 
 
 def test_a_file_with_a_secret_is_not_packed(project_folder: Path) -> None:
     with (project_folder / "words.py").open("a") as file:
         file.write(f"KEY = {KEY!r}\n")
-    done = run(project_folder, "export", "mcpb", *DATA, env=SET)
-    assert done.code == 2
-    assert "project/words.py: this file contains the value of a secret variable" in done.err
-    assert KEY not in done.err
+    result = run(project_folder, "export", "mcpb", *DATA, env=SET)
+    assert result.code == 2
+    assert "project/words.py: this file contains the value of a secret variable" in result.err
+    assert KEY not in result.err
     assert not (project_folder / "my-shelf.mcpb").exists()
 
 
 @pytest.mark.parametrize("name", [".env", ".git/config", "deep/__pycache__/*"])
 def test_excluded_files_are_never_packed_even_if_they_are_named(project_folder: Path, name: str) -> None:
-    done = inside(project_folder, "export", "dockerfile", "--include", name)
-    assert done.code == 2
-    assert "is never packed" in done.err
+    result = inside(project_folder, "export", "dockerfile", "--include", name)
+    assert result.code == 2
+    assert "is never packed" in result.err
 
 
 @pytest.mark.parametrize(
@@ -213,17 +218,17 @@ def test_settings_that_cannot_be_packed_are_reported_with_their_place(
     (project_folder / "venv" / "a.py").write_text("")
     (project_folder / "broken.py").write_text("def (")
     (project_folder.parent / "tools.py").write_text("")
-    done = inside(project_folder, "export", "dockerfile")
-    assert done.code == 2
-    assert said in done.err
-    assert done.out == ""
+    result = inside(project_folder, "export", "dockerfile")
+    assert result.code == 2
+    assert said in result.err
+    assert result.out == ""
 
 
 def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(project_folder: Path) -> None:
     (project_folder / "tools.py").write_text("print('started')\n")
-    done = run(project_folder, "export", "mcpb", "--package-version", "one", env=SET)
-    assert done.code == 2
-    assert done.err.startswith("mcp-bridge: --package-version: 'one' is not a semantic version")
+    result = run(project_folder, "export", "mcpb", "--package-version", "one", env=SET)
+    assert result.code == 2
+    assert result.err.startswith("mcp-bridge: --package-version: 'one' is not a semantic version")
 
 
 @pytest.mark.parametrize(
@@ -253,17 +258,17 @@ def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(pro
 )
 def test_invalid_options_are_reported(project_folder: Path, args: list[str], said: str) -> None:
     (project_folder / "other-1.0-py3-none-any.whl").write_bytes(b"PK")
-    done = inside(project_folder, "export", "dockerfile", *args)
-    assert done.code == 2
-    assert said in done.err
+    result = inside(project_folder, "export", "dockerfile", *args)
+    assert result.code == 2
+    assert said in result.err
     assert sorted(path.name for path in project_folder.iterdir() if path.name.startswith(".")) == [".env", ".git"]
 
 
 def test_a_bridge_with_a_problem_is_not_packed(project_folder: Path) -> None:
     (project_folder / "words.py").write_text("import nothing_of_that_name\n")
-    done = run(project_folder, "export", "mcpb", *DATA, env=SET)
-    assert done.code != 0
-    assert "nothing_of_that_name" in done.err
+    result = run(project_folder, "export", "mcpb", *DATA, env=SET)
+    assert result.code != 0
+    assert "nothing_of_that_name" in result.err
     assert not list(project_folder.glob("*.mcpb"))
 
 
@@ -271,8 +276,8 @@ def test_a_link_to_tools_travels_as_the_file_it_leads_to(tmp_path: Path) -> None
     (tmp_path / "real.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n')
     (tmp_path / "mcp-bridge.yaml").write_text("name: linked\nsources: [{type: python, path: link.py}]\n")
     (tmp_path / "link.py").symlink_to("real.py")
-    done = run(tmp_path, "export", "mcpb")
-    assert done.code == 0, done.err
+    result = run(tmp_path, "export", "mcpb")
+    assert result.code == 0, result.err
     with ZipFile(tmp_path / "linked.mcpb") as archive:
         assert archive.read("project/link.py") == (tmp_path / "real.py").read_bytes()
 
@@ -281,9 +286,9 @@ def test_a_link_out_of_the_project_is_rejected(project_folder: Path) -> None:
     (project_folder.parent / "outside.py").write_text("def told(item, amount): return item\n")
     (project_folder / "words.py").unlink()
     (project_folder / "words.py").symlink_to("../outside.py")
-    done = inside(project_folder, "export", "dockerfile")
-    assert done.code == 2
-    assert "words.py: outside the folder of the settings. It is a link to a file outside" in done.err
+    result = inside(project_folder, "export", "dockerfile")
+    assert result.code == 2
+    assert "words.py: outside the folder of the settings. It is a link to a file outside" in result.err
 
 
 def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
@@ -292,8 +297,8 @@ def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
         (tmp_path / "many" / f"{name}.py").write_text(
             f'from mcp_bridge import tool\n\n\n@tool\ndef {name}() -> str:\n    """It."""\n'
         )
-    done = run(tmp_path, "export", "mcpb", "many")
-    assert done.code == 0, done.err
+    result = run(tmp_path, "export", "mcpb", "many")
+    assert result.code == 0, result.err
     bundle = tmp_path / "many.mcpb"
     assert {"project/many/one.py", "project/many/two.py"} <= set(names(bundle))
     with ZipFile(bundle) as archive:
@@ -306,7 +311,7 @@ async def test_a_bundle_starts_with_any_file_name(tmp_path: Path) -> None:
     (tmp_path / name).write_text(
         'from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n    return "b"\n'
     )
-    done = run(tmp_path, "export", "mcpb", name, "-o", "b.mcpb")
-    assert done.code == 0, done.err
+    result = run(tmp_path, "export", "mcpb", name, "-o", "b.mcpb")
+    assert result.code == 0, result.err
     folder = unpacked(tmp_path / "b.mcpb", tmp_path / "unpacked")
     assert await asked(sys.executable, [str(folder / "start.py")], environment(), "a", {}) == "b"

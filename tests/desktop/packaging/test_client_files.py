@@ -23,9 +23,9 @@ READERS = {
 
 
 def exported(folder: Path, *args: str) -> str:
-    done = inside(folder, "export", "mcp-json", *args)
-    assert done.code == 0, done.err
-    return done.out
+    result = inside(folder, "export", "mcp-json", *args)
+    assert result.code == 0, result.err
+    return result.out
 
 
 def test_the_client_file_is_the_one_that_claude_code_reads(project_folder: Path) -> None:
@@ -51,7 +51,7 @@ def test_each_client_file_has_the_format_and_container_of_its_client(project_fol
     assert str(project_folder / "mcp-bridge.yaml") in text
     assert "the-one" in text
     assert KEY not in text
-    assert all(any(place.within[0] in found for place in CLIENTS[client].places) for found in data)
+    assert all(any(place.within[0] in result for place in CLIENTS[client].places) for result in data)
 
 
 def test_inspector_tries_both_eras(project_folder: Path) -> None:
@@ -62,17 +62,17 @@ def test_inspector_tries_both_eras(project_folder: Path) -> None:
 
 def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELF_KEY", KEY)
-    done = inside(project_folder, "export", "mcp-json")
-    assert "Set these variables where the client starts the server: SHELF_KEY" in done.err
-    assert KEY not in done.out + done.err
+    result = inside(project_folder, "export", "mcp-json")
+    assert "Set these variables where the client starts the server: SHELF_KEY" in result.err
+    assert KEY not in result.out + result.err
 
 
 def test_a_file_with_content_is_not_overwritten(project_folder: Path) -> None:
     there = project_folder / ".mcp.json"
     there.write_text('{"mcpServers": {"mine": {}}}')
-    done = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
-    assert done.code == 2
-    assert ".mcp.json: the file exists, and its content would be lost. `mcp-bridge install` adds" in done.err
+    result = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
+    assert result.code == 2
+    assert ".mcp.json: the file exists, and its content would be lost. `mcp-bridge install` adds" in result.err
     assert there.read_text() == '{"mcpServers": {"mine": {}}}'
     there.write_text("")
     assert inside(project_folder, "export", "mcp-json", "--output", ".mcp.json").code == 0
@@ -80,20 +80,20 @@ def test_a_file_with_content_is_not_overwritten(project_folder: Path) -> None:
 
 
 def test_an_unknown_client_is_reported_with_the_known_ones(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "mcp-json", "--client", "nobody")
-    assert done.code == 2
-    assert "--client: 'nobody' is not a client. Name one of: claude-desktop, claude-code" in done.err
-    assert "inspector" in done.err
+    result = inside(project_folder, "export", "mcp-json", "--client", "nobody")
+    assert result.code == 2
+    assert "--client: 'nobody' is not a client. Name one of: claude-desktop, claude-code" in result.err
+    assert "inspector" in result.err
 
 
 def test_links_lead_cursor_and_vs_code_to_the_same_server(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "mcp-json", "--links")
-    assert done.code == 0, done.err
-    links = dict(line.split("\t") for line in done.out.splitlines())
+    result = inside(project_folder, "export", "mcp-json", "--links")
+    assert result.code == 0, result.err
+    links = dict(line.split("\t") for line in result.out.splitlines())
     cursor = parse_qs(urlsplit(links["cursor"]).query)
     assert cursor["name"] == ["my-shelf"] or cursor["name"] == ["My-Shelf"]
     for_cursor = json.loads(base64.b64decode(cursor["config"][0]))
     for_code = json.loads(unquote(links["vscode"].removeprefix("vscode:mcp/install?")))
     assert for_code["args"][-1] == for_cursor["args"][-1] == str(project_folder / "mcp-bridge.yaml")
     assert for_code["command"] == for_cursor["command"]
-    assert KEY not in done.out
+    assert KEY not in result.out

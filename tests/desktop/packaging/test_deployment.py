@@ -45,9 +45,9 @@ async def wait() -> str:
 
 def run(*words: str) -> str:
     """Run a Python module with these words; its output."""
-    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=TIMEOUT)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    result = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=TIMEOUT)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def test_the_compose_file_is_valid() -> None:
@@ -66,11 +66,11 @@ def test_the_commands_and_variables_of_both_are_those_of_the_settings(
 ) -> None:
     services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
     manifests = list(yaml.safe_load_all((EXAMPLE / "kubernetes.yaml").read_text()))
-    pods = [each["spec"]["template"]["spec"]["containers"][0] for each in manifests if each["kind"] == "Deployment"]
+    pods = [item["spec"]["template"]["spec"]["containers"][0] for item in manifests if item["kind"] == "Deployment"]
     assert [services[name]["command"] for name in ("server", "worker")] == [pod["args"] for pod in pods]
     for name, value in VARIABLES.items():
         assert all(name in services[service]["environment"] for service in ("server", "worker"))
-        assert all(name in {each["name"] for each in pod["env"]} for pod in pods)
+        assert all(name in {item["name"] for item in pod["env"]} for pod in pods)
         monkeypatch.setenv(name, value)
     for file in copied_files():
         shutil.copy(EXAMPLE / file, tmp_path)
@@ -141,12 +141,12 @@ def test_servers_behind_the_proxy_are_restarted_without_a_lost_call(tmp_path: Pa
             for server in servers[:-1]:
                 seen = list(counts)
                 while not all(now > then for now, then in zip(counts, seen, strict=True)):
-                    assert not any(each.done() for each in calling), [each.result(0) for each in calling if each.done()]
+                    assert not any(item.done() for item in calling), [item.result(0) for item in calling if item.done()]
                 assert server.stop() == 0
-            assert not any(each.done() for each in calling)
+            assert not any(item.done() for item in calling)
             is_over.set()
-            for each in calling:
-                each.result(TIMEOUT)
+            for item in calling:
+                item.result(TIMEOUT)
 
 
 def test_the_proxy_accepts_its_file() -> None:

@@ -21,16 +21,16 @@ DATA = ("--include", "data/*.json")
 @pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="there such names cannot be given")
 def test_an_invalid_name_of_a_bundle_is_reported(project_folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(project_folder / "data") + b"/\xff.json")).write_text("1")
-    done = inside(project_folder, "export", "dockerfile", "--include", "data/*")
-    assert done.code == 2
-    assert "data/\\udcff.json: the file name is not valid UTF-8" in done.err
+    result = inside(project_folder, "export", "dockerfile", "--include", "data/*")
+    assert result.code == 2
+    assert "data/\\udcff.json: the file name is not valid UTF-8" in result.err
 
 
 def test_a_link_to_an_excluded_file_is_never_packed(project_folder: Path) -> None:
     (project_folder / "data" / "more.json").symlink_to("../.env")
-    done = inside(project_folder, "export", "dockerfile", "--include", "data/more.json")
-    assert done.code == 2
-    assert "'more.json' is never packed" in done.err
+    result = inside(project_folder, "export", "dockerfile", "--include", "data/more.json")
+    assert result.code == 2
+    assert "'more.json' is never packed" in result.err
     assert "more.json" not in inside(project_folder, "export", "dockerfile", "--include", "data/*").out
 
 
@@ -40,9 +40,9 @@ def test_a_pattern_that_climbs_names_files_by_their_place_in_the_project(project
         in inside(project_folder, "export", "dockerfile", "--include", "deep/../data/stock.json").out
     )
     (project_folder.parent / "outside.json").write_text("{}")
-    done = inside(project_folder, "export", "dockerfile", "--include", "../outside.json")
-    assert done.code == 2
-    assert "outside.json: outside the folder of the settings. Copy the file into the folder" in done.err
+    result = inside(project_folder, "export", "dockerfile", "--include", "../outside.json")
+    assert result.code == 2
+    assert "outside.json: outside the folder of the settings. Copy the file into the folder" in result.err
 
 
 @pytest.mark.parametrize("words", [["dockerfile"], ["tools", "anthropic"]], ids=" ".join)
@@ -51,9 +51,9 @@ def test_no_file_of_the_project_is_overwritten(project_folder: Path, words: list
     before = (project_folder / "tools.py").read_text()
     (project_folder / "link").symlink_to("tools.py")
     for output in ("tools.py", "link"):
-        done = inside(project_folder, "export", *words, "tools.py", "--output", output)
-        assert done.code == 2
-        assert f"{output}: --output: this is a file of the project, and would be overwritten" in done.err
+        result = inside(project_folder, "export", *words, "tools.py", "--output", output)
+        assert result.code == 2
+        assert f"{output}: --output: this is a file of the project, and would be overwritten" in result.err
     assert (project_folder / "tools.py").read_text() == before
 
 
@@ -74,10 +74,10 @@ def test_a_file_with_a_password_or_token_under_any_name_is_not_packed(project_fo
     text = (project_folder / "mcp-bridge.yaml").read_text().replace("title: The shelf\n", "")
     (project_folder / "mcp-bridge.yaml").write_text(text)
     (project_folder / "data" / "stock.json").write_text(json.dumps({"pears": 3, "said": value}))
-    done = run(project_folder, "export", "mcpb", *DATA, env={**SET, name: value})
-    assert done.code == 2
-    assert "project/data/stock.json: this file contains the value of a secret variable" in done.err
-    assert value not in done.err
+    result = run(project_folder, "export", "mcpb", *DATA, env={**SET, name: value})
+    assert result.code == 2
+    assert "project/data/stock.json: this file contains the value of a secret variable" in result.err
+    assert value not in result.err
 
 
 @pytest.mark.parametrize("reference", ["env:SHELF_WEB", "file:ann.token"])
@@ -86,18 +86,18 @@ def test_named_tokens_keep_a_file_from_being_packed(project_folder: Path, refere
     (project_folder / "data" / "stock.json").write_text(json.dumps({"pears": 3, "said": "the-token-of-ann"}))
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write(f"http: {{tokens: {{ann: '{reference}'}}}}\n")
-    done = run(project_folder, "export", "mcpb", *DATA, env={**SET, "SHELF_WEB": "the-token-of-ann"})
-    assert done.code == 2
-    assert "project/data/stock.json: this file contains the value of a secret variable" in done.err
+    result = run(project_folder, "export", "mcpb", *DATA, env={**SET, "SHELF_WEB": "the-token-of-ann"})
+    assert result.code == 2
+    assert "project/data/stock.json: this file contains the value of a secret variable" in result.err
 
 
 def test_the_keys_of_an_issuer_are_packed_with_the_extra_that_uses_them(project_folder: Path) -> None:
     (project_folder / "keys.json").write_text('{"keys": []}')
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write("http: {jwt: {issuer: 'https://login.example', audience: a, jwks: keys.json}}\n")
-    made = inside(project_folder, "export", "dockerfile", "--from-index").out
-    assert "keys.json" in made
-    assert "mcp-tool-bridge[jwt]" in made
+    text = inside(project_folder, "export", "dockerfile", "--from-index").out
+    assert "keys.json" in text
+    assert "mcp-tool-bridge[jwt]" in text
 
 
 def test_a_server_with_redis_is_packed_with_the_extras_that_use_it(project_folder: Path) -> None:
@@ -117,9 +117,11 @@ def test_a_server_that_signs_in_is_packed_with_the_extra_for_oauth(project_folde
 def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: Path) -> None:
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write("approvals: {audit: '${APPROVAL_KEY:-a-default}'}\n")
-    done = inside(project_folder, "export", "dockerfile")
-    assert "APPROVAL_KEY: its default is exported with the settings: use ${APPROVAL_KEY} without a default" in done.err
-    assert "a-default" not in done.out + done.err
+    result = inside(project_folder, "export", "dockerfile")
+    assert (
+        "APPROVAL_KEY: its default is exported with the settings: use ${APPROVAL_KEY} without a default" in result.err
+    )
+    assert "a-default" not in result.out + result.err
 
 
 def test_requirements_are_exported_whole_and_without_passwords(project_folder: Path) -> None:
@@ -133,24 +135,24 @@ def test_requirements_are_exported_whole_and_without_passwords(project_folder: P
         "yours @ git+ssh://git@example.com/yours.git",
     ]
     (project_folder / "requirements.txt").write_text("\n".join(lines))
-    done = inside(project_folder, "export", "dockerfile", "--from-index", "--needs", "mcp-tool-bridge[amplifier]")
-    (install,) = (json.loads(line[4:]) for line in done.out.splitlines() if line.startswith("RUN ["))
+    result = inside(project_folder, "export", "dockerfile", "--from-index", "--needs", "mcp-tool-bridge[amplifier]")
+    (install,) = (json.loads(line[4:]) for line in result.out.splitlines() if line.startswith("RUN ["))
     bridge, *others = install[install.index("--disable-pip-version-check") + 1 :]
     assert bridge.startswith(f"mcp-tool-bridge[amplifier,utcp]>={__version__},<")
     assert others == [lines[0], lines[1], lines[6]]
-    assert "https://***@example.com/simple' is left out, as it is not portable" in done.err
-    assert "a-pass" not in done.out + done.err
-    assert "a-token" not in done.out + done.err
+    assert "https://***@example.com/simple' is left out, as it is not portable" in result.err
+    assert "a-pass" not in result.out + result.err
+    assert "a-token" not in result.out + result.err
 
 
 def test_a_wheel_is_depended_on_with_the_extras_that_are_required(tmp_path: Path, wheel: Path) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n')
     (tmp_path / "requirements.txt").write_text("mcp-tool-bridge[utcp]\n")
-    done = run(tmp_path, "export", "mcpb", "--wheel", wheel, "-o", "b.mcpb")
-    assert done.code == 0, done.err
+    result = run(tmp_path, "export", "mcpb", "--wheel", wheel, "-o", "b.mcpb")
+    assert result.code == 0, result.err
     with ZipFile(tmp_path / "b.mcpb") as archive:
-        declared = tomllib.loads(archive.read("pyproject.toml").decode())
-    assert declared["project"]["dependencies"] == [f"mcp-tool-bridge[utcp]=={__version__}"]
+        document = tomllib.loads(archive.read("pyproject.toml").decode())
+    assert document["project"]["dependencies"] == [f"mcp-tool-bridge[utcp]=={__version__}"]
 
 
 def test_the_event_loop_of_the_settings_is_installed_with_the_bridge(project_folder: Path) -> None:
@@ -169,6 +171,6 @@ def test_requirements_of_a_folder_of_tools_may_be_in_it(tmp_path: Path) -> None:
     (tmp_path / "many" / "one.py").write_text("")
     (tmp_path / "many" / "requirements.txt").write_text("six\n")
     (tmp_path / "requirements.txt").write_text("of-something-else\n")
-    made = inside(tmp_path, "export", "dockerfile", "many").out
-    assert '"six"' in made
-    assert "of-something-else" not in made
+    text = inside(tmp_path, "export", "dockerfile", "many").out
+    assert '"six"' in text
+    assert "of-something-else" not in text

@@ -18,8 +18,8 @@ KNOWN = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "ENT
 
 def lines(text: str) -> list[tuple[str, str]]:
     """The instructions of a Dockerfile, and what follows each."""
-    found = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
-    return [(word, rest) for word, rest in found]
+    result = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return [(word, rest) for word, rest in result]
 
 
 def words(text: str, instruction: str) -> list[list[str]]:
@@ -30,21 +30,21 @@ def words(text: str, instruction: str) -> list[list[str]]:
 def followed(command: list[str]) -> None:
     """An instruction to install, carried out; the dependencies are there already."""
     env = environment(PIP_NO_DEPS="1", PIP_NO_INDEX="1")
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
 
 
 def exported(folder: Path, *args: str | Path) -> str:
-    done = inside(folder, "export", "dockerfile", "--include", "data/*.json", *args)
-    assert done.code == 0, done.err
-    return done.out
+    result = inside(folder, "export", "dockerfile", "--include", "data/*.json", *args)
+    assert result.code == 0, result.err
+    return result.out
 
 
 def test_it_is_of_a_pinned_base_and_for_a_user_without_rights(project_folder: Path) -> None:
-    found = lines(exported(project_folder))
-    assert {word for word, _ in found} <= KNOWN
-    assert found[0] == ("FROM", "python:3.13-slim-bookworm")
-    order = [word for word, _ in found]
+    result = lines(exported(project_folder))
+    assert {word for word, _ in result} <= KNOWN
+    assert result[0] == ("FROM", "python:3.13-slim-bookworm")
+    order = [word for word, _ in result]
     assert order.index("USER") > max(index for index, word in enumerate(order) if word in ("RUN", "COPY"))
 
 
@@ -62,9 +62,9 @@ def test_a_dockerfile_installs_this_release_from_an_index(project_folder: Path) 
 
 def test_no_secret_is_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELF_KEY", KEY)
-    made = exported(project_folder)
-    assert KEY not in made
-    assert "# docker run --rm -i -e SHELF_KEY my-shelf" in made.splitlines()
+    text = exported(project_folder)
+    assert KEY not in text
+    assert "# docker run --rm -i -e SHELF_KEY my-shelf" in text.splitlines()
 
 
 @pytest.mark.timeout(600)
@@ -74,18 +74,18 @@ async def test_the_steps_of_a_dockerfile_give_a_working_server(
 ) -> None:
     if is_given:
         shutil.copy(wheel, project_folder)
-    made = exported(project_folder, *(("--wheel", project_folder / wheel.name) if is_given else ()))
+    text = exported(project_folder, *(("--wheel", project_folder / wheel.name) if is_given else ()))
     image = tmp_path / "image"
     (image / "tmp").mkdir(parents=True)
     python = fresh_venv(tmp_path / "venv")
-    for *names, target in words(made, "COPY"):
+    for *names, target in words(text, "COPY"):
         there = image / (target.lstrip("/") if target.startswith("/") else Path("app", target))
         there.mkdir(parents=True, exist_ok=True) if target.endswith("/") else None
         for name in names:
             shutil.copy(project_folder / name, there)
-    (install,) = words(made, "RUN")
+    (install,) = words(text, "RUN")
     followed([str(python), *(word.replace("/tmp/", f"{image}/tmp/") for word in install[1:])])
-    ((program, *args),) = words(made, "ENTRYPOINT")
+    ((program, *args),) = words(text, "ENTRYPOINT")
     started = [word.replace("/app/", f"{image}/app/") for word in args]
     answer = await asked(
         str(python.parent / program), started, environment(SHELF_KEY=KEY, PREFIX="my"), "my__look", {"item": "pears"}
@@ -94,11 +94,11 @@ async def test_the_steps_of_a_dockerfile_give_a_working_server(
 
 
 def test_an_image_for_http_requires_a_token_and_has_a_health_check(project_folder: Path) -> None:
-    made = exported(project_folder, "--http")
-    ((*_, address, option, name),) = words(made, "ENTRYPOINT")
+    text = exported(project_folder, "--http")
+    ((*_, address, option, name),) = words(text, "ENTRYPOINT")
     assert (address, option, name) == ("0.0.0.0:8808", "--token-env", "MCP_BRIDGE_TOKEN")
-    assert ("EXPOSE", "8808") in lines(made)
-    assert "-p 127.0.0.1:8808:8808 -e SHELF_KEY -e MCP_BRIDGE_TOKEN" in made
+    assert ("EXPOSE", "8808") in lines(text)
+    assert "-p 127.0.0.1:8808:8808 -e SHELF_KEY -e MCP_BRIDGE_TOKEN" in text
 
 
 def test_over_http_the_token_is_that_of_the_settings(project_folder: Path) -> None:
@@ -109,9 +109,9 @@ def test_over_http_the_token_is_that_of_the_settings(project_folder: Path) -> No
 
 
 def test_the_health_check_of_an_image_succeeds_for_its_server(project_folder: Path) -> None:
-    made = exported(project_folder, "--http")
-    ((_, *args),) = words(made, "ENTRYPOINT")
-    (health,) = (json.loads(rest.removeprefix("CMD ")) for word, rest in lines(made) if word == "HEALTHCHECK")
+    text = exported(project_folder, "--http")
+    ((_, *args),) = words(text, "ENTRYPOINT")
+    (health,) = (json.loads(rest.removeprefix("CMD ")) for word, rest in lines(text) if word == "HEALTHCHECK")
     here = [word.replace("/app/", f"{project_folder}/").replace("0.0.0.0:8808", "0.0.0.0:0") for word in args]
     env = environment(SHELF_KEY=KEY, MCP_BRIDGE_TOKEN="a-token-of-the-tests-that-is-long-enough")
     server = subprocess.Popen(
@@ -132,19 +132,19 @@ def test_the_health_check_of_an_image_succeeds_for_its_server(project_folder: Pa
 
 
 def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: Path, wheel: Path) -> None:
-    done = inside(project_folder, "export", "dockerfile", "--wheel", wheel)
-    assert done.code == 2
-    assert "--wheel: the wheel is outside the folder of the settings. Copy it into" in done.err
+    result = inside(project_folder, "export", "dockerfile", "--wheel", wheel)
+    assert result.code == 2
+    assert "--wheel: the wheel is outside the folder of the settings. Copy it into" in result.err
 
 
 @pytest.mark.parametrize(("name", "copied"), [("a[1].py", "a[[]1].py"), ("it's $b.py", "it\\'s \\$b.py")])
 def test_names_are_escaped_for_copy(tmp_path: Path, name: str, copied: str) -> None:
     (tmp_path / name).write_text("")
-    done = inside(tmp_path, "export", "dockerfile", name, "--from-index")
-    assert words(done.out, "COPY") == [[copied, "./"]]
+    result = inside(tmp_path, "export", "dockerfile", name, "--from-index")
+    assert words(result.out, "COPY") == [[copied, "./"]]
 
 
 def test_a_dockerfile_is_written_to_the_chosen_path(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
-    assert (done.code, done.out) == (0, "")
+    result = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
+    assert (result.code, result.out) == (0, "")
     assert (project_folder / "Dockerfile").read_text().endswith("\n")

@@ -44,8 +44,8 @@ async def test_a_bundle_installs_its_bridge_without_an_index_and_passes_it_on(
 ) -> None:
     first = unpacked(shelf_bundle, tmp_path / "first")
     python = fresh_venv(tmp_path / "venv")
-    done = pip("install", "--no-deps", "--no-index", first / "wheels" / NAME, python=python)
-    assert done.returncode == 0, done.stderr
+    result = pip("install", "--no-deps", "--no-index", first / "wheels" / NAME, python=python)
+    assert result.returncode == 0, result.stderr
     env = environment(SHELF_KEY=KEY, PREFIX="my")
     assert await asked(str(python), [str(first / "start.py")], env, "my__look", {"item": "pears"}) == "3 pears."
     # The installed bridge, which has no sources beside it, packs the same wheel.
@@ -56,21 +56,21 @@ async def test_a_bundle_installs_its_bridge_without_an_index_and_passes_it_on(
 
 
 def test_a_bundle_reports_its_wheel_of_the_bridge_and_the_alternative(project_folder: Path) -> None:
-    done = run(project_folder, "export", "mcpb", env={"SHELF_KEY": KEY})
-    assert f"mcp-bridge itself is in the bundle, as {NAME}. Use --from-index" in done.err
+    result = run(project_folder, "export", "mcpb", env={"SHELF_KEY": KEY})
+    assert f"mcp-bridge itself is in the bundle, as {NAME}. Use --from-index" in result.err
 
 
 def test_an_image_gets_the_wheel_beside_the_files_that_it_copies(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
-    assert done.code == 0, done.err
-    assert f"Wrote {NAME}, from which the image installs mcp-bridge. Use --from-index" in done.err
+    result = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
+    assert result.code == 0, result.err
+    assert f"Wrote {NAME}, from which the image installs mcp-bridge. Use --from-index" in result.err
     assert read_files(project_folder / NAME)["mcp_bridge/_version.py"]
 
 
 def test_nothing_is_added_for_an_index(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "dockerfile", "--from-index")
-    assert (done.code, list(project_folder.glob("*.whl"))) == (0, [])
-    assert "wheel" not in done.err + done.out
+    result = inside(project_folder, "export", "dockerfile", "--from-index")
+    assert (result.code, list(project_folder.glob("*.whl"))) == (0, [])
+    assert "wheel" not in result.err + result.out
 
 
 def test_no_wheel_is_left_if_the_dockerfile_cannot_be_written(project_folder: Path) -> None:
@@ -79,8 +79,8 @@ def test_no_wheel_is_left_if_the_dockerfile_cannot_be_written(project_folder: Pa
 
 
 def test_a_wheel_and_an_index_exclude_each_other(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "dockerfile", "--from-index", "--wheel", NAME)
-    assert (done.code, done.err.strip()) == (
+    result = inside(project_folder, "export", "dockerfile", "--from-index", "--wheel", NAME)
+    assert (result.code, result.err.strip()) == (
         2,
         "mcp-bridge: --wheel: --wheel and --from-index exclude each other. Use one of them",
     )

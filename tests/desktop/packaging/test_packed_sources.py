@@ -13,10 +13,10 @@ from tests.kits.packaging.packaging_kit import inside
 def copied(folder: Path, settings: str) -> tuple[set[str], str]:
     """The files that an image of these settings would have, and what was said."""
     (folder / "mcp-bridge.yaml").write_text(settings)
-    done = inside(folder, "export", "dockerfile", "--from-index")
-    assert done.code == 0, done.err
-    lines = [eval(line.removeprefix("COPY ")) for line in done.out.splitlines() if line.startswith("COPY [")]
-    return {name for names in lines for name in names[:-1]} - {"mcp-bridge.yaml"}, done.err
+    result = inside(folder, "export", "dockerfile", "--from-index")
+    assert result.code == 0, result.err
+    lines = [eval(line.removeprefix("COPY ")) for line in result.out.splitlines() if line.startswith("COPY [")]
+    return {name for names in lines for name in names[:-1]} - {"mcp-bridge.yaml"}, result.err
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[
     ],
 )
 def test_references_that_cannot_be_followed_are_reported(folder: Path, source: str, files: set[str], said: str) -> None:
-    found, told = copied(folder, f"sources: [{source}]")
-    assert found == files
+    result, told = copied(folder, f"sources: [{source}]")
+    assert result == files
     assert said in told
 
 
@@ -87,7 +87,11 @@ def test_the_credentials_of_a_source_are_variables_that_the_host_asks_for(folder
   - {type: mcp, name: other, url: https://x.example/mcp, headers: {Authorization: Bearer env:OTHER}}"""
     (folder / "mcp-bridge.yaml").write_text(f"sources:{sources}")
     project = collect_project(folder / "mcp-bridge.yaml", Additions())
-    assert [(one.name, one.is_secret) for one in project.variables] == [("SHOP", True), ("WORD", True), ("OTHER", True)]
+    assert [(item.name, item.is_secret) for item in project.variables] == [
+        ("SHOP", True),
+        ("WORD", True),
+        ("OTHER", True),
+    ]
     assert project.extras == ("openapi",)
 
 

@@ -20,9 +20,9 @@ MINE = ("--namespace", "io.github.somebody")
 
 
 def entry(folder: Path, *args: str | Path) -> dict[str, Any]:
-    done = inside(folder, "export", "server-json", *MINE, *args)
-    assert done.code == 0, done.err
-    return done.json
+    result = inside(folder, "export", "server-json", *MINE, *args)
+    assert result.code == 0, result.err
+    return result.json
 
 
 BUNDLE = ("--bundle", "b.mcpb", "--bundle-url", "https://github.com/somebody/mcp/releases/download/v1/b.mcpb")
@@ -57,11 +57,11 @@ def test_a_registry_entry_starts_the_distribution_of_the_bridge(project_folder: 
 
 def test_a_registry_entry_declares_variables_as_secret_and_required(project_folder: Path) -> None:
     (package,) = entry(project_folder)["packages"]
-    found = {
-        each["name"]: (each["isSecret"], each["isRequired"], each.get("default"))
-        for each in package["environmentVariables"]
+    result = {
+        item["name"]: (item["isSecret"], item["isRequired"], item.get("default"))
+        for item in package["environmentVariables"]
     }
-    assert found == {"PREFIX": (False, False, "our"), "SHELF_KEY": (True, True, None)}
+    assert result == {"PREFIX": (False, False, "our"), "SHELF_KEY": (True, True, None)}
 
 
 def test_a_registry_entry_has_the_hash_of_its_bundle(project_folder: Path) -> None:
@@ -73,8 +73,8 @@ def test_a_registry_entry_has_the_hash_of_its_bundle(project_folder: Path) -> No
 
 
 def test_the_required_line_of_the_readme_is_printed(project_folder: Path) -> None:
-    done = inside(project_folder, "export", "server-json", *MINE)
-    assert "  mcp-name: io.github.somebody/my-shelf" in done.err.splitlines()
+    result = inside(project_folder, "export", "server-json", *MINE)
+    assert "  mcp-name: io.github.somebody/my-shelf" in result.err.splitlines()
 
 
 def test_a_long_text_of_the_settings_is_shortened(project_folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_blank_description_is_none(project_folder: Path) -> None:
     ],
 )
 def test_entries_that_the_registry_would_reject_are_reported(project_folder: Path, args: list[str], said: str) -> None:
-    done = inside(project_folder, "export", "server-json", *args)
-    assert done.code == 2
-    assert said in done.err
-    assert done.out == ""
+    result = inside(project_folder, "export", "server-json", *args)
+    assert result.code == 2
+    assert said in result.err
+    assert result.out == ""

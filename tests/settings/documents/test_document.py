@@ -242,8 +242,8 @@ PLAIN = [
 
 
 def test_plain_yaml_means_what_version_1_2_says(accept):
-    found = accept("yaml", "".join(f"- {text}\n" for text, _ in PLAIN).join(["a:\n", ""])).data["a"]
-    assert [(value, type(value)) for value in found] == [(value, type(value)) for _, value in PLAIN]
+    result = accept("yaml", "".join(f"- {text}\n" for text, _ in PLAIN).join(["a:\n", ""])).data["a"]
+    assert [(value, type(value)) for value in result] == [(value, type(value)) for _, value in PLAIN]
 
 
 def test_the_keys_no_and_on_are_text(accept):

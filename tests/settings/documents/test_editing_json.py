@@ -81,8 +81,8 @@ def test_a_comment_with_an_ambiguous_end_is_rejected() -> None:
 
 def test_half_a_surrogate_pair_in_an_escape_stays_as_it_is() -> None:
     text = '{"a": "\\ud800"}'
-    edited = editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
-    assert '"a": "\\ud800"' in edited
+    new_text = editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
+    assert '"a": "\\ud800"' in new_text
     assert editor.read_data("json", text) == {"a": "?"}
 
 
@@ -123,8 +123,8 @@ def test_a_text_beyond_the_edit_limit_is_read_and_not_edited() -> None:
     ],
 )
 def test_an_entry_is_written_in_the_layout_of_its_neighbours(text: str, after: str) -> None:
-    edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1})
-    assert edited == after
+    new_text = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1})
+    assert new_text == after
     change = editor.describe_change("jsonc", text, after, ["s"], "b")
     assert editor.revert_change("jsonc", after, ["s"], "b", change) == text
 
@@ -147,9 +147,9 @@ def test_an_entry_is_written_in_the_layout_of_its_neighbours(text: str, after: s
     ],
 )
 def test_an_entry_is_removed_with_its_comma_and_without_comments(text: str, after: str) -> None:
-    dropped = editor.remove_entry("jsonc", text, ["s"], "b")
-    assert editor.read_data("jsonc", dropped) == editor.read_data("jsonc", after)
-    assert _comments(dropped) == _comments(after)
+    remaining_text = editor.remove_entry("jsonc", text, ["s"], "b")
+    assert editor.read_data("jsonc", remaining_text) == editor.read_data("jsonc", after)
+    assert _comments(remaining_text) == _comments(after)
 
 
 @pytest.mark.parametrize(
@@ -157,33 +157,33 @@ def test_an_entry_is_removed_with_its_comma_and_without_comments(text: str, afte
 )
 def test_a_container_that_was_used_since_stays(inserted: str) -> None:
     text, within = '{"a": 1}', ["s", "t"]
-    edited = editor.put_entry("jsonc", text, within, "b", {"x": 1})
-    assert edited == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
-    change = editor.describe_change("jsonc", text, edited, within, "b")
+    new_text = editor.put_entry("jsonc", text, within, "b", {"x": 1})
+    assert new_text == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
+    change = editor.describe_change("jsonc", text, new_text, within, "b")
     comma = ", " if inserted.endswith("1") else ""
-    theirs = edited.replace('"t": {"b"', f'"t": {{{inserted}{comma}"b"')
-    dropped = editor.revert_change("jsonc", theirs, within, "b", change)
-    assert inserted in dropped
-    assert "t" in editor.read_data("jsonc", dropped)["s"]
-    outside = edited.replace('"s": {', f'"s": {{{inserted}{comma}')
-    dropped = editor.revert_change("jsonc", outside, within, "b", change)
-    assert inserted in dropped
-    assert editor.read_data("jsonc", dropped)["s"]["t"] == {}
+    theirs = new_text.replace('"t": {"b"', f'"t": {{{inserted}{comma}"b"')
+    remaining_text = editor.revert_change("jsonc", theirs, within, "b", change)
+    assert inserted in remaining_text
+    assert "t" in editor.read_data("jsonc", remaining_text)["s"]
+    outside = new_text.replace('"s": {', f'"s": {{{inserted}{comma}')
+    remaining_text = editor.revert_change("jsonc", outside, within, "b", change)
+    assert inserted in remaining_text
+    assert editor.read_data("jsonc", remaining_text)["s"]["t"] == {}
 
 
 def test_a_comment_that_was_added_before_the_only_item_stays_a_comment() -> None:
     text = '{\n  "s": []\n}'
-    edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
-    commented = edited.replace("[\n", "[\n    // theirs\n")
-    change = editor.describe_change("jsonc", text, edited, ["s"], "b", listed=True)
-    dropped = editor.revert_change("jsonc", commented, ["s"], "b", change, listed=True)
-    assert dropped == '{\n  "s": [\n    // theirs\n  ]\n}'
+    new_text = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
+    text_with_comment = new_text.replace("[\n", "[\n    // theirs\n")
+    change = editor.describe_change("jsonc", text, new_text, ["s"], "b", listed=True)
+    remaining_text = editor.revert_change("jsonc", text_with_comment, ["s"], "b", change, listed=True)
+    assert remaining_text == '{\n  "s": [\n    // theirs\n  ]\n}'
 
 
 def test_an_entry_is_replaced_in_its_place_and_its_neighbours_stay() -> None:
     text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
-    edited = editor.put_entry("jsonc", text, ["s"], "b", {"x": 2, "y": []})
-    assert edited == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
+    new_text = editor.put_entry("jsonc", text, ["s"], "b", {"x": 2, "y": []})
+    assert new_text == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
 
 
 def test_an_equal_entry_is_not_written_again() -> None:
@@ -194,9 +194,9 @@ def test_an_equal_entry_is_not_written_again() -> None:
 
 def test_an_item_of_a_list_is_identified_by_its_name() -> None:
     text = '{"s": [{"name": "a"}]}'
-    edited = editor.put_entry("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
-    assert editor.read_data("jsonc", edited) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
-    assert editor.remove_entry("jsonc", edited, ["s"], "b", listed=True) == text
+    new_text = editor.put_entry("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
+    assert editor.read_data("jsonc", new_text) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
+    assert editor.remove_entry("jsonc", new_text, ["s"], "b", listed=True) == text
     with pytest.raises(UnsafeEdit, match="not a list"):
         editor.put_entry("jsonc", '{"s": {}}', ["s"], "b", {}, listed=True)
 
@@ -213,9 +213,9 @@ def test_an_item_of_a_list_is_identified_by_its_name() -> None:
     ],
 )
 def test_a_forged_change_adds_nothing(forged: dict[str, Any]) -> None:
-    text, edited = '{"a": 1, "s": {}}', '{"a": 1, "s": {"b": {"x": 1}}}'
-    change = {**editor.describe_change("json", text, edited, ["s"], "b"), **forged}
-    assert editor.revert_change("json", edited, ["s"], "b", change) == text
+    text, new_text = '{"a": 1, "s": {}}', '{"a": 1, "s": {"b": {"x": 1}}}'
+    change = {**editor.describe_change("json", text, new_text, ["s"], "b"), **forged}
+    assert editor.revert_change("json", new_text, ["s"], "b", change) == text
 
 
 def test_a_problem_has_the_place_and_no_content() -> None:

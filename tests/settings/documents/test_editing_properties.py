@@ -114,9 +114,9 @@ def test_several_entries_are_reverted_in_reverse_order_byte_for_byte(
     steps: list[tuple[str, str, Any]] = []
     for number, value in enumerate(values):
         name = f"ours {number}"
-        edited = _put(kind, text, value, name)
-        steps.append((text, name, kind.describe(text, edited, name)))
-        text = edited
+        new_text = _put(kind, text, value, name)
+        steps.append((text, name, kind.describe(text, new_text, name)))
+        text = new_text
     for before, name, change in reversed(steps):
         text = kind.revert(text, name, change)
         assert text == before
@@ -132,9 +132,9 @@ def test_several_entries_are_reverted_in_any_order_without_a_change_of_other_dat
     changes: dict[str, Any] = {}
     for number, value in enumerate(values):
         name = f"ours {number}"
-        edited = _put(kind, text, value, name)
-        changes[name] = kind.describe(text, edited, name)
-        text = edited
+        new_text = _put(kind, text, value, name)
+        changes[name] = kind.describe(text, new_text, name)
+        text = new_text
     for name in data.draw(st.permutations(list(changes))):
         text = kind.revert(text, name, changes[name])
         assert _entry(kind, text, name) is None
@@ -146,15 +146,15 @@ def test_several_entries_are_reverted_in_any_order_without_a_change_of_other_dat
 @examples(25)
 def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
     text = data.draw(kind.texts)
-    edited = _put(kind, text, value)
-    assert _entry(kind, edited, "ours") == value
-    before, after = kind.read(text), kind.read(edited)
+    new_text = _put(kind, text, value)
+    assert _entry(kind, new_text, "ours") == value
+    before, after = kind.read(text), kind.read(new_text)
     assert _others(kind, after) == _others(kind, before)
-    assert kind.put(edited, "ours", value) == edited  # an equal entry is not written again
-    dropped = kind.drop(edited, "ours")
-    assert _entry(kind, dropped, "ours") is None
-    assert _others(kind, kind.read(dropped)) == _others(kind, before)
-    assert kind.drop(dropped, "ours") == dropped
+    assert kind.put(new_text, "ours", value) == new_text  # an equal entry is not written again
+    remaining_text = kind.drop(new_text, "ours")
+    assert _entry(kind, remaining_text, "ours") is None
+    assert _others(kind, kind.read(remaining_text)) == _others(kind, before)
+    assert kind.drop(remaining_text, "ours") == remaining_text
 
 
 @every_kind
@@ -164,16 +164,16 @@ def test_edits_of_users_in_between_survive_byte_for_byte(
     kind: Kind, data: DataObject, value: dict[str, Any], others: list[dict[str, Any]], gone: bool
 ) -> None:
     text = data.draw(kind.texts)
-    theirs = edited = _put(kind, text, value)
+    theirs = new_text = _put(kind, text, value)
     for number, other in enumerate(others):
         theirs = kind.put(theirs, f"theirs {number}", {**other, "x": f"theirs {number}"})
     if gone:
         theirs = kind.drop(theirs, data.draw(st.sampled_from(["a", "é", "theirs 0"])))
     theirs = _commented(kind, theirs, data)
-    dropped = kind.revert(theirs, "ours", kind.describe(text, edited, "ours"))
-    assert _entry(kind, dropped, "ours") is None
-    assert _others(kind, kind.read(dropped)) == _others(kind, kind.read(theirs))
-    _only_one_piece_is_gone(theirs, dropped)
+    remaining_text = kind.revert(theirs, "ours", kind.describe(text, new_text, "ours"))
+    assert _entry(kind, remaining_text, "ours") is None
+    assert _others(kind, kind.read(remaining_text)) == _others(kind, kind.read(theirs))
+    _only_one_piece_is_gone(theirs, remaining_text)
 
 
 @pytest.mark.parametrize("format", ["json", "jsonc", "yaml", "toml"])
@@ -231,9 +231,9 @@ def _commented(kind: Kind, text: str, data: DataObject) -> str:
     if not places:
         return text
     at = data.draw(st.sampled_from(places))
-    commented = f"{text[:at]}{kind.comment} theirs\n{text[at:]}"
+    text_with_comment = f"{text[:at]}{kind.comment} theirs\n{text[at:]}"
     try:
-        return commented if kind.read(commented) == kind.read(text) else text
+        return text_with_comment if kind.read(text_with_comment) == kind.read(text) else text
     except ConfigError:
         return text
 

@@ -81,26 +81,26 @@ x = 2
 def test_an_entry_is_removed_with_the_tables_below_it_and_without_comments() -> None:
     for newline in ("\n", "\r\n"):
         text = TABLES.replace("\n", newline)
-        dropped = editor.remove_entry("toml", text, ["mcp_servers"], "tools")
+        remaining_text = editor.remove_entry("toml", text, ["mcp_servers"], "tools")
         after = '# head\n# about env\n\n\n[mcp_servers.tools2]\ncommand = "y"\n\n# end'
-        assert dropped == after.replace("\n", newline)
+        assert remaining_text == after.replace("\n", newline)
 
 
 def test_an_entry_is_replaced_in_its_place() -> None:
-    edited = editor.put_entry("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
-    assert edited.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
-    assert tomllib.loads(edited) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
+    new_text = editor.put_entry("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
+    assert new_text.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
+    assert tomllib.loads(new_text) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
 
 
 def test_an_earlier_empty_line_stays_and_an_added_one_is_removed() -> None:
     for text in ("a = 1", "a = 1\n", "a = 1\n\n", "a = 1 # x\r\n", "\n", ""):
-        edited = editor.put_entry("toml", text, ["s"], "b", {"x": 1})
-        theirs = edited + ("" if edited.endswith("\n") else "\n") + "\n[theirs]\n"
-        change = editor.describe_change("toml", text, edited, ["s"], "b")
-        dropped = editor.revert_change("toml", theirs, ["s"], "b", change)
-        assert dropped.startswith(text)
-        assert dropped.endswith("\n[theirs]\n")
-        assert dropped.count("\n") <= text.count("\n") + 3
+        new_text = editor.put_entry("toml", text, ["s"], "b", {"x": 1})
+        theirs = new_text + ("" if new_text.endswith("\n") else "\n") + "\n[theirs]\n"
+        change = editor.describe_change("toml", text, new_text, ["s"], "b")
+        remaining_text = editor.revert_change("toml", theirs, ["s"], "b", change)
+        assert remaining_text.startswith(text)
+        assert remaining_text.endswith("\n[theirs]\n")
+        assert remaining_text.count("\n") <= text.count("\n") + 3
 
 
 TEXTS = ["", "a b", "é😀", "\x7f\x01\u2028\x85", "'", '"', "\\", "\n", "#", "'''", "x" * 500]
@@ -108,8 +108,8 @@ TEXTS = ["", "a b", "é😀", "\x7f\x01\u2028\x85", "'", '"', "\\", "\n", "#", "
 
 def test_every_text_value_is_read_back_unchanged() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, []], "env": {text: text for text in TEXTS}, "c": {"A b": 1.5}, "on": True}
-    edited = editor.put_entry("toml", "", ["mcp servers", "x.y"], 'q"é', value)
-    assert editor.read_data("toml", edited) == {"mcp servers": {"x.y": {'q"é': value}}}
+    new_text = editor.put_entry("toml", "", ["mcp servers", "x.y"], 'q"é', value)
+    assert editor.read_data("toml", new_text) == {"mcp servers": {"x.y": {'q"é': value}}}
 
 
 def test_null_is_rejected_in_toml() -> None:

@@ -137,15 +137,15 @@ TEXTS = [
 
 def test_every_text_value_is_read_back_unchanged() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, [*TEXTS]], "env": {text: text for text in TEXTS}}
-    edited = editor.put_entry("yaml", "", ["s"], "b", value)
-    assert editor.read_data("yaml", edited) == {"s": {"b": value}}
+    new_text = editor.put_entry("yaml", "", ["s"], "b", value)
+    assert editor.read_data("yaml", new_text) == {"s": {"b": value}}
 
 
 def test_an_ambiguous_name_is_quoted() -> None:
     for name in ("on", "1", "a b", "null", "-", "é", "#", "a:"):
-        edited = editor.put_entry("yaml", "s:\n  a: 1\n", ["s"], name, {"x": 1})
-        assert editor.read_data("yaml", edited) == {"s": {"a": 1, name: {"x": 1}}}
-        assert f'"{name}":' in edited
+        new_text = editor.put_entry("yaml", "s:\n  a: 1\n", ["s"], name, {"x": 1})
+        assert editor.read_data("yaml", new_text) == {"s": {"a": 1, name: {"x": 1}}}
+        assert f'"{name}":' in new_text
 
 
 def test_data_is_read_as_yaml_1_2() -> None:
