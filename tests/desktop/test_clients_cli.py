@@ -14,7 +14,7 @@ from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
@@ -23,43 +23,43 @@ def row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
     return result
 
 
-def test_on_an_empty_machine_no_client_is_found(who: Person) -> None:
-    answer = who.json("clients")
+def test_on_an_empty_machine_no_client_is_found(user: Person) -> None:
+    answer = user.json("clients")
     assert len(answer) == 14
     assert not any(item["found"] for item in answer)
-    assert "not found: claude-desktop, claude-code, vscode" in who.run("clients").stdout
+    assert "not found: claude-desktop, claude-code, vscode" in user.run("clients").stdout
 
 
-def test_clients_are_listed_with_their_files_and_bridges(who: Person) -> None:
+def test_clients_are_listed_with_their_files_and_bridges(user: Person) -> None:
     for case in FILES:
         if case not in {"claude-code-local", "claude-code-project"}:
-            who.place(case, golden(case, "after", who))
-    who.program("claude", "")
-    answer = who.json("clients")
+            user.place(case, golden(case, "after", user))
+    user.program("claude", "")
+    answer = user.json("clients")
     assert all(item["found"] for item in answer)
     for case in FILES:
         client, scope = client_of(case)
         (file,) = (file for file in row(answer, client)["files"] if file["scope"] == scope)
-        assert file["path"] == str(who.path(case))
+        assert file["path"] == str(user.path(case))
         assert file["problem"] is None
         if case not in {"claude-code-local", "claude-code-project"}:
             assert file["exists"]
-            assert file["bridges"] == [{"name": "shelf", "serves": str(who.settings)}]
-    text = who.run("clients").stdout
+            assert file["bridges"] == [{"name": "shelf", "serves": str(user.settings)}]
+    text = user.run("clients").stdout
     assert text.count("bridge 'shelf' serves") == len(FILES) - 2
     assert "not-to-be-shown" not in text + json.dumps(answer)
 
 
-def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(who: Person) -> None:
-    path = who.place("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
-    who.place("codex", golden("codex", "after", who))
-    who.path("goose").mkdir(parents=True)
-    result = who.run("clients")
+def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(user: Person) -> None:
+    path = user.place("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
+    user.place("codex", golden("codex", "after", user))
+    user.path("goose").mkdir(parents=True)
+    result = user.run("clients")
     assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in result.stdout
-    assert f"user: {who.path('goose')}\n    PROBLEM: " in result.stdout
+    assert f"user: {user.path('goose')}\n    PROBLEM: " in result.stdout
     assert "bridge 'shelf' serves" in result.stdout
     assert "not-to-be-shown" not in result.stdout
-    (file, _) = row(who.json("clients"), "cursor")["files"]
+    (file, _) = row(user.json("clients"), "cursor")["files"]
     assert file["problem"]
 
 
@@ -76,9 +76,9 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(wh
         ({}, False),
     ],
 )
-def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, who: Person) -> None:
-    who.place("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
-    (file, _) = row(who.json("clients"), "cursor")["files"]
+def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user: Person) -> None:
+    user.place("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
+    (file, _) = row(user.json("clients"), "cursor")["files"]
     assert bool(file["bridges"]) == is_one
     assert file["servers"] == ["some"]
 
@@ -96,25 +96,25 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, who:
         ("Cursr", "cursor"),
     ],
 )
-def test_an_unknown_client_is_reported_with_the_nearest_one(said: str, meant: str, who: Person) -> None:
-    result = who.run("install", said, check=2)
+def test_an_unknown_client_is_reported_with_the_nearest_one(said: str, meant: str, user: Person) -> None:
+    result = user.run("install", said, check=2)
     assert f"unknown client '{said}'" in result.stderr
     assert f"Did you mean {meant}" in result.stderr
     assert "Known clients: claude-desktop, claude-code" in result.stderr
 
 
-def test_an_unknown_client_without_a_similar_one_is_reported_with_all(who: Person) -> None:
-    assert "Did you mean cursor" in who.run("uninstall", "Cursr", check=2).stderr
-    assert "Known clients: claude-desktop, claude-code" in who.run("install", "qqqq", check=2).stderr
+def test_an_unknown_client_without_a_similar_one_is_reported_with_all(user: Person) -> None:
+    assert "Did you mean cursor" in user.run("uninstall", "Cursr", check=2).stderr
+    assert "Known clients: claude-desktop, claude-code" in user.run("install", "qqqq", check=2).stderr
 
 
-def test_a_file_in_the_place_of_the_client_is_recognised(who: Person) -> None:
-    result = who.run("install", "shelf_tools.py", "cursor", check=2)
+def test_a_file_in_the_place_of_the_client_is_recognised(user: Person) -> None:
+    result = user.run("install", "shelf_tools.py", "cursor", check=2)
     assert "unknown client 'shelf_tools.py'. Put the client before the file. Known clients: " in result.stderr
 
 
-def test_an_unknown_scope_is_reported_with_the_known_ones(who: Person) -> None:
-    result = who.run("install", "codex", who.settings, "--scope", "local", check=2)
+def test_an_unknown_scope_is_reported_with_the_known_ones(user: Person) -> None:
+    result = user.run("install", "codex", user.settings, "--scope", "local", check=2)
     assert "Codex has no scope 'local'. It has: user, project." in result.stderr.replace("--scope: ", "")
 
 
@@ -130,13 +130,13 @@ def test_an_unknown_scope_is_reported_with_the_known_ones(who: Person) -> None:
         ([], "no file was given, and the current folder has no default file"),
     ],
 )
-def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: str, who: Person) -> None:
-    (who.project / "tools.py").rename(who.project / "shelf_tools.py")
-    (who.project / "notes.txt").write_text("x")
-    (who.project / "broken.yaml").write_text("sorces: []\n")
-    result = who.run("install", "cursor", *words, check=2)
+def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: str, user: Person) -> None:
+    (user.project / "tools.py").rename(user.project / "shelf_tools.py")
+    (user.project / "notes.txt").write_text("x")
+    (user.project / "broken.yaml").write_text("sorces: []\n")
+    result = user.run("install", "cursor", *words, check=2)
     assert why in result.stderr
-    assert not who.path("cursor").exists()
+    assert not user.path("cursor").exists()
 
 
 @pytest.mark.parametrize(
@@ -152,34 +152,34 @@ def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: st
         ("äöü.py", "mcp-bridge"),
     ],
 )
-def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, who: Person) -> None:
+def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, user: Person) -> None:
     sources = "sources: [{type: python, path: tools.py}]\n"
-    (who.project / "named.yaml").write_text(f"name: My fine (tools)!\n{sources}")
-    (who.project / "mcp-bridge.yaml").write_text(sources)
+    (user.project / "named.yaml").write_text(f"name: My fine (tools)!\n{sources}")
+    (user.project / "mcp-bridge.yaml").write_text(sources)
     for file in ("shelf_tools.py", "Werkzeuge-äöü.py", "äöü.py"):
-        (who.project / file).write_text((who.project / "tools.py").read_text())
-    assert who.json("install", "cursor", served, "--print")["name"] == name
+        (user.project / file).write_text((user.project / "tools.py").read_text())
+    assert user.json("install", "cursor", served, "--print")["name"] == name
 
 
-def test_the_entry_has_absolute_paths(who: Person) -> None:
-    entry = who.json("install", "cursor", "./shelf.yaml", "--print")["entry"]
-    assert entry == {"command": str(COMMAND), "args": ["serve", str(who.settings)]}
+def test_the_entry_has_absolute_paths(user: Person) -> None:
+    entry = user.json("install", "cursor", "./shelf.yaml", "--print")["entry"]
+    assert entry == {"command": str(COMMAND), "args": ["serve", str(user.settings)]}
 
 
-def test_a_link_is_printed_and_nothing_written(who: Person) -> None:
-    result = who.run("install", "cursor", who.settings, "--link")
+def test_a_link_is_printed_and_nothing_written(user: Person) -> None:
+    result = user.run("install", "cursor", user.settings, "--link")
     assert result.stdout.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=shelf&config=")
-    assert not who.path("cursor").exists()
-    assert "no install links for 'zed'" in who.run("install", "zed", who.settings, "--link", check=2).stderr
+    assert not user.path("cursor").exists()
+    assert "no install links for 'zed'" in user.run("install", "zed", user.settings, "--link", check=2).stderr
 
 
 def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None:
-    who = person(tmp_path, CODEX_HOME="/" + "a" * 300)  # an error of the system also for those who may enter all
-    who.place("cursor", golden("cursor", "after", who))
-    who.path("goose").parent.mkdir(parents=True)
-    who.path("goose").parent.chmod(0)
-    result = who.run("clients")
-    who.path("goose").parent.chmod(0o700)
+    user = person(tmp_path, CODEX_HOME="/" + "a" * 300)  # an error of the system also for those who may enter all
+    user.place("cursor", golden("cursor", "after", user))
+    user.path("goose").parent.mkdir(parents=True)
+    user.path("goose").parent.chmod(0)
+    result = user.run("clients")
+    user.path("goose").parent.chmod(0o700)
     assert "bridge 'shelf' serves" in result.stdout
     assert "PROBLEM: cannot be read: File name too long" in result.stdout
     assert os.geteuid() == 0 or "PROBLEM: cannot be read: Permission denied" in result.stdout
@@ -194,121 +194,126 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
     ],
 )
 def test_a_relative_home_is_rejected(home: str, words: list[str], tmp_path: Path) -> None:
-    who = person(tmp_path, HOME=home)
-    before = [*who.files()]
-    result = who.run(*words, check=2)
+    user = person(tmp_path, HOME=home)
+    before = [*user.files()]
+    result = user.run(*words, check=2)
     assert "HOME: not an absolute path" in result.stderr
-    assert [*who.files()] == before
+    assert [*user.files()] == before
 
 
-def test_a_folder_without_tools_is_not_installed(who: Person) -> None:
-    (who.project / "empty").mkdir()
-    (who.project / "empty" / "_hidden.py").write_text("")
-    result = who.run("install", "cursor", "empty", check=2)
+def test_a_folder_without_tools_is_not_installed(user: Person) -> None:
+    (user.project / "empty").mkdir()
+    (user.project / "empty" / "_hidden.py").write_text("")
+    result = user.run("install", "cursor", "empty", check=2)
     assert "empty: this folder has no Python file to serve" in result.stderr
-    assert not who.path("cursor").exists()
+    assert not user.path("cursor").exists()
 
 
 @pytest.mark.parametrize("options", [["--print", "--link"], ["--dry-run", "--link"], ["--print", "--dry-run"]])
-def test_options_with_different_outputs_exclude_each_other(options: list[str], who: Person) -> None:
-    result = who.run("install", "cursor", who.settings, *options, check=2)
+def test_options_with_different_outputs_exclude_each_other(options: list[str], user: Person) -> None:
+    result = user.run("install", "cursor", user.settings, *options, check=2)
     assert "cannot be used with" in result.stderr
     assert not result.stdout
 
 
-def test_uninstalling_a_missing_server_reports_this(who: Person) -> None:
-    result = who.run("uninstall", "cursor", check=2)
+def test_uninstalling_a_missing_server_reports_this(user: Person) -> None:
+    result = user.run("uninstall", "cursor", check=2)
     assert "no bridge is installed in Cursor" in result.stderr
-    assert f"Looked at: {who.path('cursor')}, {who.path('cursor-project')}." in result.stderr
-    assert "Cursor has no server 'shelf'" in who.run("uninstall", "cursor", "shelf", check=2).stderr
+    assert f"Looked at: {user.path('cursor')}, {user.path('cursor-project')}." in result.stderr
+    assert "Cursor has no server 'shelf'" in user.run("uninstall", "cursor", "shelf", check=2).stderr
 
 
-def test_uninstalling_an_unknown_name_lists_the_bridges(who: Person) -> None:
-    who.run("install", "cursor", who.settings, "--no-check")
-    result = who.run("uninstall", "cursor", "tools.py", check=2)
+def test_uninstalling_an_unknown_name_lists_the_bridges(user: Person) -> None:
+    user.run("install", "cursor", user.settings, "--no-check")
+    result = user.run("uninstall", "cursor", "tools.py", check=2)
     assert "Cursor has no server 'tools.py'. Its bridges: shelf. Looked at: " in result.stderr
 
 
-def test_with_several_bridges_a_name_is_required(who: Person) -> None:
+def test_with_several_bridges_a_name_is_required(user: Person) -> None:
     bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
-    path = who.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
-    result = who.run("uninstall", "cursor", check=2)
+    path = user.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
+    result = user.run("uninstall", "cursor", check=2)
     assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in result.stderr
-    who.run("uninstall", "cursor", "one")
+    user.run("uninstall", "cursor", "one")
     assert list(json.loads(path.read_text())["mcpServers"]) == ["two"]
-    who.run("uninstall", "cursor")  # the only one left
+    user.run("uninstall", "cursor")  # the only one left
     assert json.loads(path.read_text())["mcpServers"] == {}
 
 
 @pytest.mark.parametrize("name", [["shelf"], []])
-def test_without_a_scope_only_the_first_is_meant(name: list[str], who: Person) -> None:
+def test_without_a_scope_only_the_first_is_meant(name: list[str], user: Person) -> None:
     for scope in ("user", "project"):
-        who.run("install", "cursor", who.settings, "--scope", scope)
-    who.run("uninstall", "cursor", *name)
-    assert not who.path("cursor").exists()
-    result = who.run("uninstall", "cursor", *name, check=2)
+        user.run("install", "cursor", user.settings, "--scope", scope)
+    user.run("uninstall", "cursor", *name)
+    assert not user.path("cursor").exists()
+    result = user.run("uninstall", "cursor", *name, check=2)
     assert "in its scope 'user'. There is one in: project. Choose one with --scope." in result.stderr
-    assert "shelf" in who.path("cursor-project").read_text()
-    who.run("uninstall", "cursor", *name, "--scope", "project")
-    assert not who.path("cursor-project").exists()
+    assert "shelf" in user.path("cursor-project").read_text()
+    user.run("uninstall", "cursor", *name, "--scope", "project")
+    assert not user.path("cursor-project").exists()
 
 
-def test_the_error_for_a_scope_without_a_bridge_has_the_scopes_with_one(who: Person) -> None:
+def test_the_error_for_a_scope_without_a_bridge_has_the_scopes_with_one(user: Person) -> None:
     for scope in ("project", "local"):
-        who.run("install", "claude-code", who.settings, "--scope", scope)
-    before = {path: path.read_bytes() for path in who.files()}
-    assert "There is one in: project, local." in who.run("uninstall", "claude-code", check=2).stderr
-    assert {path: path.read_bytes() for path in who.files()} == before
+        user.run("install", "claude-code", user.settings, "--scope", scope)
+    before = {path: path.read_bytes() for path in user.files()}
+    assert "There is one in: project, local." in user.run("uninstall", "claude-code", check=2).stderr
+    assert {path: path.read_bytes() for path in user.files()} == before
 
 
-def test_a_broken_file_of_another_scope_does_not_stop_the_removal(who: Person) -> None:
-    who.run("install", "cursor", who.settings)
-    who.place("cursor-project", b"{")
-    who.run("uninstall", "cursor")
-    assert not who.path("cursor").exists()
+def test_a_broken_file_of_another_scope_does_not_stop_the_removal(user: Person) -> None:
+    user.run("install", "cursor", user.settings)
+    user.place("cursor-project", b"{")
+    user.run("uninstall", "cursor")
+    assert not user.path("cursor").exists()
 
 
-def test_an_installation_into_a_project_warns_of_paths_of_this_machine(who: Person) -> None:
-    result = who.run("install", "vscode", who.settings, "--scope", "project")
+def test_an_installation_into_a_project_warns_of_paths_of_this_machine(user: Person) -> None:
+    result = user.run("install", "vscode", user.settings, "--scope", "project")
     assert "absolute paths of this machine" in result.stderr
 
 
-def test_an_installation_succeeds_without_a_writable_journal(who: Person) -> None:
-    state = who.home / ".local" / "state"
+def test_an_installation_succeeds_without_a_writable_journal(user: Person) -> None:
+    state = user.home / ".local" / "state"
     state.parent.mkdir()
     state.write_text("in the way")
-    result = who.run("install", "cursor", who.settings)
+    result = user.run("install", "cursor", user.settings)
     assert "could not be recorded" in result.stderr
-    who.run("uninstall", "cursor")
-    assert "shelf" not in who.path("cursor").read_text()
+    user.run("uninstall", "cursor")
+    assert "shelf" not in user.path("cursor").read_text()
 
 
 @pytest.mark.parametrize("words", [["clients"], ["install", "cursor", "shelf.yaml"], ["uninstall", "cursor"]])
-def test_the_commands_import_no_server(words: list[str], who: Person) -> None:
-    who.run("install", "cursor", who.settings)
+def test_the_commands_import_no_server(words: list[str], user: Person) -> None:
+    user.run("install", "cursor", user.settings)
     code = (
         "import sys\nfrom mcp_bridge._cli.app import app\n"
         f"try:\n    app({words})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         "print(sorted({'mcp', 'starlette', 'httpx2', 'uvicorn'} & set(sys.modules)))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code], cwd=who.project, env=who.surroundings, capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", code],
+        cwd=user.project,
+        env=user.surroundings,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
 def test_an_environment_that_uvx_has_made_for_once_is_not_installed(
-    who: Person, monkeypatch: pytest.MonkeyPatch
+    user: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/home/someone/.cache/uv/archive-v0/Xy12/bin/python")
-    result = who.run("install", "cursor", who.settings, check=2)
+    result = user.run("install", "cursor", user.settings, check=2)
     assert "uv tool install mcp-tool-bridge" in result.stderr
-    assert not who.path("cursor").exists()
+    assert not user.path("cursor").exists()
 
 
-def test_without_a_console_script_the_interpreter_is_named(who: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(who.bin / "python3"))
-    entry = who.json("install", "opencode", who.settings)["entry"]
-    assert entry["command"] == [str(who.bin / "python3"), "-m", "mcp_bridge", "serve", str(who.settings)]
-    result = who.run("uninstall", "opencode")
+def test_without_a_console_script_the_interpreter_is_named(user: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(user.bin / "python3"))
+    entry = user.json("install", "opencode", user.settings)["entry"]
+    assert entry["command"] == [str(user.bin / "python3"), "-m", "mcp_bridge", "serve", str(user.settings)]
+    result = user.run("uninstall", "opencode")
     assert "removed: 'shelf'" in result.stderr

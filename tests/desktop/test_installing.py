@@ -17,12 +17,12 @@ FOREIGN = "not-to-be-shown"
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
 @pytest.fixture
-def secretive(tmp_path: Path) -> Person:
+def user_with_secret(tmp_path: Path) -> Person:
     """A person whose settings need a variable."""
     machine = person(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
@@ -31,9 +31,9 @@ def secretive(tmp_path: Path) -> Person:
     return machine
 
 
-def backups(path: Path, who: Person | None = None) -> list[Path]:
+def backups(path: Path, user: Person | None = None) -> list[Path]:
     """The backups beside a file, and those in the user's state folder."""
-    kept = (who.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if who is not None else ()
+    kept = (user.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if user is not None else ()
     return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *kept]
 
 
@@ -44,38 +44,38 @@ def crlf(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("case", "form"), [*((case, "as it is") for case in FILES), *((case, "crlf") for case in EXAMPLES)]
 )
-def test_an_entry_is_installed_and_removed_without_changing_another_byte(case: str, form: str, who: Person) -> None:
+def test_an_entry_is_installed_and_removed_without_changing_another_byte(case: str, form: str, user: Person) -> None:
     spelled = crlf if form == "crlf" else bytes
     client, scope = client_of(case)
-    before, after = spelled(golden(case, "before", who)), spelled(golden(case, "after", who))
-    path = who.place(case, before)
-    who.run("install", client, who.settings, "--scope", scope)
+    before, after = spelled(golden(case, "before", user)), spelled(golden(case, "after", user))
+    path = user.place(case, before)
+    user.run("install", client, user.settings, "--scope", scope)
     assert path.read_bytes().decode() == after.decode()
-    (backup,) = backups(path, who)
+    (backup,) = backups(path, user)
     assert backup.read_bytes() == before
     backup.unlink()
-    who.run("uninstall", client, "--scope", scope)
+    user.run("uninstall", client, "--scope", scope)
     assert path.read_bytes().decode() == before.decode()
 
 
-def test_the_command_in_a_process_does_the_same(who: Person) -> None:
+def test_the_command_in_a_process_does_the_same(user: Person) -> None:
     case = "goose"
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    assert "installed: 'shelf'" in who.start("install", case, who.settings).stderr
-    assert path.read_bytes() == golden(case, "after", who)
-    assert "removed: 'shelf'" in who.start("uninstall", case).stderr
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    assert "installed: 'shelf'" in user.start("install", case, user.settings).stderr
+    assert path.read_bytes() == golden(case, "after", user)
+    assert "removed: 'shelf'" in user.start("uninstall", case).stderr
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_missing_file_is_created_and_removed_again(case: str, who: Person) -> None:
+def test_a_missing_file_is_created_and_removed_again(case: str, user: Person) -> None:
     client, scope = client_of(case)
-    who.run("install", client, who.settings, "--scope", scope)
-    path = who.path(case)
+    user.run("install", client, user.settings, "--scope", scope)
+    path = user.path(case)
     assert str(COMMAND) in path.read_text()
-    assert str(who.settings) in path.read_text()
-    who.run("uninstall", client, "--scope", scope)
+    assert str(user.settings) in path.read_text()
+    user.run("uninstall", client, "--scope", scope)
     assert not path.exists()
 
 
@@ -83,82 +83,82 @@ def test_a_missing_file_is_created_and_removed_again(case: str, who: Person) -> 
     ("case", "content"),
     [*((case, b"") for case in EXAMPLES), ("cursor", b"\n"), ("cursor", b"\xef\xbb\xbf"), ("goose", b"\n")],
 )
-def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, who: Person) -> None:
-    path = who.place(case, content)
-    who.run("install", case, who.settings)
+def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, user: Person) -> None:
+    path = user.place(case, content)
+    user.run("install", case, user.settings)
     assert str(COMMAND).encode() in path.read_bytes()
-    who.run("uninstall", case)
+    user.run("uninstall", case)
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("case", ["cursor", "goose", "codex"])
-def test_a_byte_order_mark_stays(case: str, who: Person) -> None:
-    before = b"\xef\xbb\xbf" + golden(case, "before", who)
-    path = who.place(case, before)
-    who.run("install", case, who.settings)
-    assert path.read_bytes() == b"\xef\xbb\xbf" + golden(case, "after", who)
-    who.run("uninstall", case)
+def test_a_byte_order_mark_stays(case: str, user: Person) -> None:
+    before = b"\xef\xbb\xbf" + golden(case, "before", user)
+    path = user.place(case, before)
+    user.run("install", case, user.settings)
+    assert path.read_bytes() == b"\xef\xbb\xbf" + golden(case, "after", user)
+    user.run("uninstall", case)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("case", ["cursor", "continue"])
-def test_a_second_installation_reports_this_and_writes_nothing(case: str, who: Person) -> None:
-    path = who.place(case, golden(case, "before", who))
-    who.run("install", case, who.settings)
+def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: Person) -> None:
+    path = user.place(case, golden(case, "before", user))
+    user.run("install", case, user.settings)
     (backup,) = backups(path)
     first = path.stat()
-    result = who.run("install", case, who.settings)
+    result = user.run("install", case, user.settings)
     assert "already installed" in result.stderr
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (first.st_mtime_ns, first.st_ino)
     assert backups(path) == [backup]
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_another_command_for_the_same_settings_is_an_update(case: str, who: Person) -> None:
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    who.run("install", case, who.settings)
+def test_another_command_for_the_same_settings_is_an_update(case: str, user: Person) -> None:
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    user.run("install", case, user.settings)
     path.write_bytes(path.read_bytes().replace(str(COMMAND).encode(), b"/old/bin/mcp-bridge"))
-    result = who.run("install", case, who.settings)
+    result = user.run("install", case, user.settings)
     assert "updated: 'shelf'" in result.stderr
-    assert path.read_bytes() == golden(case, "after", who)
-    who.run("uninstall", case)
+    assert path.read_bytes() == golden(case, "after", user)
+    user.run("uninstall", case)
     assert path.read_bytes() == before
 
 
-def test_additions_of_the_user_to_the_entry_stay_in_an_update(secretive: Person) -> None:
-    secretive.run("install", "cursor", secretive.settings)
-    path = secretive.path("cursor")
+def test_additions_of_the_user_to_the_entry_stay_in_an_update(user_with_secret: Person) -> None:
+    user_with_secret.run("install", "cursor", user_with_secret.settings)
+    path = user_with_secret.path("cursor")
     data = json.loads(path.read_text())
     data["mcpServers"]["shelf"] |= {"disabled": True}
     data["mcpServers"]["shelf"]["env"] |= {"MY_OWN": "mine"}
     path.write_text(json.dumps(data).replace(str(COMMAND), "/old/bin/mcp-bridge"))
-    secretive.settings.write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
-    secretive.run("install", "cursor", secretive.settings)
+    user_with_secret.settings.write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
+    user_with_secret.run("install", "cursor", user_with_secret.settings)
     assert json.loads(path.read_text())["mcpServers"]["shelf"] == {
         "command": str(COMMAND),
-        "args": ["serve", str(secretive.settings)],
+        "args": ["serve", str(user_with_secret.settings)],
         "env": {"MY_OWN": "mine"},
         "disabled": True,
     }
-    records = "".join(path.read_text() for path in (secretive.home / ".local").rglob("*.json"))
+    records = "".join(path.read_text() for path in (user_with_secret.home / ".local").rglob("*.json"))
     assert "MY_OWN" not in records
 
 
 @pytest.mark.parametrize("case", ["claude-code", "zed", "goose", "codex", "continue"])
-def test_another_server_with_this_name_is_not_changed(case: str, who: Person) -> None:
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    result = who.run("install", case, who.settings, "--name", "files", check=2)
+def test_another_server_with_this_name_is_not_changed(case: str, user: Person) -> None:
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    result = user.run("install", case, user.settings, "--name", "files", check=2)
     assert f"{path}: " in result.stderr
     assert "another server named 'files', which starts npx" in result.stderr
     assert "--name" in result.stderr
     assert "--force" in result.stderr
     assert path.read_bytes() == before
-    result = who.run("uninstall", case, "files", check=2)
+    result = user.run("uninstall", case, "files", check=2)
     assert "is not a bridge" in result.stderr
     assert path.read_bytes() == before
-    who.run("install", case, who.settings, "--name", "files", "--force")
+    user.run("install", case, user.settings, "--name", "files", "--force")
     assert b"npx" not in path.read_bytes()
     assert str(COMMAND).encode() in path.read_bytes()
 
@@ -172,32 +172,32 @@ def test_another_server_with_this_name_is_not_changed(case: str, who: Person) ->
         ("codex", b"[mcp_servers]\nshelf = 1\n"),
     ],
 )
-def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, content: bytes, who: Person) -> None:
-    path = who.place(case, content)
-    result = who.run("install", case, who.settings, check=2)
+def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, content: bytes, user: Person) -> None:
+    path = user.place(case, content)
+    result = user.run("install", case, user.settings, check=2)
     assert "another server named 'shelf'" in result.stderr
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_changes_of_others_in_between_stay(case: str, who: Person) -> None:
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    who.run("install", case, who.settings)
+def test_changes_of_others_in_between_stay(case: str, user: Person) -> None:
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    user.run("install", case, user.settings)
     content = path.read_bytes()
     assert b"npx" in content
     path.write_bytes(content.replace(b"npx", b"bunx"))
-    who.run("uninstall", case)
+    user.run("uninstall", case)
     assert path.read_bytes() == before.replace(b"npx", b"bunx")
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_an_entry_without_a_record_can_be_removed(case: str, who: Person) -> None:
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    who.run("install", case, who.settings)
-    shutil.rmtree(who.home / ".local")
-    who.run("uninstall", case)
+def test_an_entry_without_a_record_can_be_removed(case: str, user: Person) -> None:
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    user.run("install", case, user.settings)
+    shutil.rmtree(user.home / ".local")
+    user.run("uninstall", case)
     assert path.read_bytes() == before
 
 
@@ -215,60 +215,60 @@ def test_an_entry_without_a_record_can_be_removed(case: str, who: Person) -> Non
     ],
 )
 def test_for_a_file_that_cannot_be_edited_the_snippet_is_shown(
-    case: str, content: bytes, why: str, who: Person
+    case: str, content: bytes, why: str, user: Person
 ) -> None:
-    path = who.place(case, content)
-    result = who.run("install", case, who.settings, check=1)
+    path = user.place(case, content)
+    result = user.run("install", case, user.settings, check=1)
     assert str(path) in result.stderr
     assert why in result.stderr
     assert str(COMMAND) in result.stdout
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
-    answer = who.json("install", case, who.settings, check=1)
+    answer = user.json("install", case, user.settings, check=1)
     assert answer["action"] == "left alone"
     assert answer["snippet"] == result.stdout
 
 
-def test_a_read_only_file_stays_as_it_is(who: Person) -> None:
-    path = who.place("cursor", b"{}")
+def test_a_read_only_file_stays_as_it_is(user: Person) -> None:
+    path = user.place("cursor", b"{}")
     path.chmod(0o400)
-    result = who.run("install", "cursor", who.settings, check=1)
+    result = user.run("install", "cursor", user.settings, check=1)
     assert "read-only" in result.stderr
     assert str(COMMAND) in result.stdout
     assert path.read_bytes() == b"{}"
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_folder_in_the_place_of_the_file_is_an_error(who: Person) -> None:
-    who.path("cursor").mkdir(parents=True)
-    result = who.run("install", "cursor", who.settings, check=1)
-    assert str(who.path("cursor")) in result.stderr
+def test_a_folder_in_the_place_of_the_file_is_an_error(user: Person) -> None:
+    user.path("cursor").mkdir(parents=True)
+    result = user.run("install", "cursor", user.settings, check=1)
+    assert str(user.path("cursor")) in result.stderr
     assert "Move it out of the way." in result.stderr
     assert "Add this to" not in result.stderr
     assert not result.stdout
-    assert who.json("install", "cursor", who.settings, check=1)["snippet"] is None
+    assert user.json("install", "cursor", user.settings, check=1)["snippet"] is None
 
 
-def test_a_link_stays_a_link_and_its_target_keeps_its_mode(who: Person) -> None:
-    target = who.home / "dotfiles.json"
-    target.write_bytes(golden("cursor", "before", who))
+def test_a_link_stays_a_link_and_its_target_keeps_its_mode(user: Person) -> None:
+    target = user.home / "dotfiles.json"
+    target.write_bytes(golden("cursor", "before", user))
     target.chmod(0o640)
-    path = who.path("cursor")
+    path = user.path("cursor")
     path.parent.mkdir()
     path.symlink_to(target)
-    who.run("install", "cursor", who.settings)
+    user.run("install", "cursor", user.settings)
     assert path.is_symlink()
-    assert target.read_bytes() == golden("cursor", "after", who)
+    assert target.read_bytes() == golden("cursor", "after", user)
     assert target.stat().st_mode & 0o777 == 0o640
-    who.run("uninstall", "cursor")
+    user.run("uninstall", "cursor")
     assert path.is_symlink()
-    assert target.read_bytes() == golden("cursor", "before", who)
+    assert target.read_bytes() == golden("cursor", "before", user)
 
 
-def test_a_link_that_leads_nowhere_is_an_error(who: Person) -> None:
-    path = who.path("cursor")
+def test_a_link_that_leads_nowhere_is_an_error(user: Person) -> None:
+    path = user.path("cursor")
     path.parent.mkdir()
-    path.symlink_to(who.home / "nothing" / "here.json")
-    result = who.run("install", "cursor", who.settings, check=1)
+    path.symlink_to(user.home / "nothing" / "here.json")
+    result = user.run("install", "cursor", user.settings, check=1)
     assert str(path) in result.stderr
     assert path.is_symlink()

@@ -52,76 +52,76 @@ CLAUDE = [case for case in FILES if client_of(case)[0] == "claude-code"]
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     machine = person(tmp_path)
     machine.program("claude", FAKE)
     return machine
 
 
-def called(who: Person) -> list[str]:
-    words, folder, given = json.loads((who.home / "called.json").read_text())
-    assert folder == str(who.project)
+def called(user: Person) -> list[str]:
+    words, folder, given = json.loads((user.home / "called.json").read_text())
+    assert folder == str(user.project)
     assert given == ""
     return words
 
 
-def test_a_name_like_an_option_is_not_passed_to_the_clients_command(who: Person) -> None:
-    result = who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help", USE, check=2)
+def test_a_name_like_an_option_is_not_passed_to_the_clients_command(user: Person) -> None:
+    result = user.run("install", "claude-code", user.settings, "--scope", "user", "--name=--help", USE, check=2)
     assert "would read the name '--help' as an option" in result.stderr
-    assert not (who.home / "called.json").exists()
-    who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help")
-    assert "--help" in json.loads((who.home / ".claude.json").read_text())["mcpServers"]
-    who.run("uninstall", "claude-code", "--scope", "user", "--", "--help")
-    assert not (who.home / "called.json").exists()
-    assert not (who.home / ".claude.json").exists()
+    assert not (user.home / "called.json").exists()
+    user.run("install", "claude-code", user.settings, "--scope", "user", "--name=--help")
+    assert "--help" in json.loads((user.home / ".claude.json").read_text())["mcpServers"]
+    user.run("uninstall", "claude-code", "--scope", "user", "--", "--help")
+    assert not (user.home / "called.json").exists()
+    assert not (user.home / ".claude.json").exists()
 
 
 @pytest.mark.parametrize("case", CLAUDE)
-def test_the_clients_command_adds_and_removes_the_entry(case: str, who: Person) -> None:
+def test_the_clients_command_adds_and_removes_the_entry(case: str, user: Person) -> None:
     client, scope = client_of(case)
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    result = who.run("install", client, who.settings, "--scope", scope, USE)
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    result = user.run("install", client, user.settings, "--scope", scope, USE)
     assert "installed: 'shelf'" in result.stderr
-    assert called(who) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(who.settings)]
-    folder = who.home / ".local" if scope == "project" else path.parent
+    assert called(user) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(user.settings)]
+    folder = user.home / ".local" if scope == "project" else path.parent
     (backup,) = (item for item in folder.rglob("*backup-*") if path.name in item.name)
     assert backup.read_bytes() == before
-    who.run("uninstall", client, "--scope", scope, USE)
-    assert called(who) == ["mcp", "remove", "--scope", scope, "shelf"]
+    user.run("uninstall", client, "--scope", scope, USE)
+    assert called(user) == ["mcp", "remove", "--scope", scope, "shelf"]
     assert b'"shelf"' not in path.read_bytes().replace(
         b'"shelf": {\n          "type": "stdio",\n          "command": "other"', b""
     )
 
 
 def test_the_clients_command_gets_secrets_as_references(tmp_path: Path) -> None:
-    who = person(tmp_path, SHELF_KEY=SECRET)
-    who.program("claude", FAKE)
-    who.settings.write_text(
+    user = person(tmp_path, SHELF_KEY=SECRET)
+    user.program("claude", FAKE)
+    user.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
     )
-    who.run("install", "claude-code", who.settings, USE)
-    assert called(who)[5:8] == ["-e", "SHELF_KEY=${SHELF_KEY}", "--"]
-    assert json.loads(who.path("claude-code").read_text())["mcpServers"]["shelf"]["env"] == {
+    user.run("install", "claude-code", user.settings, USE)
+    assert called(user)[5:8] == ["-e", "SHELF_KEY=${SHELF_KEY}", "--"]
+    assert json.loads(user.path("claude-code").read_text())["mcpServers"]["shelf"]["env"] == {
         "SHELF_KEY": "${SHELF_KEY}"
     }
 
 
-def test_the_clients_command_is_used_only_on_request(who: Person) -> None:
-    path = who.place("claude-code", golden("claude-code", "before", who))
-    who.run("install", "claude-code", who.settings)
-    assert path.read_bytes() == golden("claude-code", "after", who)
-    who.run("uninstall", "claude-code")
-    assert path.read_bytes() == golden("claude-code", "before", who)
-    assert not (who.home / "called.json").exists()
+def test_the_clients_command_is_used_only_on_request(user: Person) -> None:
+    path = user.place("claude-code", golden("claude-code", "before", user))
+    user.run("install", "claude-code", user.settings)
+    assert path.read_bytes() == golden("claude-code", "after", user)
+    user.run("uninstall", "claude-code")
+    assert path.read_bytes() == golden("claude-code", "before", user)
+    assert not (user.home / "called.json").exists()
 
 
-def test_a_dry_run_prints_the_command_and_does_not_run_it(who: Person) -> None:
-    result = who.run("install", "claude-code", who.settings, "--dry-run", USE)
+def test_a_dry_run_prints_the_command_and_does_not_run_it(user: Person) -> None:
+    result = user.run("install", "claude-code", user.settings, "--dry-run", USE)
     assert result.stdout.split()[1:4] == ["mcp", "add", "--scope"]
-    assert str(who.settings) in result.stdout
-    assert not (who.home / "called.json").exists()
-    assert who.json("install", "claude-code", who.settings, "--dry-run", USE)["command"][1:3] == ["mcp", "add"]
+    assert str(user.settings) in result.stdout
+    assert not (user.home / "called.json").exists()
+    assert user.json("install", "claude-code", user.settings, "--dry-run", USE)["command"][1:3] == ["mcp", "add"]
 
 
 FAULTS = [
@@ -141,12 +141,12 @@ FAULTS = [
     ],
 )
 def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
-    mode: str, why: str, there: bool, who: Person
+    mode: str, why: str, there: bool, user: Person
 ) -> None:
-    before = golden("claude-code", "before", who)
-    path = who.place("claude-code", before) if there else who.path("claude-code")
-    who.environ["FAKE_MODE"] = mode
-    result = who.run("install", "claude-code", who.settings, USE, check=1)
+    before = golden("claude-code", "before", user)
+    path = user.place("claude-code", before) if there else user.path("claude-code")
+    user.environ["FAKE_MODE"] = mode
+    result = user.run("install", "claude-code", user.settings, USE, check=1)
     assert why in result.stderr
     assert "--use-client-command" in result.stderr
     assert str(COMMAND) in result.stdout
@@ -155,32 +155,32 @@ def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
         assert "the registry of servers is closed today" in result.stderr
 
 
-def test_a_byte_order_mark_that_the_command_removed_is_restored(who: Person) -> None:
-    before = b"\xef\xbb\xbf" + golden("claude-code", "before", who)
-    path = who.place("claude-code", before)
-    who.program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
-    who.environ["FAKE_MODE"] = "other entry"
-    who.run("install", "claude-code", who.settings, USE, check=1)
+def test_a_byte_order_mark_that_the_command_removed_is_restored(user: Person) -> None:
+    before = b"\xef\xbb\xbf" + golden("claude-code", "before", user)
+    path = user.place("claude-code", before)
+    user.program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
+    user.environ["FAKE_MODE"] = "other entry"
+    user.run("install", "claude-code", user.settings, USE, check=1)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("mode", ["fail", "nothing", "others", "break"])
-def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, who: Person) -> None:
-    path = who.place("claude-code", golden("claude-code", "before", who))
-    who.run("install", "claude-code", who.settings, USE)
+def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, user: Person) -> None:
+    path = user.place("claude-code", golden("claude-code", "before", user))
+    user.run("install", "claude-code", user.settings, USE)
     expected = json.loads(path.read_text())
     del expected["mcpServers"]["shelf"]
-    who.environ["FAKE_MODE"] = mode
-    result = who.run("uninstall", "claude-code", USE)
+    user.environ["FAKE_MODE"] = mode
+    result = user.run("uninstall", "claude-code", USE)
     assert "claude mcp remove: " in result.stderr
     assert json.loads(path.read_text()) == expected
 
 
-def test_the_clients_command_does_not_run_for_a_broken_file(who: Person) -> None:
-    path = who.place("claude-code", b'{"mcpServers": {')
-    result = who.run("install", "claude-code", who.settings, USE, check=1)
+def test_the_clients_command_does_not_run_for_a_broken_file(user: Person) -> None:
+    path = user.place("claude-code", b'{"mcpServers": {')
+    result = user.run("install", "claude-code", user.settings, USE, check=1)
     assert str(path) in result.stderr
-    assert not (who.home / "called.json").exists()
+    assert not (user.home / "called.json").exists()
     assert path.read_bytes() == b'{"mcpServers": {'
 
 
@@ -202,22 +202,32 @@ path.write_text(json.dumps(data))
 
 
 def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path) -> None:
-    who = person(tmp_path)
-    who.program("gemini", GEMINI)
-    who.place("gemini-cli-project", golden("gemini-cli-project", "before", who))
-    who.run("install", "gemini-cli", who.settings, "--scope", "project", USE)
-    assert called(who) == ["mcp", "add", "--scope", "project", "shelf", str(COMMAND), "--", "serve", str(who.settings)]
+    user = person(tmp_path)
+    user.program("gemini", GEMINI)
+    user.place("gemini-cli-project", golden("gemini-cli-project", "before", user))
+    user.run("install", "gemini-cli", user.settings, "--scope", "project", USE)
+    assert called(user) == [
+        "mcp",
+        "add",
+        "--scope",
+        "project",
+        "shelf",
+        str(COMMAND),
+        "--",
+        "serve",
+        str(user.settings),
+    ]
 
 
 def test_geminis_command_is_not_used_where_it_would_write_values_for_references(tmp_path: Path) -> None:
-    who = person(tmp_path)
-    who.program("gemini", GEMINI)
-    path = who.place("gemini-cli", golden("gemini-cli", "before", who))
-    result = who.run("install", "gemini-cli", who.settings, USE, check=2)
+    user = person(tmp_path)
+    user.program("gemini", GEMINI)
+    path = user.place("gemini-cli", golden("gemini-cli", "before", user))
+    result = user.run("install", "gemini-cli", user.settings, USE, check=2)
     assert "would replace the references" in result.stderr
-    who.run("install", "gemini-cli", who.settings)
-    assert path.read_bytes() == golden("gemini-cli", "after", who)
-    assert not (who.home / "called.json").exists()
+    user.run("install", "gemini-cli", user.settings)
+    assert path.read_bytes() == golden("gemini-cli", "after", user)
+    assert not (user.home / "called.json").exists()
 
 
 CODEX = """
@@ -236,39 +246,39 @@ path.write_text(f"{text}\\n[mcp_servers.{words[2]}]\\ncommand = {json.dumps(word
 
 
 def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> None:
-    who = person(tmp_path, SHELF_KEY=SECRET)
-    who.program("codex", CODEX)
-    who.run("install", "codex", who.settings, USE)
-    assert called(who) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(who.settings)]
-    (who.home / "called.json").unlink()
-    result = who.run("install", "codex", who.settings, "--scope", "project", USE, check=2)
+    user = person(tmp_path, SHELF_KEY=SECRET)
+    user.program("codex", CODEX)
+    user.run("install", "codex", user.settings, USE)
+    assert called(user) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(user.settings)]
+    (user.home / "called.json").unlink()
+    result = user.run("install", "codex", user.settings, "--scope", "project", USE, check=2)
     assert "cannot change the scope 'project'" in result.stderr
-    who.settings.write_text("state: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
-    result = who.run("install", "codex", who.settings, "--name", "secretive", USE, check=2)
+    user.settings.write_text("state: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    result = user.run("install", "codex", user.settings, "--name", "secretive", USE, check=2)
     assert "cannot add references to variables" in result.stderr
-    who.run("install", "codex", who.settings, "--name", "secretive")
-    assert 'env_vars = ["SHELF_KEY"]' in who.path("codex").read_text()
-    assert not (who.home / "called.json").exists()
+    user.run("install", "codex", user.settings, "--name", "secretive")
+    assert 'env_vars = ["SHELF_KEY"]' in user.path("codex").read_text()
+    assert not (user.home / "called.json").exists()
 
 
 def test_a_command_that_deletes_a_comment_is_undone(tmp_path: Path) -> None:
-    who = person(tmp_path, FAKE_MODE="comments")
-    who.program("codex", CODEX)
+    user = person(tmp_path, FAKE_MODE="comments")
+    user.program("codex", CODEX)
     before = b'model = "x"  # mine\n'
-    path = who.place("codex", before)
-    result = who.run("install", "codex", who.settings, USE, check=1)
+    path = user.place("codex", before)
+    result = user.run("install", "codex", user.settings, USE, check=1)
     assert "removed a comment" in result.stderr
     assert path.read_bytes() == before
 
 
-def test_a_command_that_only_changes_the_layout_is_reported(who: Person) -> None:
-    who.place("claude-code", b'{"numStartups":3}')
-    assert "changed the layout" in who.run("install", "claude-code", who.settings, USE).stderr
+def test_a_command_that_only_changes_the_layout_is_reported(user: Person) -> None:
+    user.place("claude-code", b'{"numStartups":3}')
+    assert "changed the layout" in user.run("install", "claude-code", user.settings, USE).stderr
 
 
 @pytest.mark.parametrize("client", ["cursor", "claude-code"])
 def test_a_client_without_a_command_is_reported(client: str, tmp_path: Path) -> None:
-    who = person(tmp_path)
-    result = who.run("install", client, who.settings, USE, check=2)
+    user = person(tmp_path)
+    result = user.run("install", client, user.settings, USE, check=2)
     assert "no command that adds servers" in result.stderr or "'claude' is not on the PATH" in result.stderr
-    assert not who.path(client).exists()
+    assert not user.path(client).exists()

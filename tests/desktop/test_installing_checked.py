@@ -12,7 +12,7 @@ CHECK = "--check"
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
@@ -24,79 +24,79 @@ def who(tmp_path: Path) -> Person:
         ("_private = 1\n", "no tools found"),
     ],
 )
-def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, who: Person) -> None:
-    (who.project / "tools.py").write_text(tools)
+def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, user: Person) -> None:
+    (user.project / "tools.py").write_text(tools)
     for served in ("tools.py", "shelf.yaml"):
-        result = who.run("install", "cursor", served, CHECK, check=1)
+        result = user.run("install", "cursor", served, CHECK, check=1)
         assert "nothing was installed" in result.stderr
         assert why in result.stderr
         assert "--no-check" in result.stderr
-    assert not who.path("cursor").exists()
-    refused = who.json("install", "cursor", "tools.py", CHECK, check=1)
+    assert not user.path("cursor").exists()
+    refused = user.json("install", "cursor", "tools.py", CHECK, check=1)
     assert refused["action"] == "refused"
     assert any(not item["ok"] for item in refused["checks"])
-    assert "installed:" in who.run("install", "cursor", "tools.py", "--no-check").stderr
+    assert "installed:" in user.run("install", "cursor", "tools.py", "--no-check").stderr
 
 
-def test_an_unknown_key_in_the_settings_is_not_installed(who: Person) -> None:
-    who.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py, prefx: x}\n")
-    result = who.run("install", "cursor", who.settings, CHECK, check=1)
+def test_an_unknown_key_in_the_settings_is_not_installed(user: Person) -> None:
+    user.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py, prefx: x}\n")
+    result = user.run("install", "cursor", user.settings, CHECK, check=1)
     assert "did you mean 'prefix'?" in result.stderr
-    assert not who.path("cursor").exists()
+    assert not user.path("cursor").exists()
 
 
-def test_an_unknown_key_is_reported_where_variables_are_not_set_too(who: Person) -> None:
-    who.settings.write_text("nmae: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
-    assert "unknown key 'nmae'" in who.run("install", "cursor", who.settings, check=2).stderr
-    assert not who.path("cursor").exists()
+def test_an_unknown_key_is_reported_where_variables_are_not_set_too(user: Person) -> None:
+    user.settings.write_text("nmae: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    assert "unknown key 'nmae'" in user.run("install", "cursor", user.settings, check=2).stderr
+    assert not user.path("cursor").exists()
 
 
-def test_a_failing_source_beside_a_working_one_is_a_warning(who: Person) -> None:
-    (who.project / "broken.py").write_text("import nothing_of_this_name\n")
-    who.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
-    result = who.run("install", "cursor", who.settings, CHECK, check=None)
+def test_a_failing_source_beside_a_working_one_is_a_warning(user: Person) -> None:
+    (user.project / "broken.py").write_text("import nothing_of_this_name\n")
+    user.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
+    result = user.run("install", "cursor", user.settings, CHECK, check=None)
     assert "WARNING" in result.stderr or "nothing was installed" in result.stderr
     assert "nothing_of_this_name" in result.stderr
 
 
 @pytest.mark.parametrize("client", ["claude-desktop", "cursor", "goose", "codex"])
 def test_a_server_that_works_is_installed(client: str, tmp_path: Path) -> None:
-    who = person(tmp_path, SHELF_KEY="a-key-that-is-long-enough-for-the-state-of-it")
-    who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
-    result = who.run("install", client, who.settings, CHECK)
+    user = person(tmp_path, SHELF_KEY="a-key-that-is-long-enough-for-the-state-of-it")
+    user.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    result = user.run("install", client, user.settings, CHECK)
     assert "installed: 'shelf'" in result.stderr
     assert "WARNING" not in result.stderr
 
 
-def test_settings_with_an_unset_variable_are_installed_without_a_check(who: Person) -> None:
-    who.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
-    result = who.run("install", "cursor", who.settings, CHECK)
+def test_settings_with_an_unset_variable_are_installed_without_a_check(user: Person) -> None:
+    user.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    result = user.run("install", "cursor", user.settings, CHECK)
     assert "not started to check it, because SHELF_KEY is not set here" in result.stderr
-    assert who.path("cursor").exists()
+    assert user.path("cursor").exists()
 
 
-def test_a_taken_name_is_reported_before_any_source_starts(who: Person) -> None:
-    who.place("cursor", b'{"mcpServers": {"shelf": {"command": "npx"}}}')
-    (who.project / "tools.py").write_text("from pathlib import Path\nPath('started').touch()\n")
-    assert "--force" in who.run("install", "cursor", who.settings, CHECK, check=2).stderr
-    assert not (who.project / "started").exists()
+def test_a_taken_name_is_reported_before_any_source_starts(user: Person) -> None:
+    user.place("cursor", b'{"mcpServers": {"shelf": {"command": "npx"}}}')
+    (user.project / "tools.py").write_text("from pathlib import Path\nPath('started').touch()\n")
+    assert "--force" in user.run("install", "cursor", user.settings, CHECK, check=2).stderr
+    assert not (user.project / "started").exists()
 
 
-def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(who: Person) -> None:
-    who.run("install", "codex", who.settings)
-    path = who.path("codex")
-    first = [item["check"] for item in who.json("doctor", "codex", check=None)["servers"][0]["checks"]]
+def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(user: Person) -> None:
+    user.run("install", "codex", user.settings)
+    path = user.path("codex")
+    first = [item["check"] for item in user.json("doctor", "codex", check=None)["servers"][0]["checks"]]
     path.write_text(path.read_text().replace("required = true\n", ""))
-    (server,) = who.json("doctor", "codex", check=None)["servers"]
+    (server,) = user.json("doctor", "codex", check=None)["servers"]
     warnings = [item for item in server["checks"] if item["check"] == "first turn"]
     assert "first turn" not in first
     assert "'required'" in warnings[0]["advice"]
     assert server["ok"]
 
 
-def test_doctor_reports_that_claude_code_does_not_wait_for_servers(who: Person) -> None:
-    who.run("install", "claude-code", who.settings)
-    (server,) = who.json("doctor", "claude-code", check=None)["servers"]
+def test_doctor_reports_that_claude_code_does_not_wait_for_servers(user: Person) -> None:
+    user.run("install", "claude-code", user.settings)
+    (server,) = user.json("doctor", "claude-code", check=None)["servers"]
     (said,) = [item for item in server["checks"] if item["check"] == "first turn"]
     assert said["ok"]
     assert "does not wait for servers before its first request" in said["detail"]
@@ -117,17 +117,17 @@ def count(shelf: Shelf) -> str:
 """
 
 
-def test_tools_that_the_client_would_reject_are_reported_and_the_server_is_installed(who: Person) -> None:
-    (who.project / "tools.py").write_text(SHELVES)
-    result = who.run("install", "gemini-cli", who.settings, CHECK)
+def test_tools_that_the_client_would_reject_are_reported_and_the_server_is_installed(user: Person) -> None:
+    (user.project / "tools.py").write_text(SHELVES)
+    result = user.run("install", "gemini-cli", user.settings, CHECK)
     assert "installed: 'shelf'" in result.stderr
     assert "WARNING: tool 'count': $.inputSchema.properties.shelf.$ref: `$ref` in 2 places" in result.stderr
     assert "Set `dialect: gemini-cli`" in result.stderr
-    who.settings.write_text("name: shelf\ndialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
-    assert "WARNING" not in who.run("install", "gemini-cli", who.settings, CHECK, "--force", "--name", "other").stderr
+    user.settings.write_text("name: shelf\ndialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
+    assert "WARNING" not in user.run("install", "gemini-cli", user.settings, CHECK, "--force", "--name", "other").stderr
 
 
-def test_tools_that_the_client_degrades_are_a_note(who: Person) -> None:
-    (who.project / "tools.py").write_text(SHELVES)
-    notes = who.json("install", "codex", who.settings, CHECK)["notes"]
+def test_tools_that_the_client_degrades_are_a_note(user: Person) -> None:
+    (user.project / "tools.py").write_text(SHELVES)
+    notes = user.json("install", "codex", user.settings, CHECK)["notes"]
     assert any(note.startswith("note: tools: Codex degrades 1 thing, such as: `$ref`") for note in notes)

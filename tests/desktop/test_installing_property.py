@@ -51,15 +51,15 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
 ) -> None:
     data = others if servers is None else {**others, "mcpServers": servers}
     content = form(data).encode()
-    with somebody() as who:
-        path = who.place("claude-code", content)
-        who.run("install", "claude-code", who.settings)
+    with somebody() as user:
+        path = user.place("claude-code", content)
+        user.run("install", "claude-code", user.settings)
         now = json.loads(path.read_text(encoding="utf-8"))
         assert now["mcpServers"].pop("shelf")["command"] == str(COMMAND)
         assert now == {**data, "mcpServers": data.get("mcpServers", {})}
         for backup in path.parent.glob("*backup*"):
             backup.unlink()
-        who.run("uninstall", "claude-code")
+        user.run("uninstall", "claude-code")
         assert path.read_bytes() == content
 
 
@@ -68,10 +68,10 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
 def test_changes_of_the_file_in_between_stay(
     before: dict[str, Any], after: dict[str, Any], others: dict[str, Any], form: Any, last: bool
 ) -> None:
-    with somebody() as who:
-        path = who.place("claude-code", json.dumps({"mcpServers": before}).encode())
-        who.run("install", "claude-code", who.settings)
+    with somebody() as user:
+        path = user.place("claude-code", json.dumps({"mcpServers": before}).encode())
+        user.run("install", "claude-code", user.settings)
         ours = {"shelf": json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["shelf"]}
         path.write_bytes(form({**others, "mcpServers": {**after, **ours} if last else {**ours, **after}}).encode())
-        who.run("uninstall", "claude-code")
+        user.run("uninstall", "claude-code")
         assert json.loads(path.read_bytes()) == {**others, "mcpServers": after}

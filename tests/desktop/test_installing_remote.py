@@ -43,34 +43,34 @@ REMOTE: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
-def entries(who: Person, client: str) -> dict[str, Any]:
+def entries(user: Person, client: str) -> dict[str, Any]:
     """The servers in a client's file."""
-    place, path = CLIENTS[client].places[0], who.path(client)
+    place, path = CLIENTS[client].places[0], user.path(client)
     return dict(parse_servers(place, path.read_text(), path, detect_machine()))
 
 
 @pytest.mark.parametrize("client", REMOTE)
-def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(client: str, who: Person) -> None:
-    who.environ["SHELF_TOKEN"] = "nobody-may-see-this-token"
-    result = who.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
+def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(client: str, user: Person) -> None:
+    user.environ["SHELF_TOKEN"] = "nobody-may-see-this-token"
+    result = user.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
     assert "SHELF_TOKEN" in result.stderr
-    assert entries(who, client) == {"shelf": REMOTE[client]}
-    assert "nobody-may-see" not in who.path(client).read_text() + result.stderr
+    assert entries(user, client) == {"shelf": REMOTE[client]}
+    assert "nobody-may-see" not in user.path(client).read_text() + result.stderr
     assert (
-        "already installed" in who.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN").stderr
+        "already installed" in user.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN").stderr
     )
-    who.run("uninstall", client)
-    assert not who.path(client).exists()
+    user.run("uninstall", client)
+    assert not user.path(client).exists()
 
 
 @pytest.mark.parametrize("client", ["zed", "lm-studio", "cursor"])
-def test_a_url_without_a_token_is_written_without_headers(client: str, who: Person) -> None:
-    who.run("install", client, URL)
-    assert entries(who, client) == {"127-0-0-1-8808": {"url": URL}}
+def test_a_url_without_a_token_is_written_without_headers(client: str, user: Person) -> None:
+    user.run("install", client, URL)
+    assert entries(user, client) == {"127-0-0-1-8808": {"url": URL}}
 
 
 @pytest.mark.parametrize(
@@ -85,49 +85,49 @@ def test_a_url_without_a_token_is_written_without_headers(client: str, who: Pers
         (["claude-code", URL, "--use-client-command"], "cannot be used for URLs"),
     ],
 )
-def test_options_that_do_not_fit_a_url_or_a_client_are_rejected(words: list[str], why: str, who: Person) -> None:
-    assert why in who.run("install", *words, check=2).stderr
+def test_options_that_do_not_fit_a_url_or_a_client_are_rejected(words: list[str], why: str, user: Person) -> None:
+    assert why in user.run("install", *words, check=2).stderr
 
 
-def test_an_entry_with_another_url_is_not_replaced(who: Person) -> None:
-    who.run("install", "cursor", URL, "--name", "shelf")
-    assert "--force" in who.run("install", "cursor", "https://example.com/mcp", "--name", "shelf", check=2).stderr
-    assert "--force" in who.run("install", "cursor", who.settings, check=2).stderr
-    assert entries(who, "cursor") == {"shelf": {"url": URL}}
+def test_an_entry_with_another_url_is_not_replaced(user: Person) -> None:
+    user.run("install", "cursor", URL, "--name", "shelf")
+    assert "--force" in user.run("install", "cursor", "https://example.com/mcp", "--name", "shelf", check=2).stderr
+    assert "--force" in user.run("install", "cursor", user.settings, check=2).stderr
+    assert entries(user, "cursor") == {"shelf": {"url": URL}}
 
 
 VALUES = {"opencode": "environment", "goose": "envs"}
 
 
 @pytest.mark.parametrize("client", [case for case in FILES if case in CLIENTS])
-def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, who: Person) -> None:
-    words = ("install", client, who.settings, "--env", "LEVEL=high=er", "--env", "SHELF_KEY")
-    result = who.run(*words)
-    value = entries(who, client)["shelf"]
+def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, user: Person) -> None:
+    words = ("install", client, user.settings, "--env", "LEVEL=high=er", "--env", "SHELF_KEY")
+    result = user.run(*words)
+    value = entries(user, client)["shelf"]
     assert value[VALUES.get(client, "env")]["LEVEL"] == "high=er"
     assert "SHELF_KEY" in result.stderr
     assert "LEVEL are in the file as plain text" in result.stderr
     if client not in {"claude-desktop", "zed", "lm-studio"}:
         assert "SHELF_KEY" in json.dumps(value)
-    records = "".join(path.read_text() for path in (who.home / ".local").rglob("*.json"))
-    assert "high=er" not in records + who.run(*words, "--name", "two", "--dry-run").stdout
-    assert "already installed" in who.run(*words).stderr
-    who.run("uninstall", client)
-    assert not who.path(client).exists()
+    records = "".join(path.read_text() for path in (user.home / ".local").rglob("*.json"))
+    assert "high=er" not in records + user.run(*words, "--name", "two", "--dry-run").stdout
+    assert "already installed" in user.run(*words).stderr
+    user.run("uninstall", client)
+    assert not user.path(client).exists()
 
 
-def test_the_variables_reach_the_server_when_it_is_checked(who: Person) -> None:
-    (who.project / "tools.py").write_text(
+def test_the_variables_reach_the_server_when_it_is_checked(user: Person) -> None:
+    (user.project / "tools.py").write_text(
         "import os\nfrom mcp_bridge import tool\n\nassert os.environ['LEVEL'] == 'high'\n\n"
         "@tool\ndef shout(text: str) -> str:\n    return text\n"
     )
-    assert "LEVEL" in who.run("install", "codex", who.settings, "--check", check=1).stderr
-    who.run("install", "codex", who.settings, "--check", "--env", "LEVEL=high")
+    assert "LEVEL" in user.run("install", "codex", user.settings, "--check", check=1).stderr
+    user.run("install", "codex", user.settings, "--check", "--env", "LEVEL=high")
 
 
-def test_uninstall_lists_what_each_of_several_servers_serves(who: Person) -> None:
-    who.run("install", "cursor", URL, "--name", "remote")
-    who.run("install", "cursor", who.settings)
-    result = who.run("uninstall", "cursor", check=2)
+def test_uninstall_lists_what_each_of_several_servers_serves(user: Person) -> None:
+    user.run("install", "cursor", URL, "--name", "remote")
+    user.run("install", "cursor", user.settings)
+    result = user.run("uninstall", "cursor", check=2)
     assert f"remote is at {URL}" in result.stderr
-    assert f"shelf serves {who.settings}" in result.stderr
+    assert f"shelf serves {user.settings}" in result.stderr

@@ -24,48 +24,50 @@ EMPTY = {
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
-def elsewhere(who: Person) -> Person:
+def elsewhere(user: Person) -> Person:
     """The same person in another project."""
-    project = who.project.with_name("elsewhere")
+    project = user.project.with_name("elsewhere")
     project.mkdir()
-    return replace(who, project=project)
+    return replace(user, project=project)
 
 
 @pytest.mark.parametrize("case", [*EMPTY, "claude-code-local", "cursor-project"])
-def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case: str, who: Person) -> None:
+def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case: str, user: Person) -> None:
     client, scope = client_of(case)
     for name in ("one", "two"):
-        who.run("install", client, who.settings, "--scope", scope, "--name", name)
+        user.run("install", client, user.settings, "--scope", scope, "--name", name)
     for name in ("one", "two"):
-        assert name in who.path(case).read_text()
-        who.run("uninstall", client, name, "--scope", scope)
-    assert not who.path(case).exists()
+        assert name in user.path(case).read_text()
+        user.run("uninstall", client, name, "--scope", scope)
+    assert not user.path(case).exists()
 
 
 @pytest.mark.parametrize("case", EMPTY)
-def test_removals_in_reverse_order_restore_the_file_byte_for_byte(case: str, who: Person) -> None:
-    path = who.place(case, EMPTY[case])
+def test_removals_in_reverse_order_restore_the_file_byte_for_byte(case: str, user: Person) -> None:
+    path = user.place(case, EMPTY[case])
     for name in NAMES:
-        who.run("install", case, who.settings, "--name", name)
+        user.run("install", case, user.settings, "--name", name)
     for name in reversed(NAMES):
-        who.run("uninstall", case, name)
+        user.run("uninstall", case, name)
     assert path.read_bytes() == EMPTY[case]
 
 
 @pytest.mark.parametrize("order", [("two", "one", "three"), ("one", "two", "three"), ()], ids=["mixed", "first", "all"])
 @pytest.mark.parametrize("case", EMPTY)
-def test_removals_in_any_order_leave_at_most_an_empty_container(case: str, order: tuple[str, ...], who: Person) -> None:
-    path = who.place(case, EMPTY[case])
+def test_removals_in_any_order_leave_at_most_an_empty_container(
+    case: str, order: tuple[str, ...], user: Person
+) -> None:
+    path = user.place(case, EMPTY[case])
     for name in NAMES:
-        who.run("install", case, who.settings, "--name", name)
+        user.run("install", case, user.settings, "--name", name)
     if not order:
-        who.run("uninstall", case, "--all")
+        user.run("uninstall", case, "--all")
     for name in order:
-        who.run("uninstall", case, name)
+        user.run("uninstall", case, name)
     place = CLIENTS[client_of(case)[0]].places[0]
     without = [
         editor.put_entry(place.format, text, place.within, "x", {"command": "x"}, listed=place.listed)
@@ -76,13 +78,13 @@ def test_removals_in_any_order_leave_at_most_an_empty_container(case: str, order
 
 @pytest.mark.parametrize("first", ["here", "there"])
 @pytest.mark.parametrize("content", [None, b"{}", b'{\n  "mcpServers": {}\n}\n'])
-def test_two_projects_may_have_local_servers_with_equal_names(first: str, content: bytes | None, who: Person) -> None:
-    path = who.place("claude-code", content) if content is not None else who.path("claude-code")
-    there = elsewhere(who)
-    for item in (who, there):
-        item.run("install", "claude-code", who.settings, "--scope", "local")
+def test_two_projects_may_have_local_servers_with_equal_names(first: str, content: bytes | None, user: Person) -> None:
+    path = user.place("claude-code", content) if content is not None else user.path("claude-code")
+    there = elsewhere(user)
+    for item in (user, there):
+        item.run("install", "claude-code", user.settings, "--scope", "local")
     assert path.read_text().count(f'"{COMMAND}"') == 2
-    leaving, staying = (who, there) if first == "here" else (there, who)
+    leaving, staying = (user, there) if first == "here" else (there, user)
     leaving.run("uninstall", "claude-code", "shelf", "--scope", "local")
     assert path.read_text().count(f'"{COMMAND}"') == 1
     assert f'"{staying.project}"' in path.read_text()
@@ -96,13 +98,13 @@ def test_two_projects_may_have_local_servers_with_equal_names(first: str, conten
 @pytest.mark.parametrize("order", [("user", "local"), ("local", "user")], ids="-".join)
 @pytest.mark.parametrize("content", [None, b"{ }\n", b""])
 def test_two_scopes_in_one_file_can_be_removed_in_any_order(
-    order: tuple[str, ...], content: bytes | None, who: Person
+    order: tuple[str, ...], content: bytes | None, user: Person
 ) -> None:
-    path = who.place("claude-code", content) if content is not None else who.path("claude-code")
+    path = user.place("claude-code", content) if content is not None else user.path("claude-code")
     for scope in ("user", "local"):
-        who.run("install", "claude-code", who.settings, "--scope", scope)
+        user.run("install", "claude-code", user.settings, "--scope", scope)
     for scope in order:
-        who.run("uninstall", "claude-code", "--scope", scope)
+        user.run("uninstall", "claude-code", "--scope", scope)
     if content is None:
         assert not path.exists()
     elif order == ("local", "user"):
@@ -111,23 +113,23 @@ def test_two_scopes_in_one_file_can_be_removed_in_any_order(
         assert str(COMMAND) not in path.read_text()
 
 
-def test_concurrent_installations_and_removals_all_succeed(who: Person) -> None:
+def test_concurrent_installations_and_removals_all_succeed(user: Person) -> None:
     case, before = "cursor", b'{"mcpServers": {}}'
-    path = who.place(case, before)
+    path = user.place(case, before)
     names = [f"shelf-{number}" for number in range(4)]
     with ThreadPoolExecutor(len(names)) as pool:
-        list(pool.map(lambda name: who.start("install", case, who.settings, "--name", name), names))
+        list(pool.map(lambda name: user.start("install", case, user.settings, "--name", name), names))
         assert all(name in path.read_text() for name in names)
-        list(pool.map(lambda name: who.start("uninstall", case, name), names))
+        list(pool.map(lambda name: user.start("uninstall", case, name), names))
     assert "shelf" not in path.read_text()
-    assert not [*(who.home / ".local").rglob("*.json")]
+    assert not [*(user.home / ".local").rglob("*.json")]
 
 
-def test_a_container_that_is_used_by_others_stays(who: Person) -> None:
-    path = who.place("cursor", b"{}")
+def test_a_container_that_is_used_by_others_stays(user: Person) -> None:
+    path = user.place("cursor", b"{}")
     for name in ("one", "two"):
-        who.run("install", "cursor", who.settings, "--name", name)
+        user.run("install", "cursor", user.settings, "--name", name)
     path.write_bytes(path.read_bytes().replace(b'"mcpServers": {', b'"mcpServers": {\n    "theirs": {},'))
     for name in ("one", "two"):
-        who.run("uninstall", "cursor", name)
+        user.run("uninstall", "cursor", name)
     assert json.loads(path.read_text()) == {"mcpServers": {"theirs": {}}}

@@ -15,12 +15,12 @@ FOREIGN = "not-to-be-shown"
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
 @pytest.fixture
-def secretive(tmp_path: Path) -> Person:
+def user_with_secret(tmp_path: Path) -> Person:
     """A person whose settings need a variable."""
     machine = person(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
@@ -30,32 +30,34 @@ def secretive(tmp_path: Path) -> Person:
 
 
 @pytest.mark.parametrize("case", CLIENTS)
-def test_secrets_are_references_and_their_values_are_nowhere(case: str, secretive: Person) -> None:
+def test_secrets_are_references_and_their_values_are_nowhere(case: str, user_with_secret: Person) -> None:
     client, scope = client_of(case)
     answers = [
-        secretive.run("install", client, secretive.settings, "--scope", scope, *more)
+        user_with_secret.run("install", client, user_with_secret.settings, "--scope", scope, *more)
         for more in (["--dry-run"], ["--print"], [], ["--json"])
     ]
-    text = secretive.path(case).read_text()
+    text = user_with_secret.path(case).read_text()
     output = "".join(answer.stdout + answer.stderr for answer in answers)
     refers = client not in {"claude-desktop", "lm-studio", "zed"}
     assert ("SHELF_KEY" in text) == refers
     assert "SHELF_KEY" in output
-    everything = [path.read_bytes() for path in secretive.home.rglob("*") if path.is_file()]
+    everything = [path.read_bytes() for path in user_with_secret.home.rglob("*") if path.is_file()]
     assert SECRET not in output + text
     assert not any(SECRET.encode() in content for content in everything)
 
 
-def test_settings_are_installed_also_where_their_variables_are_not_set(secretive: Person) -> None:
-    secretive.environ.clear()
-    result = secretive.run("install", "claude-code", secretive.settings)
+def test_settings_are_installed_also_where_their_variables_are_not_set(user_with_secret: Person) -> None:
+    user_with_secret.environ.clear()
+    result = user_with_secret.run("install", "claude-code", user_with_secret.settings)
     assert "the settings were not fully checked, because these variables are not set: SHELF_KEY" in result.stderr
-    assert '"SHELF_KEY": "${SHELF_KEY}"' in secretive.path("claude-code").read_text()
+    assert '"SHELF_KEY": "${SHELF_KEY}"' in user_with_secret.path("claude-code").read_text()
 
 
 @pytest.mark.parametrize(("name", "advice"), [("claude-desktop", "export mcpb"), ("zed", "login shell")])
-def test_for_a_client_without_references_the_alternative_is_shown(name: str, advice: str, secretive: Person) -> None:
-    result = secretive.run("install", name, secretive.settings)
+def test_for_a_client_without_references_the_alternative_is_shown(
+    name: str, advice: str, user_with_secret: Person
+) -> None:
+    result = user_with_secret.run("install", name, user_with_secret.settings)
     assert "SHELF_KEY" in result.stderr
     assert advice in result.stderr
 
@@ -63,54 +65,54 @@ def test_for_a_client_without_references_the_alternative_is_shown(name: str, adv
 @pytest.mark.parametrize(
     ("name", "option"), [("claude-desktop", "--print"), ("lm-studio", "--print"), ("lm-studio", "--link")]
 )
-def test_a_dry_run_warns_of_missing_secrets_too(name: str, option: str, secretive: Person) -> None:
-    result = secretive.run("install", name, secretive.settings, option)
+def test_a_dry_run_warns_of_missing_secrets_too(name: str, option: str, user_with_secret: Person) -> None:
+    result = user_with_secret.run("install", name, user_with_secret.settings, option)
     assert "SHELF_KEY. " in result.stderr
     assert "will not start" in result.stderr
-    assert "SHELF_KEY" in secretive.json("install", name, secretive.settings, option)["notes"][0]
+    assert "SHELF_KEY" in user_with_secret.json("install", name, user_with_secret.settings, option)["notes"][0]
 
 
 @pytest.mark.parametrize("case", ["cursor", "cursor-project", "zed", "goose", "codex", "opencode", "claude-code"])
-def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, who: Person) -> None:
+def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, user: Person) -> None:
     client, scope = client_of(case)
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    files = list(who.files())
-    result = who.run("install", client, who.settings, "--scope", scope, "--dry-run")
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    files = list(user.files())
+    result = user.run("install", client, user.settings, "--scope", scope, "--dry-run")
     assert f"+++ {path}" in result.stdout
     assert str(COMMAND) in result.stdout
     for word in (FOREIGN, "npx", "Authorization", "https://"):
         assert word not in result.stdout + result.stderr
     assert path.read_bytes() == before
-    assert list(who.files()) == files
-    who.run("install", client, who.settings, "--scope", scope)
-    result = who.run("uninstall", client, "--scope", scope, "--dry-run")
+    assert list(user.files()) == files
+    user.run("install", client, user.settings, "--scope", scope)
+    result = user.run("uninstall", client, "--scope", scope, "--dry-run")
     assert str(COMMAND) in result.stdout
     assert FOREIGN not in result.stdout + result.stderr
-    assert path.read_bytes() == golden(case, "after", who)
+    assert path.read_bytes() == golden(case, "after", user)
 
 
-def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(who: Person) -> None:
-    path = who.path("cursor")
-    who.run("install", "cursor", who.settings)
+def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(user: Person) -> None:
+    path = user.path("cursor")
+    user.run("install", "cursor", user.settings)
     data = json.loads(path.read_text())
     data["mcpServers"]["shelf"] |= {"env": {"A": FOREIGN}, "command": "/old/bin/mcp-bridge"}
     path.write_text(json.dumps(data, indent=2))
-    update = who.run("install", "cursor", who.settings, "--dry-run")
+    update = user.run("install", "cursor", user.settings, "--dry-run")
     assert "would update" in update.stderr
-    removal = who.run("uninstall", "cursor", "--dry-run")
+    removal = user.run("uninstall", "cursor", "--dry-run")
     assert "/old/bin/mcp-bridge" in removal.stdout
     assert FOREIGN not in update.stdout + removal.stdout
-    other = who.project / "tools.py"
-    replacement = who.run("install", "cursor", other, "--name", "shelf", "--force", "--dry-run", "--json")
+    other = user.project / "tools.py"
+    replacement = user.run("install", "cursor", other, "--name", "shelf", "--force", "--dry-run", "--json")
     assert FOREIGN not in replacement.stdout
 
 
 @pytest.mark.parametrize("case", ["cursor", "claude-code-local", "zed", "goose", "codex", "opencode", "continue"])
-def test_the_snippet_is_the_content_of_a_new_file(case: str, who: Person) -> None:
+def test_the_snippet_is_the_content_of_a_new_file(case: str, user: Person) -> None:
     client, scope = client_of(case)
-    output = who.run("install", client, who.settings, "--scope", scope, "--print")
-    assert str(who.path(case)) in output.stderr
-    assert not who.path(case).exists()
-    who.run("install", client, who.settings, "--scope", scope)
-    assert who.path(case).read_text().endswith(output.stdout)
+    output = user.run("install", client, user.settings, "--scope", scope, "--print")
+    assert str(user.path(case)) in output.stderr
+    assert not user.path(case).exists()
+    user.run("install", client, user.settings, "--scope", scope)
+    assert user.path(case).read_text().endswith(output.stdout)

@@ -18,118 +18,118 @@ EXAMPLES = ("cursor", "zed", "goose", "codex", "continue", "claude-code-local")
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
-def in_folder(who: Person, name: str) -> Person:
+def in_folder(user: Person, name: str) -> Person:
     """The same person in another project, which has nothing but a tools.py."""
-    project = who.project.with_name(name)
+    project = user.project.with_name(name)
     project.mkdir()
     (project / "tools.py").write_text(TOOLS)
-    return replace(who, project=project)
+    return replace(user, project=project)
 
 
-def names(who: Person) -> dict[str, str]:
+def names(user: Person) -> dict[str, str]:
     """What each server in Cursor's file serves."""
-    servers = json.loads(who.path("cursor").read_text())["mcpServers"]
+    servers = json.loads(user.path("cursor").read_text())["mcpServers"]
     return {name: server["args"][-1] for name, server in servers.items()}
 
 
-def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folders(who: Person) -> None:
-    kitchen, garden = in_folder(who, "kitchen"), in_folder(who, "my garden")
+def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folders(user: Person) -> None:
+    kitchen, garden = in_folder(user, "kitchen"), in_folder(user, "my garden")
     kitchen.run("install", "cursor", "tools.py")
     garden.run("install", "cursor")
-    assert names(who) == {
+    assert names(user) == {
         "kitchen": str(kitchen.project / "tools.py"),
         "my-garden": str(garden.project / "tools.py"),
     }
 
 
 @pytest.mark.parametrize("words", [["--name", "shelf"], ["shelf.yaml"]])
-def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], who: Person) -> None:
-    who.run("install", "cursor", who.settings)
-    before = who.path("cursor").read_bytes()
-    elsewhere = in_folder(who, "elsewhere")
+def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], user: Person) -> None:
+    user.run("install", "cursor", user.settings)
+    before = user.path("cursor").read_bytes()
+    elsewhere = in_folder(user, "elsewhere")
     (elsewhere.project / "shelf.yaml").write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
     result = elsewhere.run("install", "cursor", *words, check=2)
-    assert f"Cursor has a bridge named 'shelf' that serves {who.settings}" in result.stderr
+    assert f"Cursor has a bridge named 'shelf' that serves {user.settings}" in result.stderr
     assert "--name" in result.stderr
     assert "--force" in result.stderr
-    assert who.path("cursor").read_bytes() == before
+    assert user.path("cursor").read_bytes() == before
 
 
-def test_the_same_file_under_another_path_is_the_same_server(who: Person) -> None:
-    who.run("install", "cursor", who.settings)
-    link = who.project.with_name("link")
-    link.symlink_to(who.project)
-    assert "updated" in who.run("install", "cursor", link / "shelf.yaml").stderr
+def test_the_same_file_under_another_path_is_the_same_server(user: Person) -> None:
+    user.run("install", "cursor", user.settings)
+    link = user.project.with_name("link")
+    link.symlink_to(user.project)
+    assert "updated" in user.run("install", "cursor", link / "shelf.yaml").stderr
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
-def test_uninstall_restores_the_entry_that_force_replaced(case: str, who: Person) -> None:
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    assert "replaced: 'files'" in who.run("install", case, who.settings, "--name", "files", "--force").stderr
+def test_uninstall_restores_the_entry_that_force_replaced(case: str, user: Person) -> None:
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    assert "replaced: 'files'" in user.run("install", case, user.settings, "--name", "files", "--force").stderr
     assert b"npx" not in path.read_bytes()
-    assert "restored" in who.run("uninstall", case, "files").stderr
+    assert "restored" in user.run("uninstall", case, "files").stderr
     assert path.read_bytes().decode() == before.decode()
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
-def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, who: Person) -> None:
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    elsewhere = in_folder(who, "elsewhere")
-    who.run("install", case, who.settings)
+def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, user: Person) -> None:
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    elsewhere = in_folder(user, "elsewhere")
+    user.run("install", case, user.settings)
     first = path.read_bytes()
     elsewhere.run("install", case, "tools.py", "--name", "shelf", "--force")
     assert str(elsewhere.project).encode() in path.read_bytes()
     elsewhere.run("uninstall", case)
     assert path.read_bytes() == first
-    who.run("uninstall", case)
+    user.run("uninstall", case)
     assert path.read_bytes() == before
 
 
-def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(who: Person) -> None:
+def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(user: Person) -> None:
     old = {"command": "npx", "args": ["-y", "theirs"], "env": {"A": "b"}}
-    path = who.place("cursor", json.dumps({"mcpServers": {"shelf": old}}).encode())
-    who.run("install", "cursor", who.settings, "--force")
+    path = user.place("cursor", json.dumps({"mcpServers": {"shelf": old}}).encode())
+    user.run("install", "cursor", user.settings, "--force")
     data = json.loads(path.read_text())
     data["mcpServers"] |= {"new": {"command": "npx"}}
     data["mcpServers"]["shelf"] |= {"disabled": True}
     path.write_text(json.dumps(data, indent=3))
-    who.run("uninstall", "cursor", "shelf")
+    user.run("uninstall", "cursor", "shelf")
     assert json.loads(path.read_text()) == {"mcpServers": {"shelf": old, "new": {"command": "npx"}}}
 
 
-def test_replacing_again_and_again_keeps_the_journal_small(who: Person) -> None:
-    elsewhere = in_folder(who, "elsewhere")
-    who.run("install", "cursor", who.settings)
+def test_replacing_again_and_again_keeps_the_journal_small(user: Person) -> None:
+    elsewhere = in_folder(user, "elsewhere")
+    user.run("install", "cursor", user.settings)
     for turn in range(12):
-        file = (elsewhere.project / "tools.py", who.settings)[turn % 2]
-        who.run("install", "cursor", file, "--name", "shelf", "--force")
-    (record,) = (who.home / ".local").rglob("*.json")
+        file = (elsewhere.project / "tools.py", user.settings)[turn % 2]
+        user.run("install", "cursor", file, "--name", "shelf", "--force")
+    (record,) = (user.home / ".local").rglob("*.json")
     assert record.stat().st_size < 20_000
-    assert "restored" in who.run("uninstall", "cursor").stderr
+    assert "restored" in user.run("uninstall", "cursor").stderr
 
 
-def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(who: Person) -> None:
+def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(user: Person) -> None:
     for name in ("one", "two", "three"):
-        who.run("install", "cursor", who.settings, "--name", name)
-    before = who.path("cursor").read_bytes()
-    result = who.run("uninstall", "cursor", check=2)
-    assert all(name in result.stderr for name in ("one", "two", "three", "--all", str(who.settings)))
-    assert who.path("cursor").read_bytes() == before
-    who.run("uninstall", "cursor", "two")
-    assert [*names(who)] == ["one", "three"]
-    who.run("uninstall", "cursor", "--all")
-    assert not who.path("cursor").exists()
+        user.run("install", "cursor", user.settings, "--name", name)
+    before = user.path("cursor").read_bytes()
+    result = user.run("uninstall", "cursor", check=2)
+    assert all(name in result.stderr for name in ("one", "two", "three", "--all", str(user.settings)))
+    assert user.path("cursor").read_bytes() == before
+    user.run("uninstall", "cursor", "two")
+    assert [*names(user)] == ["one", "three"]
+    user.run("uninstall", "cursor", "--all")
+    assert not user.path("cursor").exists()
 
 
-def test_at_a_terminal_uninstall_asks_which(who: Person) -> None:
+def test_at_a_terminal_uninstall_asks_which(user: Person) -> None:
     for name in ("one", "two", "three"):
-        who.run("install", "cursor", who.settings, "--name", name)
+        user.run("install", "cursor", user.settings, "--name", name)
     ours, theirs = pty.openpty()
     os.write(ours, b"7\n2\n")
     result = subprocess.run(
@@ -137,8 +137,8 @@ def test_at_a_terminal_uninstall_asks_which(who: Person) -> None:
         stdin=theirs,
         capture_output=True,
         text=True,
-        cwd=who.project,
-        env=who.surroundings,
+        cwd=user.project,
+        env=user.surroundings,
         timeout=60,
         check=True,
     )
@@ -146,4 +146,4 @@ def test_at_a_terminal_uninstall_asks_which(who: Person) -> None:
     os.close(theirs)
     assert "2 = two serves" in result.stderr
     assert result.stderr.count("Type the number") == 2
-    assert [*names(who)] == ["one", "three"]
+    assert [*names(user)] == ["one", "three"]

@@ -68,16 +68,16 @@ A = "a \\"quoted\\" one"
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     machine = person(tmp_path)
     (machine.project / "demo.py").write_text((machine.project / "tools.py").read_text())
     return machine
 
 
-def shown(who: Person, *words: str | Path) -> str:
+def shown(user: Person, *words: str | Path) -> str:
     """The difference, as a person sees it and as JSON has it; neither has anything that is secret."""
-    text = who.run(*words, "--dry-run")
-    answer = who.run(*words, "--dry-run", "--json")
+    text = user.run(*words, "--dry-run")
+    answer = user.run(*words, "--dry-run", "--json")
     for secret in SECRETS:
         assert secret not in text.stdout + text.stderr + answer.stdout
     data = json.loads(answer.stdout)
@@ -86,46 +86,46 @@ def shown(who: Person, *words: str | Path) -> str:
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_an_update_shows_the_paths_and_no_value(case: str, who: Person) -> None:
-    path = who.place(case, FILES[case].replace("OLD", OLD).encode())
-    text = shown(who, "install", case, who.project / "demo.py", "--force")
-    for word in (f"--- {path}", OLD, "/old/demo.py", str(COMMAND), str(who.project / "demo.py")):
+def test_an_update_shows_the_paths_and_no_value(case: str, user: Person) -> None:
+    path = user.place(case, FILES[case].replace("OLD", OLD).encode())
+    text = shown(user, "install", case, user.project / "demo.py", "--force")
+    for word in (f"--- {path}", OLD, "/old/demo.py", str(COMMAND), str(user.project / "demo.py")):
         assert word in text
     assert path.read_text() == FILES[case].replace("OLD", OLD)
-    demo = str(who.project / "demo.py")
-    who.place(case, FILES[case].replace("OLD", OLD).replace("/old/demo.py", demo).encode())
-    text = shown(who, "install", case, demo)  # the same file: an update of the command
+    demo = str(user.project / "demo.py")
+    user.place(case, FILES[case].replace("OLD", OLD).replace("/old/demo.py", demo).encode())
+    text = shown(user, "install", case, demo)  # the same file: an update of the command
     assert OLD in text
     assert str(COMMAND) in text
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, who: Person) -> None:
-    who.place(case, FILES[case].replace("OLD", OLD).encode())
-    text = shown(who, "uninstall", case)
+def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, user: Person) -> None:
+    user.place(case, FILES[case].replace("OLD", OLD).encode())
+    text = shown(user, "uninstall", case)
     for word in ("demo", OLD, "/old/demo.py", "serve", "…"):
         assert word in text
     assert ("API_KEY" in text) or case == "zed"
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "opencode"])
-def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, who: Person) -> None:
+def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, user: Person) -> None:
     lines = [line.split(" //")[0] for line in FILES[case].replace("OLD", OLD).splitlines()]
-    who.place(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
-    for words in (("install", case, who.project / "demo.py", "--force"), ("uninstall", case)):
-        text = shown(who, *words)
+    user.place(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
+    for words in (("install", case, user.project / "demo.py", "--force"), ("uninstall", case)):
+        text = shown(user, *words)
         assert OLD in text
         assert "npx" not in text
 
 
-def test_only_the_program_of_another_server_is_shown(who: Person) -> None:
+def test_only_the_program_of_another_server_is_shown(user: Person) -> None:
     value = {"command": "npx", "args": ["--key", "sk-plain-secret-1"], "env": {"K": "${env:MINE}", "D": "demo"}}
-    who.place("cursor", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
+    user.place("cursor", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
     for words in (
-        ("install", "cursor", who.project / "demo.py", "--force"),
+        ("install", "cursor", user.project / "demo.py", "--force"),
         ("uninstall", "cursor", "demo", "--force"),
     ):
-        text = shown(who, *words)
+        text = shown(user, *words)
         for word in ('"demo": {', '"npx"'):
             assert word in text or words[0] == "install"
         assert "--key" not in text
@@ -134,16 +134,16 @@ def test_only_the_program_of_another_server_is_shown(who: Person) -> None:
 
 
 @pytest.mark.parametrize("command", ["env KEY=sk-plain-secret-1 node", "KEY=sk-plain-secret-1"])
-def test_a_command_with_a_value_in_it_is_not_shown(command: str, who: Person) -> None:
-    path = who.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
-    result = who.run("install", "cursor", who.project / "demo.py", check=2)
+def test_a_command_with_a_value_in_it_is_not_shown(command: str, user: Person) -> None:
+    path = user.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
+    result = user.run("install", "cursor", user.project / "demo.py", check=2)
     assert f"{path}: Cursor has another server named 'demo'. Choose" in result.stderr
-    shown(who, "uninstall", "cursor", "demo", "--force")
+    shown(user, "uninstall", "cursor", "demo", "--force")
 
 
-def test_a_default_in_a_reference_is_a_value(who: Person) -> None:
+def test_a_default_in_a_reference_is_a_value(user: Person) -> None:
     value = {"command": OLD, "args": ["serve", "x.py"], "env": {"K": "${K:-sk-plain-secret-1}", "L": "${LIBRARY}"}}
-    who.place("claude-code", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
-    text = shown(who, "uninstall", "claude-code")
+    user.place("claude-code", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
+    text = shown(user, "uninstall", "claude-code")
     assert '"K": "…"' in text
     assert '"L": "${LIBRARY}"' in text

@@ -38,9 +38,9 @@ def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: byte
     client, text = case
     before = bom + text.encode()
     with tempfile.TemporaryDirectory() as folder:
-        who = person(Path(folder))
-        path = who.place(client, before)
-        result = who.run("install", client, who.settings, check=None)
+        user = person(Path(folder))
+        path = user.place(client, before)
+        result = user.run("install", client, user.settings, check=None)
         after = path.read_bytes()
         if result.returncode:
             assert after == before
@@ -48,10 +48,10 @@ def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: byte
         assert after.startswith(bom)
         assert is_kept(before.decode(), after.decode())
         assert after.count(b"\r\n") >= before.count(b"\r\n")
-        other = who.project / "tools.py"
-        who.run("install", client, other, "--name", "shelf", "--force")
+        other = user.project / "tools.py"
+        user.run("install", client, other, "--name", "shelf", "--force")
         assert str(other).encode() in path.read_bytes()
-        who.run("uninstall", client, "shelf")
+        user.run("uninstall", client, "shelf")
         assert path.read_bytes() == after
-        who.run("uninstall", client, "shelf")
+        user.run("uninstall", client, "shelf")
         assert is_kept(before.decode(), path.read_text(encoding="utf-8"))

@@ -12,63 +12,63 @@ PROJECT = [case for case in FILES if client_of(case)[1] == "project"]
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     return person(tmp_path)
 
 
-def all_paths(who: Person) -> list[Path]:
-    return [path for path in who.files() if path.relative_to(who.home.parent).parts[0] in ("home", "project")]
+def all_paths(user: Person) -> list[Path]:
+    return [path for path in user.files() if path.relative_to(user.home.parent).parts[0] in ("home", "project")]
 
 
 @pytest.mark.parametrize("case", PROJECT)
-def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, who: Person) -> None:
+def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, user: Person) -> None:
     client, scope = client_of(case)
-    before = golden(case, "before", who)
-    path = who.place(case, before)
-    paths = all_paths(who)
-    backup = Path(who.json("install", client, who.settings, "--scope", scope)["backup"])
-    assert backup.is_relative_to(who.home / ".local" / "state")
+    before = golden(case, "before", user)
+    path = user.place(case, before)
+    paths = all_paths(user)
+    backup = Path(user.json("install", client, user.settings, "--scope", scope)["backup"])
+    assert backup.is_relative_to(user.home / ".local" / "state")
     assert backup.read_bytes() == before
     assert backup.stat().st_mode & 0o077 == 0
     after = path.read_bytes()
-    (removed,) = who.json("uninstall", client, "--scope", scope)["removed"]
+    (removed,) = user.json("uninstall", client, "--scope", scope)["removed"]
     assert Path(removed["backup"]).read_bytes() == after
-    assert all_paths(who) == paths
+    assert all_paths(user) == paths
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, who: Person) -> None:
+def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, user: Person) -> None:
     client, scope = client_of(case)
-    paths = all_paths(who)
-    who.run("install", client, who.settings, "--scope", scope)
-    assert who.path(case).exists()
-    who.run("uninstall", client, "--scope", scope)
-    assert all_paths(who) == paths
+    paths = all_paths(user)
+    user.run("install", client, user.settings, "--scope", scope)
+    assert user.path(case).exists()
+    user.run("uninstall", client, "--scope", scope)
+    assert all_paths(user) == paths
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids="-".join)
-def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, ...], who: Person) -> None:
-    paths = all_paths(who)
+def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, ...], user: Person) -> None:
+    paths = all_paths(user)
     for name in ("one", "two"):
-        who.run("install", "cursor", who.settings, "--scope", "project", "--name", name)
+        user.run("install", "cursor", user.settings, "--scope", "project", "--name", name)
     for name in order:
-        who.run("uninstall", "cursor", name, "--scope", "project")
-    assert all_paths(who) == paths
+        user.run("uninstall", "cursor", name, "--scope", "project")
+    assert all_paths(user) == paths
 
 
-def test_earlier_folders_and_used_folders_stay(who: Person) -> None:
-    (who.project / ".cursor").mkdir()
-    who.run("install", "cursor", who.settings, "--scope", "project")
-    who.run("uninstall", "cursor", "--scope", "project")
-    assert (who.project / ".cursor").is_dir()
-    who.run("install", "vscode", who.settings, "--scope", "project")
-    (who.project / ".vscode" / "settings.json").write_text("{}")
-    who.run("uninstall", "vscode", "--scope", "project")
-    assert [*(who.project / ".vscode").iterdir()] == [who.project / ".vscode" / "settings.json"]
+def test_earlier_folders_and_used_folders_stay(user: Person) -> None:
+    (user.project / ".cursor").mkdir()
+    user.run("install", "cursor", user.settings, "--scope", "project")
+    user.run("uninstall", "cursor", "--scope", "project")
+    assert (user.project / ".cursor").is_dir()
+    user.run("install", "vscode", user.settings, "--scope", "project")
+    (user.project / ".vscode" / "settings.json").write_text("{}")
+    user.run("uninstall", "vscode", "--scope", "project")
+    assert [*(user.project / ".vscode").iterdir()] == [user.project / ".vscode" / "settings.json"]
 
 
-def test_only_the_newest_backups_of_each_project_are_kept(who: Person) -> None:
+def test_only_the_newest_backups_of_each_project_are_kept(user: Person) -> None:
     for name in ("one", "two", "three", "four", "five", "six"):
-        who.run("install", "cursor", who.settings, "--scope", "project", "--name", name)
-    backups = [path for path in (who.home / ".local").rglob("*backup*") if path.is_file()]
+        user.run("install", "cursor", user.settings, "--scope", "project", "--name", name)
+    backups = [path for path in (user.home / ".local").rglob("*backup*") if path.is_file()]
     assert len(backups) == 3
