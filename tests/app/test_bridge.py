@@ -427,7 +427,7 @@ def test_with_reload_clients_do_not_cache_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         ("sources:\n  - type: python\n    path: tools.py\n    pth: x\n", 4, "pth"),
         ("name: x\nsources:\n  - type: pyton\n    path: tools.py\n", 3, "unknown source type 'pyton'"),
@@ -442,13 +442,15 @@ def test_with_reload_clients_do_not_cache_lists(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_problem_of_a_source_is_reported_with_file_and_line(text: str, line: int, said: str, tmp_path: Path) -> None:
+def test_a_problem_of_a_source_is_reported_with_file_and_line(
+    text: str, line: int, message: str, tmp_path: Path
+) -> None:
     settings = settings_of(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         build_from_settings(settings)
     assert caught.value.path == str(tmp_path / "bridge.yaml")
     assert caught.value.line == line
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_invalid_settings_without_a_file_are_rejected_without_a_place() -> None:

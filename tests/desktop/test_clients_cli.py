@@ -84,7 +84,7 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("message", "meant"),
     [
         ("claude", "claude-desktop or claude-code?"),
         ("gemini", "gemini-cli?"),
@@ -96,9 +96,9 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user
         ("Cursr", "cursor"),
     ],
 )
-def test_an_unknown_client_is_reported_with_the_nearest_one(said: str, meant: str, user: Person) -> None:
-    result = user.run("install", said, check=2)
-    assert f"unknown client '{said}'" in result.stderr
+def test_an_unknown_client_is_reported_with_the_nearest_one(message: str, meant: str, user: Person) -> None:
+    result = user.run("install", message, check=2)
+    assert f"unknown client '{message}'" in result.stderr
     assert f"Did you mean {meant}" in result.stderr
     assert "Known clients: claude-desktop, claude-code" in result.stderr
 

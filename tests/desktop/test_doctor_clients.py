@@ -16,109 +16,109 @@ pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one a
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> Person:
     """Somebody with a home and a project that has tools."""
     return somebody(tmp_path)
 
 
-def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(person: Person) -> None:
-    person.has(*person.serve())
-    result = person.doctor("gemini-cli")
+def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(user: Person) -> None:
+    user.has(*user.serve())
+    result = user.doctor("gemini-cli")
     assert (result.code, result.err) == (0, "")
     server = result.server
     assert (server["client"], server["scope"], server["name"]) == ("gemini-cli", "user", "shelf")
-    assert server["path"] == str(person.gemini)
-    assert server["command"] == list(map(str, person.serve()))
+    assert server["path"] == str(user.gemini)
+    assert server["command"] == list(map(str, user.serve()))
     assert [check["check"] for check in server["checks"]] == [*ERAS, "start", "call of 'where'"]
     assert all(check["ok"] and not check["advice"] for check in server["checks"]), server["checks"]
     assert 0 < server["first_answer"] < server["patience"] == 600
 
 
-def test_doctor_prints_a_line_for_each_check_and_a_warning_for_a_disabled_entry(person: Person) -> None:
-    person.has(*person.light(), disabled=True)
-    result = person.run("doctor", "gemini-cli", "--name", "shelf")
+def test_doctor_prints_a_line_for_each_check_and_a_warning_for_a_disabled_entry(user: Person) -> None:
+    user.has(*user.light(), disabled=True)
+    result = user.run("doctor", "gemini-cli", "--name", "shelf")
     assert (result.code, result.err) == (0, "")
     head, file, command, folder, warning, advice, *checks = result.out.splitlines()
     assert head == "Gemini CLI 'shelf' (user)"
-    assert file == f"file: {person.gemini}"
+    assert file == f"file: {user.gemini}"
     assert command.startswith("command: ")
-    assert folder == f"folder: {person.project}"
+    assert folder == f"folder: {user.project}"
     assert warning.startswith("warn entry: ")
     assert "Enable it" in advice
     assert [check[:4] for check in checks] == ["ok  "] * 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where the file is, and the bare PATH, are those of Linux")
-def test_a_desktop_app_starts_an_entry_with_a_bare_path_in_another_folder(person: Person) -> None:
-    path = person.home / ".config" / "Claude" / "claude_desktop_config.json"
+def test_a_desktop_app_starts_an_entry_with_a_bare_path_in_another_folder(user: Person) -> None:
+    path = user.home / ".config" / "Claude" / "claude_desktop_config.json"
     path.parent.mkdir(parents=True)
-    command, *args = map(str, person.light())
+    command, *args = map(str, user.light())
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
-    result = person.doctor("claude-desktop", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"})
+    result = user.doctor("claude-desktop", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"})
     assert result.code == 0
     (answer,) = [check for check in result.server["checks"] if check["check"] == "call of 'where'"]
     assert answer["detail"].endswith("'/ /usr/bin:/bin:/usr/sbin:/sbin None'")
 
 
-def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked(person: Person) -> None:
-    person.claude.write_text('{\n  "mcpServers": {,}\n}')
-    (person.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shelf": {"command": "no-such-thing-here"}}}))
-    result = person.doctor("claude-code", "--name", "shelf")
+def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked(user: Person) -> None:
+    user.claude.write_text('{\n  "mcpServers": {,}\n}')
+    (user.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shelf": {"command": "no-such-thing-here"}}}))
+    result = user.doctor("claude-code", "--name", "shelf")
     assert result.code == 1
     servers = json.loads(result.out)["servers"]
     files = [item for item in servers if item["checks"][0]["check"] == "file"]
-    assert [item["path"] for item in files] == [str(person.claude)]  # once, though two scopes are in it
-    assert f"{person.claude}:2" in files[0]["checks"][0]["detail"]
+    assert [item["path"] for item in files] == [str(user.claude)]  # once, though two scopes are in it
+    assert f"{user.claude}:2" in files[0]["checks"][0]["detail"]
     assert files[0]["checks"][0]["advice"]
     assert [item["checks"][0]["check"] for item in servers if item["name"] == "shelf"] == ["command"]
 
 
-def test_for_a_client_without_a_bridge_the_install_command_is_shown(person: Person) -> None:
-    result = person.doctor("gemini-cli")
+def test_for_a_client_without_a_bridge_the_install_command_is_shown(user: Person) -> None:
+    result = user.doctor("gemini-cli")
     assert result.code == 1
-    assert result.failed["entry"].startswith(f"no bridge in {person.home / '.gemini' / 'settings.json'}")
+    assert result.failed["entry"].startswith(f"no bridge in {user.home / '.gemini' / 'settings.json'}")
     assert result.cures["entry"].startswith("Install one: `mcp-bridge install gemini-cli FILE`.")
 
 
-def test_an_unknown_server_is_reported_with_the_known_ones(person: Person) -> None:
-    person.has(*person.serve())
-    result = person.doctor("gemini-cli", "--name", "shelves")
+def test_an_unknown_server_is_reported_with_the_known_ones(user: Person) -> None:
+    user.has(*user.serve())
+    result = user.doctor("gemini-cli", "--name", "shelves")
     assert result.code == 1
     assert result.failed["entry"].endswith("; the servers there are: shelf")
 
 
-def test_a_vanished_entry_is_reported_with_its_date(person: Person) -> None:
-    assert person.run("install", "gemini-cli", person.tools, "--name", "shelf").code == 0
-    person.gemini.write_text("{}")
-    result = person.doctor("gemini-cli")
+def test_a_vanished_entry_is_reported_with_its_date(user: Person) -> None:
+    assert user.run("install", "gemini-cli", user.tools, "--name", "shelf").code == 0
+    user.gemini.write_text("{}")
+    result = user.doctor("gemini-cli")
     assert result.code == 1
     assert result.server["name"] == "shelf"
     assert "but is no longer in the file" in result.failed["entry"]
-    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in result.cures["entry"]
-    person.gemini.unlink()
-    assert "The file was deleted" in person.doctor("gemini-cli").cures["entry"]
-    person.has(person.home / "gone", "-m", "mcp_bridge", "serve", person.tools, name="renamed")
-    assert person.doctor("gemini-cli").server["name"] == "renamed"
+    assert f"mcp-bridge install gemini-cli '{user.tools}' --name shelf" in result.cures["entry"]
+    user.gemini.unlink()
+    assert "The file was deleted" in user.doctor("gemini-cli").cures["entry"]
+    user.has(user.home / "gone", "-m", "mcp_bridge", "serve", user.tools, name="renamed")
+    assert user.doctor("gemini-cli").server["name"] == "renamed"
 
 
-def test_a_vanished_entry_of_a_project_is_reported_only_in_this_project(person: Person) -> None:
-    words = ("install", "claude-code", person.tools, "--name", "shelf", "--scope", "local")
-    assert person.run(*words).code == 0
-    person.claude.write_text("{}")
-    assert "--scope local --name shelf" in person.doctor("claude-code").cures["entry"]
-    (person.project / "other" / ".git").mkdir(parents=True)
-    elsewhere = replace(person, project=person.project / "other")
+def test_a_vanished_entry_of_a_project_is_reported_only_in_this_project(user: Person) -> None:
+    words = ("install", "claude-code", user.tools, "--name", "shelf", "--scope", "local")
+    assert user.run(*words).code == 0
+    user.claude.write_text("{}")
+    assert "--scope local --name shelf" in user.doctor("claude-code").cures["entry"]
+    (user.project / "other" / ".git").mkdir(parents=True)
+    elsewhere = replace(user, project=user.project / "other")
     assert elsewhere.doctor("claude-code").failed["entry"].startswith("no bridge in")
 
 
-def test_values_of_the_entry_and_secrets_are_never_shown(person: Person) -> None:
+def test_values_of_the_entry_and_secrets_are_never_shown(user: Person) -> None:
     server = (
         "import os, sys; print('token is', os.environ['MY_TOKEN'], os.environ['PLAIN'], file=sys.stderr); sys.exit(9)"
     )
-    person.has(sys.executable, "-c", server, "${MY_TOKEN}", env={"PLAIN": "n0t-shown", "MY_TOKEN": "${MY_TOKEN}"})
+    user.has(sys.executable, "-c", server, "${MY_TOKEN}", env={"PLAIN": "n0t-shown", "MY_TOKEN": "${MY_TOKEN}"})
     for result in (
-        person.doctor("gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
-        person.run("doctor", "gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
+        user.doctor("gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
+        user.run("doctor", "gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
     ):
         assert result.code == 1
         assert "ended with exit code 9" in result.out + result.err
@@ -127,63 +127,63 @@ def test_values_of_the_entry_and_secrets_are_never_shown(person: Person) -> None
         assert "n0t-shown" not in result.out + result.err
 
 
-def test_a_secret_in_the_arguments_is_not_shown(person: Person) -> None:
-    person.has("/bin/echo", "${MY_PAPERS}")
-    result = person.doctor("gemini-cli", "--name", "shelf", env={"MY_PAPERS": "t0p-secret"})
+def test_a_secret_in_the_arguments_is_not_shown(user: Person) -> None:
+    user.has("/bin/echo", "${MY_PAPERS}")
+    result = user.doctor("gemini-cli", "--name", "shelf", env={"MY_PAPERS": "t0p-secret"})
     assert result.server["command"] == ["/bin/echo", "[secret]"]
     assert "t0p-secret" not in result.out + result.err
 
 
-def test_a_named_tool_is_called_with_its_arguments(person: Person) -> None:
-    person.has(*person.light())
-    result = person.doctor("gemini-cli", "--name", "shelf", "--call", 'add={"a": 19, "b": 23}')
+def test_a_named_tool_is_called_with_its_arguments(user: Person) -> None:
+    user.has(*user.light())
+    result = user.doctor("gemini-cli", "--name", "shelf", "--call", 'add={"a": 19, "b": 23}')
     assert result.code == 0
     assert result.server["checks"][-1]["check"] == "call of 'add'"
     assert result.server["checks"][-1]["detail"].endswith("s: '42'")
 
 
-def test_a_failing_tool_and_a_missing_tool_are_findings(person: Person) -> None:
-    person.has(*person.light())
-    failed = person.doctor("gemini-cli", "--name", "shelf", "--call", "fail").failed
+def test_a_failing_tool_and_a_missing_tool_are_findings(user: Person) -> None:
+    user.has(*user.light())
+    failed = user.doctor("gemini-cli", "--name", "shelf", "--call", "fail").failed
     assert "it returned an error" in failed["call of 'fail'"]
-    result = person.doctor("gemini-cli", "--name", "shelf", "--call", "nothing")
+    result = user.doctor("gemini-cli", "--name", "shelf", "--call", "nothing")
     assert result.failed == {"call": "there is no tool 'nothing'"}
     assert "add, fail, where" in result.cures["call"]
 
 
-def test_only_read_only_tools_are_called(person: Person) -> None:
-    person.has(*person.light())
-    (person.project / "light.py").write_text(LIGHT.replace("readOnlyHint", "openWorldHint"))
-    result = person.doctor("gemini-cli", "--name", "shelf")
+def test_only_read_only_tools_are_called(user: Person) -> None:
+    user.has(*user.light())
+    (user.project / "light.py").write_text(LIGHT.replace("readOnlyHint", "openWorldHint"))
+    result = user.doctor("gemini-cli", "--name", "shelf")
     assert result.code == 0
     assert "callable without arguments; choose one with --call TOOL" in result.out
     assert "call" not in result.cures
 
 
-def test_a_third_party_server_with_one_era_is_healthy(person: Person) -> None:
-    path = person.project / "server.py"
+def test_a_third_party_server_with_one_era_is_healthy(user: Person) -> None:
+    path = user.project / "server.py"
     path.write_text(ONE_ERA)
-    person.has(sys.executable, path, name="other")
-    result = person.doctor("gemini-cli", "--name", "other")
+    user.has(sys.executable, path, name="other")
+    result = user.doctor("gemini-cli", "--name", "other")
     assert result.code == 0
     assert "One era is enough" in result.cures[ERAS[0]]
-    assert person.doctor("gemini-cli").failed["entry"].startswith("no bridge in")
+    assert user.doctor("gemini-cli").failed["entry"].startswith("no bridge in")
 
 
-def test_all_checks_every_installed_client(person: Person) -> None:
+def test_all_checks_every_installed_client(user: Person) -> None:
     empty = {"PATH": "/usr/bin:/bin"}
-    result = person.run("doctor", "all", env=empty)
+    result = user.run("doctor", "all", env=empty)
     assert (result.code, result.out) == (2, "")
     assert "no client on this machine has a bridge installed" in result.err
-    person.has(*person.serve())
-    path = person.home / ".cursor" / "mcp.json"
+    user.has(*user.serve())
+    path = user.home / ".cursor" / "mcp.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": "/gone/mcp-bridge", "args": ["serve"]}}}))
-    words = ("install", "vscode", person.tools, "--scope", "project", "--name", "shelf")
-    assert person.run(*words).code == 0  # in a file of the project alone
-    vscode = person.project / ".vscode" / "mcp.json"
+    words = ("install", "vscode", user.tools, "--scope", "project", "--name", "shelf")
+    assert user.run(*words).code == 0  # in a file of the project alone
+    vscode = user.project / ".vscode" / "mcp.json"
     vscode.write_text(vscode.read_text().replace(sys.executable.rpartition("/")[0], "/gone"))
-    result = person.doctor("all", env=empty)
+    result = user.doctor("all", env=empty)
     assert result.code == 1
     assert {(item["client"], item["scope"]): item["ok"] for item in json.loads(result.out)["servers"]} == {
         ("gemini-cli", "user"): True,
@@ -206,15 +206,15 @@ def test_all_checks_every_installed_client(person: Person) -> None:
         (("codex", "--command", "x"), "--command: cannot be used with 'codex'"),
     ],
 )
-def test_options_that_cannot_be_used_are_a_usage_error(person: Person, words: tuple[str, ...], problem: str) -> None:
-    result = person.run("doctor", *words)
+def test_options_that_cannot_be_used_are_a_usage_error(user: Person, words: tuple[str, ...], problem: str) -> None:
+    result = user.run("doctor", *words)
     assert (result.code, result.out) == (2, "")
     assert problem in result.err
 
 
-def test_a_folder_with_a_clients_name_is_reached_by_its_path(person: Person) -> None:
-    (person.project / "cursor").mkdir()
-    (person.project / "cursor" / "tools.py").write_text(TOOLS)
-    result = person.run("doctor", f".{os.sep}cursor")
+def test_a_folder_with_a_clients_name_is_reached_by_its_path(user: Person) -> None:
+    (user.project / "cursor").mkdir()
+    (user.project / "cursor" / "tools.py").write_text(TOOLS)
+    result = user.run("doctor", f".{os.sep}cursor")
     assert result.code == 0, result.out
     assert "3 tools" in result.out

@@ -97,9 +97,9 @@ def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(user: Person) -
 def test_doctor_reports_that_claude_code_does_not_wait_for_servers(user: Person) -> None:
     user.run("install", "claude-code", user.settings)
     (server,) = user.json("doctor", "claude-code", check=None)["servers"]
-    (said,) = [item for item in server["checks"] if item["check"] == "first turn"]
-    assert said["ok"]
-    assert "does not wait for servers before its first request" in said["detail"]
+    (message,) = [item for item in server["checks"] if item["check"] == "first turn"]
+    assert message["ok"]
+    assert "does not wait for servers before its first request" in message["detail"]
 
 
 SHELVES = """

@@ -62,13 +62,13 @@ def test_a_record_of_another_scope_is_removed_with_that_scope(user: Person) -> N
 
 
 @pytest.mark.parametrize(
-    ("client", "said", "not_said"),
+    ("client", "message", "not_said"),
     [("cursor", "removed", "Switch it on"), ("claude-code", "Start a new session", "approval")],
 )
 def test_after_a_removal_only_the_remaining_steps_are_shown(
-    client: str, said: str, not_said: str, user: Person
+    client: str, message: str, not_said: str, user: Person
 ) -> None:
     assert not_said in user.run("install", client, user.settings).stderr
     result = user.run("uninstall", client)
-    assert said in result.stderr
+    assert message in result.stderr
     assert not_said not in result.stderr

@@ -27,7 +27,7 @@ PIECE = 8
 """Characters of a secret that are not told either, in a row."""
 
 
-def told(text: str) -> list[str]:
+def message(text: str) -> list[str]:
     """The pieces of secrets in a text."""
     pieces = [value[at : at + PIECE] for value in ENVIRON.values() for at in range(len(value) - PIECE + 1)]
     return [piece for piece in pieces if piece in text or piece in text.replace("\\n", "\n")]
@@ -52,8 +52,8 @@ def outcome(path: Path) -> ConfigError | Settings:
 def _fine(error: ConfigError, path: Path) -> ConfigError:
     assert error.path == str(path)
     assert str(error).startswith(str(path))
-    assert told(str(error).replace(str(path), "")) == []
-    assert error.__cause__ is None or told(repr(error.__cause__)) == []
+    assert message(str(error).replace(str(path), "")) == []
+    assert error.__cause__ is None or message(repr(error.__cause__)) == []
     return error
 
 
@@ -98,4 +98,4 @@ def test_the_command_prints_the_error_in_one_line_and_exits_with_2(place: Path, 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"mcp-bridge: {path}")
     assert "Traceback" not in result.stderr
-    assert told(result.stderr) == []
+    assert message(result.stderr) == []

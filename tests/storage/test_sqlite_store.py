@@ -162,9 +162,9 @@ def test_many_processes_make_the_file_and_write_it_together(file: Path) -> None:
     processes = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
-    said = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
+    output = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert sum(map(int, said)) == 20
+    assert sum(map(int, output)) == 20
 
 
 @pytest.mark.parametrize("data", [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])

@@ -229,7 +229,7 @@ async def test_a_store_that_works_is_as_it_was() -> None:
 
 
 @pytest.fixture
-def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module with somebody else's stores."""
     (tmp_path / "strangers_stores.py").write_text(STRANGERS)
     monkeypatch.syspath_prepend(tmp_path)
@@ -246,12 +246,12 @@ def test_each_store_made_by_a_name_is_a_new_one(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("attribute", ["Mine", "made"])
-def test_a_third_party_store_is_made_by_a_class_or_a_function(strangers: str, attribute: str) -> None:
-    assert type(make_store(f"{strangers}:{attribute}")).__name__ == "Mine"
+def test_a_third_party_store_is_made_by_a_class_or_a_function(third_party: str, attribute: str) -> None:
+    assert type(make_store(f"{third_party}:{attribute}")).__name__ == "Mine"
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("memry", "unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST"),
         ("no_such_module:Store", "No module named 'no_such_module'"),
@@ -261,7 +261,7 @@ def test_a_third_party_store_is_made_by_a_class_or_a_function(strangers: str, at
         ("{}:number", "cannot be made: 'int' object is not callable"),
     ],
 )
-def test_a_store_that_cannot_be_made_is_reported(strangers: str, name: str, told: str) -> None:
+def test_a_store_that_cannot_be_made_is_reported(third_party: str, name: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        make_store(name.format(strangers))
-    assert told in str(caught.value)
+        make_store(name.format(third_party))
+    assert message in str(caught.value)

@@ -71,8 +71,8 @@ def test_the_official_tool_validates_packs_and_unpacks_it(
 @pytest.mark.timeout(600)
 def test_the_official_tool_validates_a_complete_bundle(tmp_path: Path, official: Official) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a(x: int) -> int:\n    """A."""\n')
-    told = ["--author", "Somebody", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
-    result = run(tmp_path, "export", "mcpb", "tools.py", *told, "--env", "API_TOKEN", "-o", "all.mcpb")
+    output = ["--author", "Somebody", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
+    result = run(tmp_path, "export", "mcpb", "tools.py", *output, "--env", "API_TOKEN", "-o", "all.mcpb")
     assert result.code == 0, result.err
     folder = unpacked(tmp_path / "all.mcpb", tmp_path / "all")
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
@@ -192,7 +192,7 @@ def test_excluded_files_are_never_packed_even_if_they_are_named(project_folder: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ("sources: [{type: python, path: ../tools.py}]", "sources[0].path: '../tools.py' is outside the folder"),
         ("sources: [{type: python, path: none.py}]", "sources[0].path: 'none.py' does not exist"),
@@ -210,7 +210,7 @@ def test_excluded_files_are_never_packed_even_if_they_are_named(project_folder: 
     ],
 )
 def test_settings_that_cannot_be_packed_are_reported_with_their_place(
-    project_folder: Path, settings: str, said: str
+    project_folder: Path, settings: str, message: str
 ) -> None:
     (project_folder / "mcp-bridge.yaml").write_text(settings.replace("HERE", str(project_folder)))
     (project_folder / "endless.py").write_text(f"x = {'-' * 100_000}1\n")
@@ -220,7 +220,7 @@ def test_settings_that_cannot_be_packed_are_reported_with_their_place(
     (project_folder.parent / "tools.py").write_text("")
     result = inside(project_folder, "export", "dockerfile")
     assert result.code == 2
-    assert said in result.err
+    assert message in result.err
     assert result.out == ""
 
 
@@ -232,7 +232,7 @@ def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(pro
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--include", "none/*"], "--include: no file matches 'none/*'"),
         (["--include", "/etc/*"], "--include: no file matches '/etc/*'"),
@@ -256,11 +256,11 @@ def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(pro
         (["--author", "me"], "--author: 'dockerfile' has no option --author. These formats have it: mcpb"),
     ],
 )
-def test_invalid_options_are_reported(project_folder: Path, args: list[str], said: str) -> None:
+def test_invalid_options_are_reported(project_folder: Path, args: list[str], message: str) -> None:
     (project_folder / "other-1.0-py3-none-any.whl").write_bytes(b"PK")
     result = inside(project_folder, "export", "dockerfile", *args)
     assert result.code == 2
-    assert said in result.err
+    assert message in result.err
     assert sorted(path.name for path in project_folder.iterdir() if path.name.startswith(".")) == [".env", ".git"]
 
 

@@ -60,7 +60,7 @@ def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[
 
 
 @pytest.mark.parametrize(
-    ("source", "files", "said"),
+    ("source", "files", "message"),
     [
         ("{type: xaibo, agent: agent.yaml}", {"agent.yaml"}, "the classes named in its agent are not detected"),
         ("{type: framework, utcp: [manual.json]}", {"manual.json"}, "what its manuals refer to is not detected"),
@@ -74,10 +74,12 @@ def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[
         ("{type: python, module: yaml_of_nobody}", set(), "add --needs yaml_of_nobody"),
     ],
 )
-def test_references_that_cannot_be_followed_are_reported(folder: Path, source: str, files: set[str], said: str) -> None:
-    result, told = copied(folder, f"sources: [{source}]")
+def test_references_that_cannot_be_followed_are_reported(
+    folder: Path, source: str, files: set[str], message: str
+) -> None:
+    result, output = copied(folder, f"sources: [{source}]")
     assert result == files
-    assert said in told
+    assert message in output
 
 
 def test_the_credentials_of_a_source_are_variables_that_the_host_asks_for(folder: Path) -> None:
@@ -100,5 +102,5 @@ def test_a_third_party_store_is_packed(folder: Path) -> None:
 
 
 def test_a_mount_plan_is_packed_with_a_warning_about_its_modules(folder: Path) -> None:
-    _, told = copied(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
-    assert "the files and packages that this kind of file needs are not detected: add" in told
+    _, output = copied(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
+    assert "the files and packages that this kind of file needs are not detected: add" in output

@@ -90,7 +90,7 @@ def test_a_blank_description_is_none(project_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--namespace", "nobody"], "--namespace: 'nobody' is not a valid namespace"),
         ([*MINE, "--package", "mine"], "--package: the version of 'mine' is missing"),
@@ -115,8 +115,10 @@ def test_a_blank_description_is_none(project_folder: Path) -> None:
         ([*MINE, "--http"], "--http: 'server-json' has no option --http. These formats have it: dockerfile"),
     ],
 )
-def test_entries_that_the_registry_would_reject_are_reported(project_folder: Path, args: list[str], said: str) -> None:
+def test_entries_that_the_registry_would_reject_are_reported(
+    project_folder: Path, args: list[str], message: str
+) -> None:
     result = inside(project_folder, "export", "server-json", *args)
     assert result.code == 2
-    assert said in result.err
+    assert message in result.err
     assert result.out == ""

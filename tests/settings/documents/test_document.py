@@ -65,7 +65,7 @@ def failure(path: Path) -> ConfigError:
 
 
 @pytest.fixture
-def refuse(tmp_path):
+def reject(tmp_path):
     """The error that a text of a format ends in."""
     return lambda suffix, text: failure(write(tmp_path, f"settings.{suffix}", text))
 
@@ -166,13 +166,13 @@ def test_an_impossible_path_is_an_error(tmp_path, name):
     assert "cannot be read" in failure(tmp_path / name).problem
 
 
-def test_text_that_is_not_utf8_is_an_error_with_its_line(refuse):
-    error = refuse("yaml", "name: x\ntitle: Größe\n".encode("latin-1"))
+def test_text_that_is_not_utf8_is_an_error_with_its_line(reject):
+    error = reject("yaml", "name: x\ntitle: Größe\n".encode("latin-1"))
     assert (error.problem, error.line) == ("not UTF-8 text", 2)
 
 
-def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_rejected(refuse, accept):
-    assert "larger than 1 MiB" in refuse("json", '{"a": "' + "x" * 1024 * 1024 + '"}').problem
+def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_rejected(reject, accept):
+    assert "larger than 1 MiB" in reject("json", '{"a": "' + "x" * 1024 * 1024 + '"}').problem
     assert accept("json", '{"a": "' + "x" * (1024 * 1024 - 9) + '"}').data
 
 
@@ -192,8 +192,8 @@ def test_a_byte_order_mark_is_tolerated(accept, suffix):
         ("toml", "# only\n"),
     ],
 )
-def test_a_file_without_settings_is_reported_as_empty(refuse, suffix, text):
-    assert refuse(suffix, text).problem == "the file is empty"
+def test_a_file_without_settings_is_reported_as_empty(reject, suffix, text):
+    assert reject(suffix, text).problem == "the file is empty"
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_a_file_without_settings_is_reported_as_empty(refuse, suffix, text):
         ("json", "7", "a whole number", 1),
     ],
 )
-def test_a_root_that_is_not_a_mapping_is_an_error(refuse, suffix, text, found, line):
-    error = refuse(suffix, text)
+def test_a_root_that_is_not_a_mapping_is_an_error(reject, suffix, text, found, line):
+    error = reject(suffix, text)
     assert error.problem.endswith(f"found {found}")
     assert error.line == line
 
@@ -270,8 +270,8 @@ def test_the_keys_no_and_on_are_text(accept):
         ("toml", "a = " + "9" * 5000, "too many digits", None),
     ],
 )
-def test_values_without_a_form_in_all_formats_are_rejected(refuse, suffix, text, problem, line):
-    error = refuse(suffix, text)
+def test_values_without_a_form_in_all_formats_are_rejected(reject, suffix, text, problem, line):
+    error = reject(suffix, text)
     assert problem in error.problem
     assert error.line == line
 
@@ -288,8 +288,8 @@ def test_values_without_a_form_in_all_formats_are_rejected(refuse, suffix, text,
         ("toml", 'a = 1\nb = "x', 2),
     ],
 )
-def test_a_syntax_error_names_its_line(refuse, suffix, text, line):
-    assert refuse(suffix, text).line == line
+def test_a_syntax_error_names_its_line(reject, suffix, text, line):
+    assert reject(suffix, text).line == line
 
 
 @pytest.mark.parametrize(
@@ -301,18 +301,18 @@ def test_a_syntax_error_names_its_line(refuse, suffix, text, line):
         ("json", '{"a": 1,\n "\\u0061": 2}', 2),
     ],
 )
-def test_a_repeated_key_is_an_error(refuse, suffix, text, line):
-    assert refuse(suffix, text).line == line
+def test_a_repeated_key_is_an_error(reject, suffix, text, line):
+    assert reject(suffix, text).line == line
 
 
-def test_the_error_for_a_repeated_key_has_the_line_of_the_first(refuse):
-    assert refuse("yaml", "a: 1\nb: 2\na: 3\n").problem == "key 'a' occurs twice, first in line 1"
-    assert refuse("json", '{"a": 1,\n"a": 3}').where == "a"
+def test_the_error_for_a_repeated_key_has_the_line_of_the_first(reject):
+    assert reject("yaml", "a: 1\nb: 2\na: 3\n").problem == "key 'a' occurs twice, first in line 1"
+    assert reject("json", '{"a": 1,\n"a": 3}').where == "a"
 
 
 @pytest.mark.parametrize("key", ["1", "true", "1.5", "? {a: 1}\n", "!!int 1"])
-def test_a_yaml_key_is_text(refuse, key):
-    assert refuse("yaml", f"ok: 1\n{key}: 2\n").line == 2
+def test_a_yaml_key_is_text(reject, key):
+    assert reject("yaml", f"ok: 1\n{key}: 2\n").line == 2
 
 
 @pytest.mark.parametrize(
@@ -324,14 +324,14 @@ def test_a_yaml_key_is_text(refuse, key):
         "!!str {a: 1}",
     ],
 )
-def test_yaml_tags_are_rejected(refuse, tag):
-    error = refuse("yaml", f"ok: 1\na: {tag}\n")
+def test_yaml_tags_are_rejected(reject, tag):
+    error = reject("yaml", f"ok: 1\na: {tag}\n")
     assert "tag" in error.problem
     assert error.line == 2
 
 
-def test_a_second_yaml_document_is_rejected(refuse):
-    assert refuse("yaml", "a: 1\n---\nb: 2\n").problem == "a second document"
+def test_a_second_yaml_document_is_rejected(reject):
+    assert reject("yaml", "a: 1\n---\nb: 2\n").problem == "a second document"
 
 
 # Anchors.
@@ -352,28 +352,28 @@ def test_merge_keys_add_missing_keys(accept):
 
 
 @pytest.mark.parametrize("value", ["1", "[{a: 1}, 2]", "text"])
-def test_only_mappings_are_merged(refuse, value):
-    assert "merges mappings" in refuse("yaml", f"a:\n  <<: {value}\n").problem
+def test_only_mappings_are_merged(reject, value):
+    assert "merges mappings" in reject("yaml", f"a:\n  <<: {value}\n").problem
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("a: *x", "not defined"), ("a: &x [*x]", "contains itself"), ("a: &x {b: *x}", "contains itself")],
 )
-def test_an_alias_needs_a_finished_anchor(refuse, text, problem):
-    assert problem in refuse("yaml", text).problem
+def test_an_alias_needs_a_finished_anchor(reject, text, problem):
+    assert problem in reject("yaml", text).problem
 
 
-def test_multiplying_aliases_are_rejected_before_they_are_expanded(refuse):
+def test_multiplying_aliases_are_rejected_before_they_are_expanded(reject):
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     bomb += "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9))
-    error = refuse("yaml", bomb)
+    error = reject("yaml", bomb)
     assert "multiply" in error.problem
     assert error.line <= 6
 
 
-def test_long_text_behind_many_aliases_is_rejected(refuse):
-    assert "multiply" in refuse("yaml", f"a: &a {'x' * 100_000}\nb: [{'*a,' * 1000}]\n").problem
+def test_long_text_behind_many_aliases_is_rejected(reject):
+    assert "multiply" in reject("yaml", f"a: &a {'x' * 100_000}\nb: [{'*a,' * 1000}]\n").problem
 
 
 def test_some_aliases_are_accepted(accept):
@@ -392,8 +392,8 @@ def nested(suffix: str, depth: int) -> str:
     ("suffix", "depth"),
     [("yaml", 70), ("yaml", 100_000), ("json", 70), ("json", 100_000), ("toml", 70), ("toml", 100_000)],
 )
-def test_deep_nesting_is_rejected(refuse, suffix, depth):
-    assert "nested deeper than 64" in refuse(suffix, nested(suffix, depth)).problem
+def test_deep_nesting_is_rejected(reject, suffix, depth):
+    assert "nested deeper than 64" in reject(suffix, nested(suffix, depth)).problem
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
@@ -401,13 +401,13 @@ def test_sixty_levels_are_fine(accept, suffix):
     assert accept(suffix, nested(suffix, 60)).data
 
 
-def test_deep_nesting_by_aliases_is_rejected(refuse):
+def test_deep_nesting_by_aliases_is_rejected(reject):
     chain = "a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}]\n" for n in range(100))
-    assert "nested deeper" in refuse("yaml", chain).problem
+    assert "nested deeper" in reject("yaml", chain).problem
 
 
-def test_very_long_dotted_keys_of_toml_are_rejected_quickly(refuse):
-    error = refuse("toml", "b = 1.5\na" + ".a" * 100_000 + " = 1")
+def test_very_long_dotted_keys_of_toml_are_rejected_quickly(reject):
+    error = reject("toml", "b = 1.5\na" + ".a" * 100_000 + " = 1")
     assert "nested deeper" in error.problem
     assert error.line == 2
 
