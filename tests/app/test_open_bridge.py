@@ -103,7 +103,8 @@ async def test_an_unusable_file_cannot_be_opened(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("forgotten")
 async def test_clients_that_connect_to_an_open_bridge_use_its_sources(settings: Path) -> None:
     async with open_bridge(settings) as bridge:
-        for _ in range(2):  # the first one must leave the sources running
+        # The first round must leave the sources running.
+        for _ in range(2):
             async with connect(bridge) as client:
                 denial = await client.call_tool("say", {"text": "secret"})
                 assert "it is secret" in denial.content[0].text

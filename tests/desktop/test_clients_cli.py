@@ -174,7 +174,8 @@ def test_a_link_is_printed_and_nothing_written(user: Person) -> None:
 
 
 def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None:
-    user = person(tmp_path, CODEX_HOME="/" + "a" * 300)  # an error of the system also for those who may enter all
+    # The path is too long for the system, even for a user who may read all folders.
+    user = person(tmp_path, CODEX_HOME="/" + "a" * 300)
     user.place("cursor", golden("cursor", "after", user))
     user.path("goose").parent.mkdir(parents=True)
     user.path("goose").parent.chmod(0)
@@ -236,7 +237,8 @@ def test_with_several_bridges_a_name_is_required(user: Person) -> None:
     assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in result.stderr
     user.run("uninstall", "cursor", "one")
     assert list(json.loads(path.read_text())["mcpServers"]) == ["two"]
-    user.run("uninstall", "cursor")  # the only one left
+    # This removes the last entry.
+    user.run("uninstall", "cursor")
     assert json.loads(path.read_text())["mcpServers"] == {}
 
 

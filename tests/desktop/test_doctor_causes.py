@@ -14,7 +14,8 @@ from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._protocol.dialects.table import PROFILES
 from tests.kits.clients.doctoring import ERAS, TOOLS, Person, script, somebody
 
-pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
+# Each test starts several servers, one after the other.
+pytestmark = pytest.mark.timeout(400)
 
 REFERRING = '''
 from mcp_bridge import tool
@@ -117,7 +118,8 @@ def test_a_missing_file_in_the_settings_is_reported_with_both_places_to_fix(user
     result = user.doctor("gemini-cli")
     assert result.failed[ERAS[0]].startswith(f"{user.project / 'gone.py'} does not exist")
     assert "in the settings that name it, or install again: mcp-bridge install gemini-cli" in result.cures[ERAS[0]]
-    assert result.cures[ERAS[1]] == "The cause is the same."  # though the time stands in the log
+    # The cause is the same although the time in the log differs.
+    assert result.cures[ERAS[1]] == "The cause is the same."
 
 
 def test_an_entry_that_serves_over_http_is_not_started(user: Person) -> None:
@@ -138,7 +140,8 @@ def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(user: Perso
 
 def test_the_python_of_a_script_is_the_one_in_its_first_line(tmp_path: Path) -> None:
     program = tmp_path / "mcp-bridge"
-    for line in ("#!/usr/bin/env python3", "#!/bin/sh"):  # the latter where a folder has a space in its name
+    # The second form is used where the path of a folder has a space.
+    for line in ("#!/usr/bin/env python3", "#!/bin/sh"):
         program.write_text(f"{line}\n")
         assert find_python(str(program)) == "python"
     program.write_text("#!/some/where/python3.12\n")

@@ -12,7 +12,8 @@ import pytest
 
 from tests.kits.clients.doctoring import ERAS, LIGHT, ONE_ERA, TOOLS, Person, somebody
 
-pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
+# Each test starts several servers, one after the other.
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture
@@ -67,7 +68,8 @@ def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked
     assert result.code == 1
     servers = json.loads(result.out)["servers"]
     files = [item for item in servers if item["checks"][0]["check"] == "file"]
-    assert [item["path"] for item in files] == [str(user.claude)]  # once, though two scopes are in it
+    # The file is listed once, though it has entries of two scopes.
+    assert [item["path"] for item in files] == [str(user.claude)]
     assert f"{user.claude}:2" in files[0]["checks"][0]["detail"]
     assert files[0]["checks"][0]["advice"]
     assert [item["checks"][0]["check"] for item in servers if item["name"] == "shelf"] == ["command"]
@@ -180,7 +182,8 @@ def test_all_checks_every_installed_client(user: Person) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": "/gone/mcp-bridge", "args": ["serve"]}}}))
     words = ("install", "vscode", user.tools, "--scope", "project", "--name", "shelf")
-    assert user.run(*words).code == 0  # in a file of the project alone
+    # The entry is in a file of the project alone.
+    assert user.run(*words).code == 0
     vscode = user.project / ".vscode" / "mcp.json"
     vscode.write_text(vscode.read_text().replace(sys.executable.rpartition("/")[0], "/gone"))
     result = user.doctor("all", env=empty)

@@ -122,7 +122,8 @@ def test_the_other_place_counts_where_the_file_is_in_it(name: str, second: str, 
     assert user_file(name, machine(tmp_path)) == path
 
 
-@pytest.mark.parametrize("system", ["linux", "win32"])  # a Mac may have clients outside of the home
+# A Mac may have clients outside of the home folder.
+@pytest.mark.parametrize("system", ["linux", "win32"])
 def test_an_empty_machine_has_no_client(system: System, tmp_path: Path) -> None:
     where = machine(tmp_path, system, PATH="")
     assert [name for name, client in CLIENTS.items() if is_client_installed(client, where)] == []

@@ -94,7 +94,8 @@ def test_an_update_shows_the_paths_and_no_value(case: str, user: Person) -> None
     assert path.read_text() == FILES[case].replace("OLD", OLD)
     demo = str(user.project / "demo.py")
     user.place(case, FILES[case].replace("OLD", OLD).replace("/old/demo.py", demo).encode())
-    text = shown(user, "install", case, demo)  # the same file: an update of the command
+    # The second install updates the command in the same file.
+    text = shown(user, "install", case, demo)
     assert OLD in text
     assert str(COMMAND) in text
 

@@ -139,7 +139,8 @@ def test_a_file_in_a_read_only_folder_is_not_changed(tmp_path: Path, monkeypatch
     def refused(*given: object, **named: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(config_file.tempfile, "mkstemp", refused)  # root can write everywhere
+    # The user root could write in every folder.
+    monkeypatch.setattr(config_file.tempfile, "mkstemp", refused)
     with pytest.raises(ConfigError, match="cannot be written: Permission denied"):
         save_file(path, old, "{ }", backup=True)
     _unchanged(path)

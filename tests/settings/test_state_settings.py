@@ -10,7 +10,8 @@ import pytest
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import Settings, load
 
-STRONG, OTHER = "k" * 32, "ключ" * 4  # 32 bytes each, in fewer letters
+# Each key has 32 bytes; the second has fewer letters.
+STRONG, OTHER = "k" * 32, "ключ" * 4
 
 
 @pytest.fixture

@@ -225,5 +225,6 @@ async def test_a_locked_file_delays_only_the_calls_that_use_it(file: Path, monke
             await store.set("a", b"3", 100)
         assert scope.cancelled_caught
         holder.execute("ROLLBACK")
-    await store.set("b", b"4", 100)  # the thread that nobody waits for may still write its own
+    # The thread of the cancelled call may still write its own value.
+    await store.set("b", b"4", 100)
     assert await store.get("b") == b"4"

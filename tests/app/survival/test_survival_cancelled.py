@@ -51,7 +51,8 @@ def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> 
         give_up = give_up_over_http if way.transport == "http" else give_up_over_stdio
         tasks = settled(server, 50)["tasks"]
         sizes: list[int] = []
-        while len(sizes) < 2 or sizes[-1] > sizes[-2] * 1.02:  # what is left behind would be so every time
+        # Memory that a cancelled call leaves behind would grow each time.
+        while len(sizes) < 2 or sizes[-1] > sizes[-2] * 1.02:
             assert len(sizes) < ROUNDS, sizes
             give_up(server, MANY)
             after = settled(server, tasks)
@@ -95,7 +96,8 @@ def give_up_over_http(server: HttpLive, many: int) -> None:
                 connection.sendall(posted(server, {**request(server), "id": number}))
                 connections.append(connection)
             for connection in connections if not server.way.stateless else []:
-                assert b"200 OK" in connection.recv(65536)  # it is known, so it can be cancelled
+                # The call is known now, so that it can be cancelled.
+                assert b"200 OK" in connection.recv(65536)
             for number in numbers if not server.way.stateless else []:
                 assert server.post(json.dumps(cancelled(server, number)).encode()).status_code == 202
 

@@ -51,7 +51,8 @@ def encode(value: Any) -> tuple[str, float]:
 
 FILLERS = {
     "a long text": encode("x" * SIZE),
-    "a text of ligatures": encode("\ufdfa" * (SIZE // 6)),  # as escapes; each is decomposed into 18 characters
+    # The ligature is sent as an escape, and each is decomposed into 18 characters.
+    "a text of ligatures": encode("\ufdfa" * (SIZE // 6)),
     "many lists": encode([[]] * (SIZE // 3)),
     "many members": encode({f"{number:x}": 0 for number in range(SIZE // 10)}),
 }
@@ -122,7 +123,8 @@ def measure(server: StdioLive, method: str, params: dict[str, Any], filler: str)
     if "id" in request and method != "subscriptions/listen":
         server.expect(request["id"]).result(TIMEOUT)
     else:
-        server.ask("tools/list", {}).result(TIMEOUT)  # its response comes after what came before it
+        # The response arrives after everything that was sent before it.
+        server.ask("tools/list", {}).result(TIMEOUT)
     if method == "subscriptions/listen":
         server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
     status = Path(f"/proc/{server.pid}/status").read_text()
@@ -134,6 +136,7 @@ def read_cpu(server: StdioLive) -> float:
     """Return the seconds of CPU that the threads of the server have used."""
     nanoseconds = 0
     for file in Path(f"/proc/{server.pid}/task").glob("*/schedstat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+        # The thread may have just ended.
+        with suppress(FileNotFoundError, ProcessLookupError):
             nanoseconds += int(file.read_text().split()[0])
     return nanoseconds / 1e9

@@ -67,7 +67,8 @@ def test_new_calls_are_rejected_with_a_reason_while_the_server_drains(way: Way, 
         server.signal(SIGTERM)
         drains(server)
         assert code_of(server.call("waits", name="late")) == CLOSED
-        assert server.ask("ping").result(TIMEOUT).get("error", {}).get("code") != CLOSED  # the connection is kept
+        # The connection is still open.
+        assert server.ask("ping").result(TIMEOUT).get("error", {}).get("code") != CLOSED
         assert "begun late" not in server.err
         go(server)
         assert text_of(answer) == "done first"
@@ -94,7 +95,8 @@ def test_calls_that_do_not_finish_in_time_are_cancelled_and_their_clients_notifi
 ) -> None:
     with serving(way, tmp_path, 0.3, limits={"tools": {"for_ever": {"concurrency": 1}}}) as server:
         answers = [begin(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
-        answers.append(server.call("for_ever", name="second"))  # waits for its place
+        # The second call waits for a free place.
+        answers.append(server.call("for_ever", name="second"))
         assert server.text("echo", text="there") == "there"
         end(server, how)
         assert [code_of(answer) for answer in answers] == [CLOSED] * 3
@@ -108,7 +110,8 @@ def test_calls_that_do_not_finish_in_time_are_cancelled_and_their_clients_notifi
 def test_queued_calls_finish_too(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path, limits={"tools": {"waits": {"concurrency": 1}}}) as server:
         answers = [begin(server, "waits", "first"), *(server.call("waits", name=f"{number}") for number in range(3))]
-        later = [server.call("echo", text="there") for _ in range(4)]  # on connections of their own, after the others
+        # These calls use connections of their own, and are sent after the others.
+        later = [server.call("echo", text="there") for _ in range(4)]
         assert [text_of(item) for item in later] == ["there"] * 4
         end(server, how)
         go(server)
@@ -131,7 +134,8 @@ def test_a_loop_that_is_held_for_ever_does_not_outlive_a_signal_after_the_end_of
         begin(server, "loop_for_ever", "loop")
         server.hang_up()
         server.signal(SIGTERM)
-        server.signal(SIGINT)  # another, for two of a kind may arrive as one
+        # The signal is sent again, as two equal signals may arrive as one.
+        server.signal(SIGINT)
         assert server.ends() == 0
 
 

@@ -95,7 +95,8 @@ def test_calls_that_hang_leave_no_more_than_a_bounded_queue(tmp_path: Path) -> N
     with serve(ONE, tmp_path, concurrency=4) as server:
         calls = [server.call("hangs") for _ in range(1040)]
         until = time.monotonic() + TIMEOUT
-        while sum(call.done() for call in calls) < 13:  # 3 run and 1,024 wait
+        # 3 calls run and 1,024 wait.
+        while sum(call.done() for call in calls) < 13:
             assert time.monotonic() < until
             time.sleep(0.01)
         codes = {call.result()["result"]["_meta"]["mcp-bridge/code"] for call in calls if call.done()}

@@ -34,8 +34,10 @@ async def tasks() -> int:
 
 @pytest.mark.timeout(600)
 def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
-    context = ssl.create_default_context()  # one for all: a client that makes its own takes longer than its calls
-    settings = {"http": {"client_timeout": 300}}  # with 500 threads, a client may rest for 10 s
+    # All clients share one context: creating one takes longer than the calls of a client.
+    context = ssl.create_default_context()
+    # With 500 threads, a client may be idle for 10 seconds.
+    settings = {"http": {"client_timeout": 300}}
     with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
@@ -92,7 +94,8 @@ def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
         assert [pinged(server, item) for item in (second, first, third, newcomer)] == [404, 200, 200, 200]
         fifth = shaken(server)
         assert [pinged(server, item) for item in (first, newcomer, fifth)] == [200, 200, 200]
-        assert server.post(json.dumps(SHAKE | {"method": "ping"}).encode()).status_code == 404  # the kit's own
+        # The session of the test client itself has ended as well.
+        assert server.post(json.dumps(SHAKE | {"method": "ping"}).encode()).status_code == 404
     assert "Traceback" not in server.err
 
 

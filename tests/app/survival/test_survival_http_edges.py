@@ -43,7 +43,8 @@ def watched(era: Way, shared: Shared) -> Iterator[HttpLive]:
     said = len(server.err)
     with server.neighbour():
         yield server
-    with server.neighbour():  # what it says comes after all that was said before
+    # The neighbour reads its answer after all earlier messages.
+    with server.neighbour():
         lines = server.err[said:].splitlines()
     assert not [line for line in lines if line.strip() and not any(words in line for words in QUIET)]
 
@@ -75,7 +76,8 @@ def answer(made: socket.socket) -> tuple[int, bytes]:
 def exchange(server: HttpLive, data: bytes) -> tuple[int, bytes]:
     """Send bytes; the status of the answer, and what came with it."""
     with connected(server) as made:
-        with contextlib.suppress(ConnectionError):  # refused before all of it was sent
+        # The server may refuse the body before all of it was sent.
+        with contextlib.suppress(ConnectionError):
             made.sendall(data)
         return answer(made)
 

@@ -131,7 +131,8 @@ def test_a_request_that_takes_too_long_is_closed(server: HttpLive) -> None:
             assert time.monotonic() - began > QUICK * 0.9
         return int(said.split(b" ", 2)[1]) if said else 0
 
-    with server.neighbour(), ThreadPoolExecutor(len(DRIPS)) as clients:  # they wait for the same second
+    # The clients wait at the same time.
+    with server.neighbour(), ThreadPoolExecutor(len(DRIPS)) as clients:
         closed = {name: clients.submit(status_of, begin, rest) for name, (begin, rest, _) in DRIPS.items()}
         found = {name: status.result() for name, status in closed.items()}
     assert found == {name: status for name, (_, _, status) in DRIPS.items()}
@@ -187,7 +188,8 @@ def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_me
     numbers = count(510)
     with server.neighbour():
         sizes: list[int] = []
-        while len(sizes) < 2 or sizes[-1] > sizes[-2] + LARGE:  # four answers that are kept are four times as much
+        # Four answers that are kept would need four times as much.
+        while len(sizes) < 2 or sizes[-1] > sizes[-2] + LARGE:
             assert len(sizes) < ROUNDS, sizes
             with contextlib.ExitStack() as opened:
                 for made in [opened.enter_context(connected(server)) for _ in range(4)]:

@@ -115,7 +115,8 @@ def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, 
         json.dumps(era.ask("mine", "tools/call", name=name, arguments=arguments)).encode()
         for name, arguments in (("neighbour", {"token": "reused"}), ("whoami", {}))
     )
-    free = str(way) == "http-stateless"  # each body is a conversation of its own: other clients use the same ids
+    # Without sessions, each body is a conversation of its own, and other clients use the same ids.
+    free = str(way) == "http-stateless"
     with live(way, tmp_path) as server, ThreadPoolExecutor(1) as aside:
         if way.transport == "stdio":
             server.write(first + b"\n")
@@ -130,7 +131,8 @@ def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, 
             found = message_of(server.post(second, routing(server, second)))
             assert server.result("release", token="reused")["content"]
             assert message_of(waiting.result(TIMEOUT))["result"]["content"][0]["text"] == "neighbour reused"
-            assert judged(message_of(server.post(second, routing(server, second)))) == RESULT  # the id is free again
+            # The id is free again.
+            assert judged(message_of(server.post(second, routing(server, second)))) == RESULT
         assert (judged(found), found["id"]) == (RESULT if free else NO_REQUEST, "mine")
 
 

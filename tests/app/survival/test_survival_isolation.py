@@ -91,7 +91,8 @@ def test_a_process_that_ends_fails_only_one_call(way: Way, where: str, tmp_path:
 def test_any_end_of_a_process_is_reported_and_the_next_call_works(server: Any, kind: str) -> None:
     with beside(server):
         result = server.result("wreck", kind=kind)
-        if kind != "recursion in C" or result.get("isError"):  # newer Pythons count that too
+        # Newer versions of Python also count the recursion in C.
+        if kind != "recursion in C" or result.get("isError"):
             assert code_of(result) in ("tool_crashed", "internal_error"), result
             assert kind == "recursion in C" or code_of(result) == "tool_crashed"
         assert CRASHES[kind] in result["content"][0]["text"]
@@ -171,7 +172,8 @@ def test_calls_beyond_a_limit_do_not_affect_later_calls(roomy: Shared, kind: str
         assert server.rss < before[1] + 300 * 1024 * 1024
         if kind == "a large file":
             assert (server.folder / "large.bin").stat().st_size <= 8 * 1024 * 1024
-        assert code_of(server.result("wreck", kind="os._exit")) == "tool_crashed"  # what it changed goes with it
+        # The changes that the tool made end with its process.
+        assert code_of(server.result("wreck", kind="os._exit")) == "tool_crashed"
 
 
 def test_a_task_that_tries_to_end_the_process_does_as_little_as_in_the_bridge(server: Any) -> None:

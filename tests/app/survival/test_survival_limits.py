@@ -64,7 +64,8 @@ def whole(server: Any, result: dict[str, Any]) -> str:
 
 def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) -> None:
     settings = {"limits": {"timeout": "1s", "tools": {"other_*": {"timeout": 0.2}}}}
-    with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():  # the neighbour has longer than all
+    # The neighbour has more time than all other clients.
+    with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():
         for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
             result = server.result(name)
             assert code_of(result) == "timeout"
@@ -197,7 +198,8 @@ def test_no_request_costs_a_hundred_times_what_it_costs_its_sender(
     for _ in range(5):
         json.loads(json.dumps(arguments))
     result = server.result(name, **arguments)
-    sender = max((time.process_time() - began) / 6, 0.01)  # writing it, and reading the answer
+    # The time includes writing the message and reading the answer.
+    sender = max((time.process_time() - began) / 6, 0.01)
     assert len(str(result)) < 100 * sent
     assert cpu(server) - spent < 100 * sender
     assert server.rss - rss < 100 * sent

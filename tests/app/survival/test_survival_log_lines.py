@@ -98,7 +98,8 @@ def keeps_lines(server: Live) -> None:
     """Assert that each record of the log is one line, with what was raised indented below it."""
     for text in (server.err, (server.folder / "the.log").read_text()):
         lines = text.split("\n")
-        assert lines.pop() == "" or server.alive  # the last one may be half written
+        # The last line may be half written when the server has ended.
+        assert lines.pop() == "" or server.alive
         for line in lines:
             assert STAMPED.match(line) or line.startswith(("  ", *OTHERS)), line
             assert line.isprintable(), line

@@ -46,7 +46,8 @@ def load(server: HttpLive, rounds: int) -> None:
 @pytest.mark.timeout(300)
 def test_memory_levels_off_under_large_results_and_questions_without_answers(tmp_path: Path) -> None:
     with live(OTHER, tmp_path, TOOLS) as server:
-        load(server, 100)  # fills the caches
+        # The first calls fill the caches.
+        load(server, 100)
         full = server.rss
         load(server, 300)
         print(f"{full >> 20} MiB, then {server.rss >> 20} MiB")

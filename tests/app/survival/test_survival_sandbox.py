@@ -248,7 +248,8 @@ def refused(folder: Path, path: str) -> tuple[int, str]:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         try:
-            code = process.wait(TIMEOUT)  # the end of its input would end it as well
+            # The end of its input would end the process as well.
+            code = process.wait(TIMEOUT)
         finally:
             process.kill()
         assert process.stderr is not None

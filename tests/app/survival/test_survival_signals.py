@@ -76,7 +76,8 @@ def test_a_second_signal_ends_even_calls_that_ignore_cancellation(way: Way, tool
     with serving(way, tmp_path) as server:
         begin(server, tool, tool)
         server.signal(signal.SIGTERM)
-        server.signal(signal.SIGINT)  # another, for two of a kind may arrive as one
+        # The signal is sent again, as two equal signals may arrive as one.
+        server.signal(signal.SIGINT)
         assert server.ends() == 0
 
 
@@ -149,7 +150,8 @@ def test_a_second_signal_ends_an_import_that_never_returns_to_python(tmp_path: P
     with bare(tmp_path) as server:
         eventually((tmp_path / "importing").exists)
         server.process.send_signal(signal.SIGTERM)
-        server.process.send_signal(signal.SIGINT)  # another, for two of a kind may arrive as one
+        # The signal is sent again, as two equal signals may arrive as one.
+        server.process.send_signal(signal.SIGINT)
         assert server.ends() == -signal.SIGKILL
 
 
@@ -352,5 +354,6 @@ def test_the_drain_time_is_that_of_the_settings(tmp_path: Path) -> None:
         go(server)
         assert text_of(answers[0]) == "done waits"
         assert code_of(answers[1]) == CLOSED
-        assert time.monotonic() - began > 0.3  # it did not hurry
+        # The server did not hurry.
+        assert time.monotonic() - began > 0.3
         ends_well(server)

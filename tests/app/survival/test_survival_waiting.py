@@ -118,7 +118,8 @@ def test_a_tool_that_swallows_its_cancellation_is_cancelled_again(server: Any, t
 def test_a_tool_that_ignores_cancellation_affects_only_its_own_call(server: Any, tool: str) -> None:
     with unharmed(server):
         stubborn = server.call(tool, token=tool)
-        assert server.text("swallows", times=1) == "went on"  # it began later, and its time is over as well
+        # This call began later, and its time is over as well.
+        assert server.text("swallows", times=1) == "went on"
         assert server.text("echo", text="meanwhile") == "meanwhile"
         assert not stubborn.done()
         server.text("free", token=tool)

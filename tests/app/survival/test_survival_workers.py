@@ -49,7 +49,8 @@ def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None
 def test_calls_that_call_themselves_are_rejected_at_some_depth(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path) as server, server.neighbour():
         assert server.text("recurses_through_bridge") == "overloaded"
-        assert eventually(lambda: len(workers_of(server)) <= 2 * server.err.count("level "))  # the log comes later
+        # The lines of the log arrive later.
+        assert eventually(lambda: len(workers_of(server)) <= 2 * server.err.count("level "))
         assert server.err.count("level ") <= 4
 
 

@@ -123,7 +123,8 @@ async def test_a_bundle_with_a_wheel_serves_from_any_folder(wheel_bundle: Path, 
     python = fresh_venv(tmp_path / "venv")
     result = pip("install", "--no-deps", "--no-index", path, python=python)
     assert result.returncode == 0, result.stderr
-    left_empty = {**SET, "PREFIX": "${user_config.PREFIX}"}  # some hosts do that
+    # Some hosts pass a setting without a value in this way.
+    left_empty = {**SET, "PREFIX": "${user_config.PREFIX}"}
     answer = await asked(
         str(python), [str(folder / "start.py")], environment(**left_empty), "our__look", {"item": "pears"}
     )
@@ -162,7 +163,8 @@ def test_from_an_index_it_depends_on_this_release_by_name(project_folder: Path) 
 
 def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
     (project_folder / "words.py").write_text("import httpx2, six_of_nobody\ndef told(item, amount): return item\n")
-    (project_folder / "six_of_nobody").mkdir()  # without a Python file it is no package of the project
+    # A folder without a Python file is no package of the project.
+    (project_folder / "six_of_nobody").mkdir()
     result = inside(project_folder, "export", "dockerfile")
     assert "'six_of_nobody' is imported but not required: add --needs six_of_nobody" in result.err
 

@@ -123,7 +123,8 @@ def test_a_server_that_is_stopped_is_not_ready_while_its_calls_end(tmp_path: Pat
 
 
 def test_servers_behind_the_proxy_are_restarted_without_a_lost_call(tmp_path: Path) -> None:
-    delay = {"shutdown_delay": 5}  # the proxy looks ten times a second, and believes what it sees three times
+    # The proxy asks ten times a second, and acts on the third equal answer.
+    delay = {"shutdown_delay": 5}
     with Cluster(tmp_path, "", TOOLS, http=delay) as cluster, ThreadPoolExecutor() as pool:
         servers = [cluster.start_server() for _ in range(3)]
         with proxying([server.url for server in servers], tmp_path) as url:

@@ -69,7 +69,8 @@ def test_a_registry_entry_has_the_hash_of_its_bundle(project_folder: Path) -> No
     (package,) = entry(project_folder, *BUNDLE)["packages"]
     assert package["fileSha256"] == hashlib.sha256(b"any").hexdigest()
     assert (package["registryType"], package["identifier"]) == ("mcpb", BUNDLE[-1])
-    assert "version" not in package  # the registry refuses it, though its schema does not
+    # The registry refuses a version here, though its schema allows one.
+    assert "version" not in package
 
 
 def test_the_required_line_of_the_readme_is_printed(project_folder: Path) -> None:

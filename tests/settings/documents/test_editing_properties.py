@@ -150,7 +150,8 @@ def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dic
     assert _entry(kind, new_text, "ours") == value
     before, after = kind.read(text), kind.read(new_text)
     assert _others(kind, after) == _others(kind, before)
-    assert kind.put(new_text, "ours", value) == new_text  # an equal entry is not written again
+    # An entry that is equal is not written again.
+    assert kind.put(new_text, "ours", value) == new_text
     remaining_text = kind.drop(new_text, "ours")
     assert _entry(kind, remaining_text, "ours") is None
     assert _others(kind, kind.read(remaining_text)) == _others(kind, before)
