@@ -37,15 +37,15 @@ def era() -> Way:
 
 
 @pytest.fixture
-def watched(era: Way, shared: Shared) -> Iterator[HttpLive]:
+def quiet_server(era: Way, shared: Shared) -> Iterator[HttpLive]:
     """A neighbour is in flight, and the log stays quiet."""
     server = shared.server(era)
-    said = len(server.err)
+    log_length = len(server.err)
     with server.neighbour():
         yield server
     # The neighbour reads its answer after all earlier messages.
     with server.neighbour():
-        lines = server.err[said:].splitlines()
+        lines = server.err[log_length:].splitlines()
     assert not [line for line in lines if line.strip() and not any(words in line for words in QUIET)]
 
 
@@ -60,26 +60,26 @@ def in_one_era(table: dict[str, tuple[Any, ...]], names: str, smoke: Iterable[st
 def connected(server: HttpLive) -> Iterator[socket.socket]:
     """A plain connection."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as made:
-        yield made
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
+        yield connection
 
 
-def answer(made: socket.socket) -> tuple[int, bytes]:
+def answer(connection: socket.socket) -> tuple[int, bytes]:
     """The status of the next answer, and what came with it; 0 where the connection was closed without one."""
     got = b""
     with contextlib.suppress(ConnectionError):
-        while b"\r\n\r\n" not in got and (more := made.recv(65536)):
+        while b"\r\n\r\n" not in got and (more := connection.recv(65536)):
             got += more
     return (int(got.split(b" ", 2)[1]) if got.startswith(b"HTTP/1.1 ") else 0), got
 
 
 def exchange(server: HttpLive, data: bytes) -> tuple[int, bytes]:
     """Send bytes; the status of the answer, and what came with it."""
-    with connected(server) as made:
+    with connected(server) as connection:
         # The server may refuse the body before all of it was sent.
         with contextlib.suppress(ConnectionError):
-            made.sendall(data)
-        return answer(made)
+            connection.sendall(data)
+        return answer(connection)
 
 
 def head(
@@ -91,9 +91,9 @@ def head(
     **instead: str,
 ) -> bytes:
     """The head of a request that would be right but for what is given; `instead` are other values of its headers."""
-    own = {**server.headers, "Mcp-Method": "tools/list"}
-    own.update({name.replace("_", "-"): value for name, value in instead.items()})
-    lines = [first, host, *(f"{name}: {value}" for name, value in own.items()), *more, length]
+    headers = {**server.headers, "Mcp-Method": "tools/list"}
+    headers.update({name.replace("_", "-"): value for name, value in instead.items()})
+    lines = [first, host, *(f"{name}: {value}" for name, value in headers.items()), *more, length]
     return ("\r\n".join(line for line in lines if line) + "\r\n\r\n").encode("latin-1")
 
 
@@ -136,9 +136,9 @@ LENGTHS: dict[str, tuple[str, bytes, int]] = {
     LENGTHS, "length body status", smoke=["right", "chunked", "chunked with a length", "a byte too large for us"]
 )
 def test_a_wrong_content_length_is_distinguished_from_a_correct_one(
-    watched: HttpLive, length: str, body: bytes, status: int
+    quiet_server: HttpLive, length: str, body: bytes, status: int
 ) -> None:
-    assert exchange(watched, head(watched, length=length) + body)[0] == status
+    assert exchange(quiet_server, head(quiet_server, length=length) + body)[0] == status
 
 
 HEADERS: dict[str, tuple[str, int]] = {
@@ -169,8 +169,8 @@ HEADERS: dict[str, tuple[str, int]] = {
 
 
 @in_one_era(HEADERS, "line status", smoke=["a foreign Origin", "two sessions", "another Content-Type", "gzip"])
-def test_an_odd_header_is_rejected_or_ignored(watched: HttpLive, line: str, status: int) -> None:
-    assert exchange(watched, head(watched, line) + LIST)[0] == status
+def test_an_odd_header_is_rejected_or_ignored(quiet_server: HttpLive, line: str, status: int) -> None:
+    assert exchange(quiet_server, head(quiet_server, line) + LIST)[0] == status
 
 
 INSTEAD: dict[str, tuple[dict[str, str], int]] = {
@@ -191,8 +191,8 @@ INSTEAD: dict[str, tuple[dict[str, str], int]] = {
 
 
 @in_one_era(INSTEAD, "instead status", smoke=[name for name in INSTEAD if "Host" not in name])
-def test_relevant_headers_are_checked(watched: HttpLive, instead: dict[str, str], status: int) -> None:
-    assert exchange(watched, head(watched, **instead) + LIST)[0] == status
+def test_relevant_headers_are_checked(quiet_server: HttpLive, instead: dict[str, str], status: int) -> None:
+    assert exchange(quiet_server, head(quiet_server, **instead) + LIST)[0] == status
 
 
 FIRST: dict[str, tuple[str, int]] = {
@@ -230,8 +230,8 @@ FIRST: dict[str, tuple[str, int]] = {
 
 
 @in_one_era(FIRST, "first status", smoke=["HTTP/1.0", "a slash at the end", "PUT"])
-def test_an_odd_request_line_is_answered(watched: HttpLive, first: str, status: int) -> None:
-    assert exchange(watched, head(watched, first=first) + LIST)[0] == status
+def test_an_odd_request_line_is_answered(quiet_server: HttpLive, first: str, status: int) -> None:
+    assert exchange(quiet_server, head(quiet_server, first=first) + LIST)[0] == status
 
 
 STRANGERS: dict[str, bytes] = {
@@ -243,102 +243,102 @@ STRANGERS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", STRANGERS.values(), ids=STRANGERS)
-def test_another_protocol_is_rejected_and_the_connection_closed(watched: HttpLive, data: bytes) -> None:
-    with connected(watched) as made:
-        made.sendall(data)
-        status, _ = answer(made)
+def test_another_protocol_is_rejected_and_the_connection_closed(quiet_server: HttpLive, data: bytes) -> None:
+    with connected(quiet_server) as connection:
+        connection.sendall(data)
+        status, _ = answer(connection)
         assert status == 400
         with contextlib.suppress(ConnectionError):
-            assert made.recv(1) == b""
+            assert connection.recv(1) == b""
 
 
-def test_endless_headers_are_rejected_in_constant_memory(watched: HttpLive) -> None:
-    before = watched.rss
+def test_endless_headers_are_rejected_in_constant_memory(quiet_server: HttpLive) -> None:
+    before = quiet_server.rss
     for _ in range(20):
-        with connected(watched) as made, contextlib.suppress(ConnectionError):
-            made.sendall(head(watched)[:-2] + b"X: ")
+        with connected(quiet_server) as connection, contextlib.suppress(ConnectionError):
+            connection.sendall(head(quiet_server)[:-2] + b"X: ")
             for _ in range(100):
-                made.sendall(b"a" * 100_000)
-            assert answer(made)[0] == 431
-    assert watched.rss - before < 20_000_000
+                connection.sendall(b"a" * 100_000)
+            assert answer(connection)[0] == 431
+    assert quiet_server.rss - before < 20_000_000
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 300000000", TE.strip()], ids=["with a length", "without"])
-def test_a_body_that_is_too_large_is_rejected_in_constant_memory(watched: HttpLive, length: str) -> None:
-    before, piece = watched.rss, b"%x\r\n%s\r\n" % (1_000_000, b"a" * 1_000_000)
-    with connected(watched) as made, contextlib.suppress(ConnectionError):
-        made.sendall(head(watched, length=length))
+def test_a_body_that_is_too_large_is_rejected_in_constant_memory(quiet_server: HttpLive, length: str) -> None:
+    before, piece = quiet_server.rss, b"%x\r\n%s\r\n" % (1_000_000, b"a" * 1_000_000)
+    with connected(quiet_server) as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(head(quiet_server, length=length))
         for _ in range(100):
-            made.sendall(piece)
-    assert exchange(watched, head(watched, length=length) + piece * 5)[0] == 413
-    assert watched.rss - before < 40_000_000
+            connection.sendall(piece)
+    assert exchange(quiet_server, head(quiet_server, length=length) + piece * 5)[0] == 413
+    assert quiet_server.rss - before < 40_000_000
 
 
-def test_a_client_that_waits_for_100_continue_gets_it(watched: HttpLive) -> None:
-    with connected(watched) as made:
-        made.sendall(head(watched, "Expect: 100-continue"))
-        assert answer(made)[0] == 100
-        made.sendall(LIST)
-        assert answer(made)[0] == 200
+def test_a_client_that_waits_for_100_continue_gets_it(quiet_server: HttpLive) -> None:
+    with connected(quiet_server) as connection:
+        connection.sendall(head(quiet_server, "Expect: 100-continue"))
+        assert answer(connection)[0] == 100
+        connection.sendall(LIST)
+        assert answer(connection)[0] == 200
 
 
-def test_a_request_with_a_large_content_length_is_rejected_before_its_body(watched: HttpLive) -> None:
-    with connected(watched) as made:
-        made.sendall(head(watched, "Expect: 100-continue", length="Content-Length: 99999999"))
-        assert answer(made)[0] == 413
+def test_a_request_with_a_large_content_length_is_rejected_before_its_body(quiet_server: HttpLive) -> None:
+    with connected(quiet_server) as connection:
+        connection.sendall(head(quiet_server, "Expect: 100-continue", length="Content-Length: 99999999"))
+        assert answer(connection)[0] == 413
 
 
-def test_a_request_in_single_bytes_is_a_request(watched: HttpLive) -> None:
-    with connected(watched) as made:
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in head(watched) + LIST:
-            made.send(bytes([byte]))
-        assert answer(made)[0] == 200
+def test_a_request_in_single_bytes_is_a_request(quiet_server: HttpLive) -> None:
+    with connected(quiet_server) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in head(quiet_server) + LIST:
+            connection.send(bytes([byte]))
+        assert answer(connection)[0] == 200
 
 
-def test_empty_lines_before_a_request_are_ignored(watched: HttpLive) -> None:
-    assert exchange(watched, b"\r\n" * 3 + head(watched) + LIST)[0] == 200
+def test_empty_lines_before_a_request_are_ignored(quiet_server: HttpLive) -> None:
+    assert exchange(quiet_server, b"\r\n" * 3 + head(quiet_server) + LIST)[0] == 200
 
 
-def whole(made: socket.socket) -> bytes:
+def whole(connection: socket.socket) -> bytes:
     """The next answer from its first byte to its last."""
-    status, got = answer(made)
+    status, got = answer(connection)
     assert status == 200, got
-    named = [line for line in got.lower().split(b"\r\n") if line.startswith(b"content-length: ")]
-    total = got.index(b"\r\n\r\n") + 4 + int(named[0].split()[1]) if named else None
+    lengths = [line for line in got.lower().split(b"\r\n") if line.startswith(b"content-length: ")]
+    total = got.index(b"\r\n\r\n") + 4 + int(lengths[0].split()[1]) if lengths else None
     while len(got) < total if total is not None else not got.endswith(b"0\r\n\r\n"):
-        got += made.recv(65536)
+        got += connection.recv(65536)
     return got
 
 
-def test_an_upgrade_that_is_not_made_leaves_the_connection_for_more(watched: HttpLive) -> None:
-    with connected(watched) as made:
+def test_an_upgrade_that_is_not_made_leaves_the_connection_for_more(quiet_server: HttpLive) -> None:
+    with connected(quiet_server) as connection:
         for number, upgrade in enumerate(["h2c", "websocket", ""]):
             body = chunked(LIST.replace(b'"id": 7', b'"id": %d' % (70 + number)))
             lines = ["Connection: Upgrade, HTTP2-Settings", f"Upgrade: {upgrade}"] if upgrade else []
-            made.sendall(head(watched, *lines, length=TE.strip()) + body)
-            assert b'"tools"' in whole(made)
+            connection.sendall(head(quiet_server, *lines, length=TE.strip()) + body)
+            assert b'"tools"' in whole(connection)
 
 
-def test_many_upgrades_in_one_piece_cost_no_more_than_one(watched: HttpLive) -> None:
-    asks = head(watched, "Connection: Upgrade", "Upgrade: h2c") + LIST
-    assert exchange(watched, asks * 500)[0] in (200, 400)
+def test_many_upgrades_in_one_piece_cost_no_more_than_one(quiet_server: HttpLive) -> None:
+    asks = head(quiet_server, "Connection: Upgrade", "Upgrade: h2c") + LIST
+    assert exchange(quiet_server, asks * 500)[0] in (200, 400)
 
 
-def test_a_thousand_pipelined_requests_get_responses_in_order(watched: HttpLive) -> None:
-    with connected(watched) as made:
-        made.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+def test_a_thousand_pipelined_requests_get_responses_in_order(quiet_server: HttpLive) -> None:
+    with connected(quiet_server) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
         got = b""
-        while got.count(b"HTTP/1.1 200 ") < 1000 and (more := made.recv(65536)):
+        while got.count(b"HTTP/1.1 200 ") < 1000 and (more := connection.recv(65536)):
             got += more
     assert got.count(b"HTTP/1.1 200 ") == 1000
 
 
-def test_a_client_that_closes_its_side_gets_a_response_or_is_closed(watched: HttpLive) -> None:
-    with connected(watched) as made:
-        made.sendall(head(watched) + LIST)
-        made.shutdown(socket.SHUT_WR)
-        assert answer(made)[0] in (0, 200)
+def test_a_client_that_closes_its_side_gets_a_response_or_is_closed(quiet_server: HttpLive) -> None:
+    with connected(quiet_server) as connection:
+        connection.sendall(head(quiet_server) + LIST)
+        connection.shutdown(socket.SHUT_WR)
+        assert answer(connection)[0] in (0, 200)
 
 
 CUTS = {"in the head": 30, "at the end of the head": -len(LIST), "in the body": -10, "at the end": None}
@@ -346,45 +346,45 @@ CUTS = {"in the head": 30, "at the end of the head": -len(LIST), "in the body": 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
-def test_a_client_that_disconnects_in_the_middle_has_no_effect(watched: HttpLive, cut: int | None, reset: bool) -> None:
+def test_a_client_that_disconnects_in_the_middle_has_no_effect(quiet_server: HttpLive, cut: int | None, reset: bool) -> None:
     for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
         for _ in range(5):
-            with connected(watched) as made:
-                made.sendall((head(watched, length=length) + LIST)[:cut])
+            with connected(quiet_server) as connection:
+                connection.sendall((head(quiet_server, length=length) + LIST)[:cut])
                 if reset:
-                    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 @pytest.mark.parametrize("path", ["/messages?session_id=" + "a" * 32, "/messages", "/sse", "/health"])
-def test_a_client_of_another_path_may_disconnect_early(watched: HttpLive, path: str) -> None:
+def test_a_client_of_another_path_may_disconnect_early(quiet_server: HttpLive, path: str) -> None:
     for _ in range(5):
-        with connected(watched) as made:
-            made.sendall(head(watched, first=f"POST {path} HTTP/1.1") + LIST[:-10])
+        with connected(quiet_server) as connection:
+            connection.sendall(head(quiet_server, first=f"POST {path} HTTP/1.1") + LIST[:-10])
 
 
-def test_a_message_for_an_sse_stream_that_breaks_off_costs_nothing(watched: HttpLive) -> None:
-    with watched.http.stream("GET", "/sse") as stream:
+def test_a_message_for_an_sse_stream_that_breaks_off_costs_nothing(quiet_server: HttpLive) -> None:
+    with quiet_server.http.stream("GET", "/sse") as stream:
         path = next(line for line in stream.iter_lines() if line.startswith("data: ")).removeprefix("data: ")
         for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
-            with connected(watched) as made:
-                made.sendall((head(watched, first=f"POST {path} HTTP/1.1", length=length) + LIST)[:-10])
+            with connected(quiet_server) as connection:
+                connection.sendall((head(quiet_server, first=f"POST {path} HTTP/1.1", length=length) + LIST)[:-10])
 
 
-def test_a_thousand_connections_that_are_dropped_cost_nothing(watched: HttpLive) -> None:
+def test_a_thousand_connections_that_are_dropped_cost_nothing(quiet_server: HttpLive) -> None:
     for number in range(1000):
-        with connected(watched) as made:
+        with connected(quiet_server) as connection:
             if number % 2:
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 @pytest.mark.parametrize("era", ERAS, ids=str)
-def test_trailers_are_not_headers(watched: HttpLive) -> None:
-    if not watched.way.stateless:
-        end = f"0\r\nMcp-Session-Id: {watched.headers['Mcp-Session-Id']}\r\n\r\n".encode()
-        data = head(watched, length=TE.strip(), Mcp_Session_Id="", MCP_Protocol_Version=HANDSHAKE)
+def test_trailers_are_not_headers(quiet_server: HttpLive) -> None:
+    if not quiet_server.way.stateless:
+        end = f"0\r\nMcp-Session-Id: {quiet_server.headers['Mcp-Session-Id']}\r\n\r\n".encode()
+        data = head(quiet_server, length=TE.strip(), Mcp_Session_Id="", MCP_Protocol_Version=HANDSHAKE)
         data = data.replace(b"Mcp-Session-Id: \r\n", b"")
-        assert exchange(watched, data + chunked(LIST, end=end))[0] == 400
+        assert exchange(quiet_server, data + chunked(LIST, end=end))[0] == 400
     else:
         end = b"0\r\nMcp-Method: tools/list\r\n\r\n"
-        data = head(watched, length=TE.strip()).replace(b"Mcp-Method: tools/list\r\n", b"")
-        assert exchange(watched, data + chunked(LIST, end=end))[0] == 400
+        data = head(quiet_server, length=TE.strip()).replace(b"Mcp-Method: tools/list\r\n", b"")
+        assert exchange(quiet_server, data + chunked(LIST, end=end))[0] == 400

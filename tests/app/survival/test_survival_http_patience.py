@@ -66,15 +66,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpLive]:
 def connected(server: HttpLive) -> Iterator[socket.socket]:
     """A plain connection."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as made:
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield made
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield connection
 
 
 def head(server: HttpLive, length: str, first: str = "POST /mcp HTTP/1.1", routing: Any = None) -> bytes:
     """The head of a request."""
-    own = routing or {**server.headers, "Mcp-Method": "tools/list"}
-    lines = [first, "Host: localhost", *(f"{name}: {value}" for name, value in own.items()), length]
+    headers = routing or {**server.headers, "Mcp-Method": "tools/list"}
+    lines = [first, "Host: localhost", *(f"{name}: {value}" for name, value in headers.items()), length]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
@@ -88,21 +88,21 @@ def call(server: HttpLive, number: int, name: str, **arguments: Any) -> bytes:
     return head(server, f"Content-Length: {len(body)}", routing=server.routing(request)) + body
 
 
-def dripped(made: socket.socket, data: Iterator[bytes]) -> bytes:
-    """Send pieces, one in a while, until the server closes; what it said."""
-    said = b""
-    made.settimeout(QUICK / 20)
+def dripped(connection: socket.socket, data: Iterator[bytes]) -> bytes:
+    """Send pieces, one in a while, until the server closes; return what it sent."""
+    response = b""
+    connection.settimeout(QUICK / 20)
     deadline = time.monotonic() + TIMEOUT
     with contextlib.suppress(ConnectionError):
         while time.monotonic() < deadline:
-            made.sendall(next(data, b""))
+            connection.sendall(next(data, b""))
             with contextlib.suppress(TimeoutError):
-                got = made.recv(65536)
+                got = connection.recv(65536)
                 if not got:
-                    return said
-                said += got
-        pytest.fail(f"it was never closed, and said {said!r}")
-    return said
+                    return response
+                response += got
+        pytest.fail(f"it was never closed, and sent {response!r}")
+    return response
 
 
 CHUNKED = "Transfer-Encoding: chunked"
@@ -117,19 +117,19 @@ DRIPS = {
     "a chunked body drips": (CHUNKED, [b"1\r\n \r\n"] * 999, 408),
     "a chunk stops": (CHUNKED, [b"ff\r\n {"], 408),
     "a trailer drips": (CHUNKED, [b"0\r\n", *[b"X: y\r\n"] * 999], 408),
-    "nothing is said": ("", [], 0),
+    "nothing is response": ("", [], 0),
     "empty lines drip": ("", [b"\r\n"] * 999, 0),
 }
 
 
 def test_a_request_that_takes_too_long_is_closed(server: HttpLive) -> None:
     def status_of(begin: str, rest: list[bytes]) -> int:
-        with connected(server) as made:
+        with connected(server) as connection:
             began = time.monotonic()
-            made.sendall(head(server, begin) if begin in (BODY, CHUNKED) else begin.encode())
-            said = dripped(made, iter(rest))
+            connection.sendall(head(server, begin) if begin in (BODY, CHUNKED) else begin.encode())
+            response = dripped(connection, iter(rest))
             assert time.monotonic() - began > QUICK * 0.9
-        return int(said.split(b" ", 2)[1]) if said else 0
+        return int(response.split(b" ", 2)[1]) if response else 0
 
     # The clients wait at the same time.
     with server.neighbour(), ThreadPoolExecutor(len(DRIPS)) as clients:
@@ -140,48 +140,48 @@ def test_a_request_that_takes_too_long_is_closed(server: HttpLive) -> None:
 
 
 def test_the_next_request_of_a_connection_may_not_drip_either(server: HttpLive) -> None:
-    with connected(server) as made:
-        made.sendall(head(server, BODY) + LIST + b"POST /")
-        said = dripped(made, repeat(b"m"))
-    assert [said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 408 ")] == [1, 1]
+    with connected(server) as connection:
+        connection.sendall(head(server, BODY) + LIST + b"POST /")
+        response = dripped(connection, repeat(b"m"))
+    assert [response.count(b"HTTP/1.1 200 "), response.count(b"HTTP/1.1 408 ")] == [1, 1]
 
 
 def test_a_connection_that_is_idle_after_a_response_is_closed(server: HttpLive) -> None:
-    with connected(server) as made:
-        made.sendall(head(server, BODY) + LIST)
-        said = dripped(made, repeat(b""))
-    assert said.count(b"HTTP/1.1 200 ") == said.count(b"HTTP/1.1 ") == 1
+    with connected(server) as connection:
+        connection.sendall(head(server, BODY) + LIST)
+        response = dripped(connection, repeat(b""))
+    assert response.count(b"HTTP/1.1 200 ") == response.count(b"HTTP/1.1 ") == 1
 
 
 def test_a_connection_of_an_early_rejected_request_is_closed(server: HttpLive) -> None:
     for body in (b"5\r\nabcde\r\n", b"500000\r\n" + bytes(0x500000) + b"\r\n0\r\n\r\n"):
-        with connected(server) as made:
-            made.sendall(head(server, CHUNKED, first="POST /nothing HTTP/1.1") + body)
-            assert dripped(made, repeat(b"")).startswith(b"HTTP/1.1 404 ")
+        with connected(server) as connection:
+            connection.sendall(head(server, CHUNKED, first="POST /nothing HTTP/1.1") + body)
+            assert dripped(connection, repeat(b"")).startswith(b"HTTP/1.1 404 ")
 
 
 def test_a_call_may_take_longer_than_its_client_may(server: HttpLive) -> None:
-    with connected(server) as made:
-        made.sendall(call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + head(server, BODY)[:50])
-        made.settimeout(TIMEOUT)
-        said = b""
-        while b"at last" not in said and (got := made.recv(65536)):
-            said += got
-    assert b"at last" in said
+    with connected(server) as connection:
+        connection.sendall(call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + head(server, BODY)[:50])
+        connection.settimeout(TIMEOUT)
+        response = b""
+        while b"at last" not in response and (got := connection.recv(65536)):
+            response += got
+    assert b"at last" in response
 
 
 def test_a_request_that_waited_for_the_event_loop_is_not_late(server: HttpLive) -> None:
     data = call(server, 502, "echo", text="in time")
-    with connected(server) as made:
-        made.sendall(data[:100])
-        held = server.call("busy", seconds=QUICK * 3)
+    with connected(server) as connection:
+        connection.sendall(data[:100])
+        call_ahead = server.call("busy", seconds=QUICK * 3)
         server.says("holding")
-        made.sendall(data[100:])
-        said = b""
-        while b"in time" not in said and (got := made.recv(65536)):
-            said += got
-        assert b"in time" in said
-        assert "result" in held.result(TIMEOUT)
+        connection.sendall(data[100:])
+        response = b""
+        while b"in time" not in response and (got := connection.recv(65536)):
+            response += got
+        assert b"in time" in response
+        assert "result" in call_ahead.result(TIMEOUT)
 
 
 def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_memory_freed(server: HttpLive) -> None:
@@ -192,29 +192,29 @@ def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_me
         while len(sizes) < 2 or sizes[-1] > sizes[-2] + LARGE:
             assert len(sizes) < ROUNDS, sizes
             with contextlib.ExitStack() as opened:
-                for made in [opened.enter_context(connected(server)) for _ in range(4)]:
-                    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                    made.sendall(call(server, next(numbers), "large", size=LARGE))
-                    opened.callback(wait_for_reset, made)
+                for connection in [opened.enter_context(connected(server)) for _ in range(4)]:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    connection.sendall(call(server, next(numbers), "large", size=LARGE))
+                    opened.callback(wait_for_reset, connection)
             sizes.append(server.rss)
     assert "Traceback" not in server.err
 
 
-def wait_for_reset(made: socket.socket) -> None:
+def wait_for_reset(connection: socket.socket) -> None:
     """Wait until the server resets a connection of which nothing is read."""
     poll = select.poll()
-    poll.register(made, 0)
+    poll.register(connection, 0)
     assert poll.poll(TIMEOUT * 1000)
 
 
 def test_an_sse_stream_that_is_not_read_is_closed(server: HttpLive) -> None:
-    with server.neighbour(), connected(server) as made:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        made.sendall(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-        said = b""
-        while b"session_id=" not in said or not said.endswith(b"\r\n"):
-            said += made.recv(65536)
-        path = said.partition(b"data: ")[2].split()[0].decode()
+    with server.neighbour(), connected(server) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+        response = b""
+        while b"session_id=" not in response or not response.endswith(b"\r\n"):
+            response += connection.recv(65536)
+        path = response.partition(b"data: ")[2].split()[0].decode()
         hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
         for message in (
             {"id": 1, "method": "initialize", "params": hello},
@@ -222,28 +222,28 @@ def test_an_sse_stream_that_is_not_read_is_closed(server: HttpLive) -> None:
             {"id": 2, "method": "tools/call", "params": {"name": "large", "arguments": {"size": LARGE}}},
         ):
             assert server.http.post(path, json={"jsonrpc": "2.0", **message}).status_code == 202
-        wait_for_reset(made)
+        wait_for_reset(connection)
     assert "Traceback" not in server.err
 
 
 def test_a_client_that_reads_a_large_response_slowly_gets_all_of_it(server: HttpLive) -> None:
     size = 12_000_000
-    with connected(server) as made:
-        made.sendall(call(server, 504, "large", size=size))
-        began, said = time.monotonic(), 0
-        while said < size and (got := made.recv(200_000)):
-            said += len(got)
+    with connected(server) as connection:
+        connection.sendall(call(server, 504, "large", size=size))
+        began, count = time.monotonic(), 0
+        while count < size and (got := connection.recv(200_000)):
+            count += len(got)
             time.sleep(0.05)
         assert time.monotonic() - began > QUICK
-    assert said >= size
+    assert count >= size
 
 
 def test_the_times_are_those_of_the_settings_and_10_and_60_seconds_without_them(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
-    made = {}
+    timeouts = {}
     for name, http in {"none": "{}", "some": "{client_timeout: 3s}"}.items():
         (tmp_path / f"{name}.yaml").write_text(f"sources: [{{type: python, path: tools.py}}]\nhttp: {http}")
         _, _, options = serve_command._choose_http_options(load_target(tmp_path / f"{name}.yaml"), "settings", None)
-        made[name] = (options.timeouts.receive, options.timeouts.send)
-    assert made == {"none": (10.0, 60.0), "some": (3.0, 3.0)}
+        timeouts[name] = (options.timeouts.receive, options.timeouts.send)
+    assert timeouts == {"none": (10.0, 60.0), "some": (3.0, 3.0)}
     assert (HttpOptions().timeouts.receive, HttpOptions().timeouts.send) == (10.0, 60.0)
