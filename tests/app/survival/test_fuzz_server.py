@@ -134,9 +134,9 @@ class Fuzzed:
         assert answer.status_code in STATUSES, (answer.status_code, answer.text)
         number = _number(line)
         if answer.content:
-            said = message_of(answer)
-            assert said["jsonrpc"] == "2.0"
-            assert number is None or said["id"] == number
+            message = message_of(answer)
+            assert message["jsonrpc"] == "2.0"
+            assert number is None or message["id"] == number
         if number is not None:
             _right(line, message_of(answer))
 
@@ -151,10 +151,10 @@ def _read(line: bytes) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Json:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         raise ValueError("a name stands twice")
-    return made
+    return result
 
 
 def _read_repaired(line: bytes) -> Any:
@@ -284,5 +284,5 @@ def test_generated_messages_neither_stop_nor_silence_nor_fill_the_server(fuzzed:
     check()
     assert fuzzed.server.rss - fuzzed.calm < STEADY
     if isinstance(fuzzed.server, StdioLive):
-        ids = Counter(str(said["id"]) for said in fuzzed.server.heard if "method" not in said)
+        ids = Counter(str(message["id"]) for message in fuzzed.server.heard if "method" not in message)
         assert [number for number, times in ids.items() if times > 1 and OURS.fullmatch(number)] == []

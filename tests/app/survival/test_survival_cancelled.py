@@ -64,14 +64,14 @@ def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> 
 
 def settled(server: Any, tasks: int) -> Json:
     """The state once every call that had begun has ended, through the one place that there is, and so have tasks."""
-    found: list[Json] = []
+    states: list[Json] = []
 
     def quiet() -> bool:
-        found.append(json.loads(server.text("state")))
-        return bool(found[-1]["begun"] == found[-1]["ended"] and found[-1]["tasks"] <= tasks + 2)
+        states.append(json.loads(server.text("state")))
+        return bool(states[-1]["begun"] == states[-1]["ended"] and states[-1]["tasks"] <= tasks + 2)
 
     until(quiet)
-    return found[-1]
+    return states[-1]
 
 
 def give_up_over_stdio(server: StdioLive, many: int) -> None:

@@ -92,22 +92,22 @@ def iter_paths(schema: dict[str, Any], definitions: dict[str, Any], depth: int =
     kind = schema.get("type", "")
     if depth > 3 or not ("properties" in schema or "object" in kind):
         return
-    for name, part in {**schema.get("properties", {}), "unknown": {}}.items():
+    for name, subschema in {**schema.get("properties", {}), "unknown": {}}.items():
         yield (name,)
-        for path in iter_paths(part, definitions, depth + 1):
+        for path in iter_paths(subschema, definitions, depth + 1):
             yield (name, *path)
 
 
 def fill(params: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
     """Return the parameters with this value at the path."""
-    filled = copy.deepcopy(params)
-    place = filled
+    new_params = copy.deepcopy(params)
+    place = new_params
     for name in path[:-1]:
         if not isinstance(place.get(name), dict):
             place[name] = {}
         place = place[name]
     place[path[-1]] = value
-    return filled
+    return new_params
 
 
 def measure(server: StdioLive, method: str, params: dict[str, Any], filler: str) -> tuple[float, float]:

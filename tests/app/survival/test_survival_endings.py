@@ -148,16 +148,16 @@ def test_a_client_that_does_nothing_does_not_hold_the_end(way: Way, tmp_path: Pa
 
 
 def test_open_streams_end_with_a_proper_last_byte(tmp_path: Path) -> None:
-    with serving(HANDSHAKE_HTTP, tmp_path) as server, serving(STATELESS_HTTP, tmp_path) as other:
+    with serving(HANDSHAKE_HTTP, tmp_path) as server, serving(STATELESS_HTTP, tmp_path) as stateless_server:
         streams = [standing(server), Sse(server).stream, Sse(server).stream]
-        listener = listening(other)
+        listener = listening(stateless_server)
         listener.has("acknowledged")
-        for item in (server, other):
+        for item in (server, stateless_server):
             item.signal(SIGTERM)
         assert [stream.ends() for stream in (*streams, listener)] == [True] * 4
         assert listener.messages[-1]["result"]["resultType"] == "complete"
         ends_well(server)
-        ends_well(other)
+        ends_well(stateless_server)
 
 
 def test_a_resumed_stream_gets_its_response(tmp_path: Path) -> None:
@@ -168,12 +168,12 @@ def test_a_resumed_stream_gets_its_response(tmp_path: Path) -> None:
         first.has("notifications/progress")
         last = [line.removeprefix("id: ") for line in first.text.splitlines() if line.startswith("id: ")][-1]
         first.leave()
-        resumed = Streamed(server, "GET", "/mcp", headers={**server.headers, "Last-Event-ID": last})
+        second_stream = Streamed(server, "GET", "/mcp", headers={**server.headers, "Last-Event-ID": last})
         server.signal(SIGTERM)
         drains(server)
         go(server)
-        resumed.has("done steps")
-        assert resumed.ends()
+        second_stream.has("done steps")
+        assert second_stream.ends()
         ends_well(server)
 
 
@@ -258,16 +258,16 @@ def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Pat
 def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
     with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
         call = {"name": "asks", "arguments": {"name": "asks"}}
-        suspended = server.ask("tools/call", call).result(TIMEOUT)["result"]
-        other = begin(server, "waits", "other")
+        first_result = server.ask("tools/call", call).result(TIMEOUT)["result"]
+        other_call = begin(server, "waits", "other")
         server.signal(SIGTERM)
         drains(server)
-        (key,) = suspended["inputRequests"]
+        (key,) = first_result["inputRequests"]
         answers = {key: {"action": "accept", "content": {"well": "yes"}}}
-        again = {**call, "requestState": suspended["requestState"], "inputResponses": answers}
-        assert text_of(server.ask("tools/call", again)).startswith("done asks")
+        next_call = {**call, "requestState": first_result["requestState"], "inputResponses": answers}
+        assert text_of(server.ask("tools/call", next_call)).startswith("done asks")
         go(server)
-        assert text_of(other) == "done other"
+        assert text_of(other_call) == "done other"
         ends_well(server)
 
 

@@ -60,10 +60,10 @@ def leave_call(server: HttpLive, number: int, session: str, tool: str = "hangs")
 def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
     with serve(ONE, tmp_path) as server:
         hanging = [server.call(tool) for _ in range(1000)]
-        started = time.monotonic()
+        start = time.monotonic()
         assert server.call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
         assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
-        print(f"answered after {time.monotonic() - started:.3f} s, with {server.rss >> 20} MiB")
+        print(f"answered after {time.monotonic() - start:.3f} s, with {server.rss >> 20} MiB")
         assert not any(call.done() for call in hanging)
 
 
@@ -74,10 +74,10 @@ def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path,
         hog = server.session()
         for number in range(1000):
             leave_call(server, number, hog, tool)
-        started = time.monotonic()
+        start = time.monotonic()
         assert server.call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
         assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
-        print(f"answered after {time.monotonic() - started:.3f} s, with {server.rss >> 20} MiB")
+        print(f"answered after {time.monotonic() - start:.3f} s, with {server.rss >> 20} MiB")
 
 
 @pytest.mark.timeout(300)
@@ -85,9 +85,9 @@ def test_slots_of_disconnected_clients_are_free_after_ten_seconds(tmp_path: Path
     with serve(OTHER, tmp_path, concurrency=4) as server:
         for number in range(4):
             leave_call(server, number, server.session(), tool=("hangs", "blocks")[number % 2])
-        started = time.monotonic()
+        start = time.monotonic()
         assert server.call("answers").result(10 + LATEST)["result"]["content"][0]["text"] == "answered"
-        print(f"answered after {time.monotonic() - started:.3f} s")
+        print(f"answered after {time.monotonic() - start:.3f} s")
 
 
 @pytest.mark.timeout(300)

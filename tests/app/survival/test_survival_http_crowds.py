@@ -56,12 +56,12 @@ def client(server: HttpLive, number: int, every: threading.Barrier, context: ssl
         headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         assert http.post("/mcp", json=ready, headers=headers).status_code == 202
-        said = []
+        texts = []
         for turn in range(2):
             request = call(server, turn + 1, "echo", text=f"{number} {turn}")
             answer = http.post("/mcp", json=request, headers={**server.routing(request), **headers})
-            said.append(str(message_of(answer)["result"]["content"][0]["text"]))
-    return said
+            texts.append(str(message_of(answer)["result"]["content"][0]["text"]))
+    return texts
 
 
 def call(server: HttpLive, number: int, name: str, **arguments: str) -> Json:
@@ -120,13 +120,13 @@ def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
         with server.http.stream("POST", "/mcp", json=request, headers=headers) as stream:
             event = next(line for line in stream.iter_lines() if line.startswith("id: ")).removeprefix("id: ")
             server.says("begun its own")
-        others = [shaken(server) for _ in range(3)]
-        assert [pinged(server, other) for other in others] == [404, 404, 200]
+        other_sessions = [shaken(server) for _ in range(3)]
+        assert [pinged(server, other) for other in other_sessions] == [404, 404, 200]
         assert server.http.post("/mcp", json=call(server, 9, "echo"), headers=server.headers).status_code == 404
         release = call(server, 2, "release", token="its own")
         assert server.http.post("/mcp", json=release, headers=headers).status_code == 200
-        rest = server.http.get("/mcp", headers={**headers, "Last-Event-ID": event}).text
-        assert "neighbour its own" in rest
+        remaining_text = server.http.get("/mcp", headers={**headers, "Last-Event-ID": event}).text
+        assert "neighbour its own" in remaining_text
 
 
 @pytest.mark.timeout(600)

@@ -30,12 +30,12 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 def test_the_soft_limit_of_descriptors_is_raised_at_the_start(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowered = min(soft, 1024)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowered, hard))
+    low_limit = min(soft, 1024)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (low_limit, hard))
     try:
         with live(OTHER, tmp_path) as server:
-            expected = min(65_536, hard) if hard != resource.RLIM_INFINITY else 65_536
-            assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[0] == max(lowered, expected)
+            new_limit = min(65_536, hard) if hard != resource.RLIM_INFINITY else 65_536
+            assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[0] == max(low_limit, new_limit)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

@@ -346,7 +346,9 @@ CUTS = {"in the head": 30, "at the end of the head": -len(LIST), "in the body": 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
-def test_a_client_that_disconnects_in_the_middle_has_no_effect(quiet_server: HttpLive, cut: int | None, reset: bool) -> None:
+def test_a_client_that_disconnects_in_the_middle_has_no_effect(
+    quiet_server: HttpLive, cut: int | None, reset: bool
+) -> None:
     for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
         for _ in range(5):
             with connected(quiet_server) as connection:

@@ -133,9 +133,9 @@ def test_a_request_that_takes_too_long_is_closed(server: HttpLive) -> None:
 
     # The clients wait at the same time.
     with server.neighbour(), ThreadPoolExecutor(len(DRIPS)) as clients:
-        closed = {name: clients.submit(status_of, begin, rest) for name, (begin, rest, _) in DRIPS.items()}
-        found = {name: status.result() for name, status in closed.items()}
-    assert found == {name: status for name, (_, _, status) in DRIPS.items()}
+        futures = {name: clients.submit(status_of, begin, rest) for name, (begin, rest, _) in DRIPS.items()}
+        statuses = {name: status.result() for name, status in futures.items()}
+    assert statuses == {name: status for name, (_, _, status) in DRIPS.items()}
     assert "Traceback" not in server.err
 
 

@@ -86,9 +86,9 @@ def routing(server: Any, data: bytes) -> dict[str, str]:
     except (ValueError, RecursionError, LookupError, TypeError):
         return headers
     params = message.get("params")
-    given = params if isinstance(params, dict) else {}
+    fields = params if isinstance(params, dict) else {}
     key = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(str(method), "")
-    for header, value in (("Mcp-Method", method), ("Mcp-Name", given.get(key))):
+    for header, value in (("Mcp-Method", method), ("Mcp-Name", fields.get(key))):
         if isinstance(value, str) and len(value) < 1000:
             headers[header] = header_of(value)
     return headers

@@ -142,7 +142,7 @@ def test_a_cancelled_call_frees_its_worker(name: str, keeps: bool, tmp_path: Pat
     with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
         server.call(name, token="given-up")
         (worker,) = pids_of(server, "given-up")
-        number = max(int(known) for known in server._open)
+        number = max(int(number_of_call) for number_of_call in server._open)
         server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert (int(server.text("pid")) == worker) is keeps
         assert is_gone(worker) is not keeps
@@ -204,13 +204,13 @@ def test_no_process_remains_when_the_bridge_ends(how: str, tmp_path: Path) -> No
         server.result("leaves_children", token=token, dies=False)
         server.call("wreck_async", kind="the GIL")
         server.call("stays", token="never")
-        known = [*pids_of(server, "never"), *pids_of(server, token), *workers_of(server)]
+        pids = [*pids_of(server, "never"), *pids_of(server, token), *workers_of(server)]
         if how == "end of input":
             server.hang_up()
         else:
             server.signal(getattr(signal, how))
         server.ends()
-        eventually(lambda: all(map(is_gone, known)) and not children_of(token))
+        eventually(lambda: all(map(is_gone, pids)) and not children_of(token))
 
 
 @BOTH

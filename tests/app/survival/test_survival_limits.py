@@ -31,8 +31,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
-        with live(way, tmp_path_factory.mktemp("limits"), TOOLS) as made, made.neighbour():
-            yield made
+        with live(way, tmp_path_factory.mktemp("limits"), TOOLS) as server, server.neighbour():
+            yield server
 
     with contextlib.closing(Shared(start)) as servers:
         yield servers
@@ -57,8 +57,8 @@ def whole(server: Any, result: dict[str, Any]) -> str:
     start, end = (int(uri.rsplit("/", 1)[1]) for uri in (first, last))
     pages = []
     for number in range(start, end + 1):
-        asked = server.ask("resources/read", {"uri": f"{first.rsplit('/', 1)[0]}/{number}"})
-        pages.append(asked.result(TIMEOUT)["result"]["contents"][0]["text"])
+        future = server.ask("resources/read", {"uri": f"{first.rsplit('/', 1)[0]}/{number}"})
+        pages.append(future.result(TIMEOUT)["result"]["contents"][0]["text"])
     return str(output) + "".join(pages)
 
 
@@ -76,17 +76,17 @@ def test_a_text_of_768_kib_is_whole_and_one_character_more_is_truncated(server: 
     most = 768 * 1024
     exact = server.result("letters", count=most)
     assert [len(item["text"]) for item in exact["content"]] == [most]
-    truncated = server.result("letters", count=most + 1)
-    assert len(truncated["content"][0]["text"]) == most
-    assert f"{most} of {most + 1} characters" in truncated["content"][1]["text"]
-    assert len(whole(server, truncated)) == most + 1
+    long_result = server.result("letters", count=most + 1)
+    assert len(long_result["content"][0]["text"]) == most
+    assert f"{most} of {most + 1} characters" in long_result["content"][1]["text"]
+    assert len(whole(server, long_result)) == most + 1
 
 
 def test_the_pages_of_a_truncated_result_add_up_to_the_whole(tmp_path: Path) -> None:
     with live(ONE, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.neighbour():
-        cut = server.result("letters", count=100_001)
-        assert len(cut["content"][0]["text"]) == 10 * 1024
-        assert whole(server, cut) == "".join(f"{place:08d}" for place in range(0, 100_001, 8))[:100_001]
+        result = server.result("letters", count=100_001)
+        assert len(result["content"][0]["text"]) == 10 * 1024
+        assert whole(server, result) == "".join(f"{place:08d}" for place in range(0, 100_001, 8))[:100_001]
 
 
 HUGE: list[tuple[Way, str, dict[str, Any]]] = [
@@ -106,8 +106,8 @@ HUGE: list[tuple[Way, str, dict[str, Any]]] = [
 def test_huge_content_of_any_kind_is_omitted(server: Any, name: str, arguments: dict[str, Any]) -> None:
     result = server.call(name, **arguments).result(120)["result"]
     assert len(str(result)) < 3 * MIB
-    told = " ".join(item.get("text", "") for item in result["content"])
-    assert "This result was truncated" in told or arguments.get("text") == ""
+    text = " ".join(item.get("text", "") for item in result["content"])
+    assert "This result was truncated" in text or arguments.get("text") == ""
     assert (name == "declared") == bool(result.get("isError"))
     if name == "declared":
         assert code_of(result) == "result_too_large"
@@ -124,30 +124,30 @@ def test_pictures_within_the_limit_stay_as_they_are(server: Any) -> None:
 def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp_path: Path) -> None:
     settings = {"limits": {"concurrency": 50, "tools": {"holds": {"concurrency": 2}}}}
     with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
-        held = [server.call("holds", token=f"a{number}") for number in range(2)]
+        running_calls = [server.call("holds", token=f"a{number}") for number in range(2)]
         for number in range(2):
             server.says(f"held a{number}")
         several = [server.call("holds", token="later") for _ in range(QUEUE + 3)]
-        refused = first_done(several, 3)
-        assert {code_of(answer["result"]) for answer in refused} == {"overloaded"}
-        assert all("holds" in answer["result"]["content"][0]["text"] for answer in refused)
+        errors = first_done(several, 3)
+        assert {code_of(answer["result"]) for answer in errors} == {"overloaded"}
+        assert all("holds" in answer["result"]["content"][0]["text"] for answer in errors)
         for token in ("a0", "a1", "later"):
             server.result("release", token=token)
-        assert {call.result(TIMEOUT)["result"]["content"][0]["text"] for call in held} == {"a0", "a1"}
+        assert {call.result(TIMEOUT)["result"]["content"][0]["text"] for call in running_calls} == {"a0", "a1"}
         server.result("release", token="again")
         assert server.text("holds", token="again") == "again"
 
 
 def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> None:
     with live(ONE, tmp_path, TOOLS, {"limits": {"concurrency": 2}}) as server:
-        held = [server.call("holds", token=f"all{number}") for number in range(2)]
+        running_calls = [server.call("holds", token=f"all{number}") for number in range(2)]
         for number in range(2):
             server.says(f"held all{number}")
-        refused = first_done([server.call("release", token="all0") for _ in range(QUEUE + 8)], 8)
-        assert {code_of(answer["result"]) for answer in refused} == {"overloaded"}
+        errors = first_done([server.call("release", token="all0") for _ in range(QUEUE + 8)], 8)
+        assert {code_of(answer["result"]) for answer in errors} == {"overloaded"}
         assert server.ask("tools/list").result(TIMEOUT)["result"]["tools"]
         assert server.alive
-        for call in held:
+        for call in running_calls:
             assert not call.done()
 
 
@@ -170,10 +170,10 @@ TOO_MUCH: list[tuple[Any, str]] = [
 def test_arguments_beyond_a_limit_are_rejected_with_that_limit(tmp_path: Path) -> None:
     settings = {"limits": {"arguments": 3000}}
     with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():
-        for data, told in TOO_MUCH:
+        for data, message in TOO_MUCH:
             result = server.result("takes", data=data)
             assert code_of(result) == "invalid_arguments"
-            assert told in result["content"][0]["text"]
+            assert message in result["content"][0]["text"]
         assert server.text("takes", data=[[[[1]]]]) == "list"
 
 
@@ -194,15 +194,15 @@ def test_no_request_costs_a_hundred_times_what_it_costs_its_sender(
 ) -> None:
     server.result("several", items=[1])
     began, spent, rss = time.process_time(), cpu(server), server.rss
-    sent = len(json.dumps(arguments))
+    request_size = len(json.dumps(arguments))
     for _ in range(5):
         json.loads(json.dumps(arguments))
     result = server.result(name, **arguments)
     # The time includes writing the message and reading the answer.
     sender = max((time.process_time() - began) / 6, 0.01)
-    assert len(str(result)) < 100 * sent
+    assert len(str(result)) < 100 * request_size
     assert cpu(server) - spent < 100 * sender
-    assert server.rss - rss < 100 * sent
+    assert server.rss - rss < 100 * request_size
 
 
 REF = {"type": "ref/prompt", "name": "paint"}

@@ -111,7 +111,7 @@ def test_headers_forge_nothing(server: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
     for name in ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "Content-Type"):
         headers = [(key, value) for key, value in server.headers.items() if key != name]
-        forged = (name, f"x\x1b[2K\x85\x9b{FORGED}".encode("latin-1"))
-        answer = httpx2.post(f"{server.base}/mcp", content=body, headers=[*headers, forged], timeout=TIMEOUT)
+        header = (name, f"x\x1b[2K\x85\x9b{FORGED}".encode("latin-1"))
+        answer = httpx2.post(f"{server.base}/mcp", content=body, headers=[*headers, header], timeout=TIMEOUT)
         assert answer.status_code >= 200
     keeps_lines(server)

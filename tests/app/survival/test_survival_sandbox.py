@@ -84,8 +84,8 @@ def boxed(folder: Path, **more: Any) -> Iterator[Any]:
     """A server whose tools are in a sandbox, in a folder of its own below."""
     inside = folder / "settings"
     inside.mkdir()
-    given = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": more or "bubblewrap", "workers": 2}}
-    with live(ONE, inside, TOOLS, {"sources": [given]}) as server:
+    source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": more or "bubblewrap", "workers": 2}}
+    with live(ONE, inside, TOOLS, {"sources": [source]}) as server:
         yield server
 
 
@@ -134,17 +134,17 @@ def test_a_sandbox_can_read_only_its_own_files_and_named_paths(tmp_path: Path) -
 
 @needs_bubblewrap
 def test_the_working_folder_of_the_bridge_is_not_visible(tmp_path: Path) -> None:
-    started, inside = tmp_path / "started", tmp_path / "settings"
-    for folder in (started, inside):
+    working_folder, inside = tmp_path / "started", tmp_path / "settings"
+    for folder in (working_folder, inside):
         folder.mkdir()
-    (started / "secret.txt").write_text("secret")
+    (working_folder / "secret.txt").write_text("secret")
     (inside / "own_tools.py").write_text(TOOLS)
     source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": "bubblewrap"}}
     (inside / "bridge.json").write_text(json.dumps({"sources": [source]}))
-    call = ["call", "reads", f"path={started / 'secret.txt'}", "--file", str(inside / "bridge.json")]
+    call = ["call", "reads", f"path={working_folder / 'secret.txt'}", "--file", str(inside / "bridge.json")]
     result = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", *call],
-        cwd=started,
+        cwd=working_folder,
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
@@ -163,9 +163,9 @@ def test_a_sandbox_can_write_only_named_paths(tmp_path: Path) -> None:
         fails(server, "writes", path="own_tools.py")
         assert server.text("writes", path=str(tmp_path / "out" / "new.txt")) == "written"
         assert (tmp_path / "out" / "new.txt").read_text() == "written"
-        own = f"/tmp/{tmp_path.name}-own.txt"
-        assert server.text("writes", path=own) == "written"
-        assert not Path(own).exists()
+        new_file = f"/tmp/{tmp_path.name}-own.txt"
+        assert server.text("writes", path=new_file) == "written"
+        assert not Path(new_file).exists()
 
 
 @needs_bubblewrap

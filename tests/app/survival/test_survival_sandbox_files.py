@@ -53,8 +53,8 @@ def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]
     for name, text in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    given = {"type": "python", **source, "isolation": {"sandbox": sandbox or "bubblewrap", "workers": 1}}
-    with live(ONE, home, OWN, {"sources": [given]}, env={"HOME": str(home)}) as server:
+    python_source = {"type": "python", **source, "isolation": {"sandbox": sandbox or "bubblewrap", "workers": 1}}
+    with live(ONE, home, OWN, {"sources": [python_source]}, env={"HOME": str(home)}) as server:
         yield server
 
 
@@ -83,8 +83,8 @@ def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "tools" / "first.py").write_text(TOOLS)
     (tmp_path / "tools" / "data.txt").write_text("data")
     (tmp_path / "notes.txt").write_text("private")
-    given = {"type": "python", "path": "tools", "isolation": {"sandbox": "bubblewrap", "workers": 1}}
-    with live(ONE, tmp_path, "", {"sources": [given]}) as server:
+    source = {"type": "python", "path": "tools", "isolation": {"sandbox": "bubblewrap", "workers": 1}}
+    with live(ONE, tmp_path, "", {"sources": [source]}) as server:
         assert server.text("reads", path="tools/data.txt") == "data"
         assert seen(server, ".") == {"tools"}
         fails(server, "reads", path="notes.txt")
@@ -122,8 +122,8 @@ def test_a_link_that_a_tool_makes_exposes_nothing(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_a_source_that_lists_no_files_is_rejected_in_the_home_folder(tmp_path: Path) -> None:
-    given = {"type": "xaibo", "provider": "provider:Tools", "isolation": {"sandbox": "bubblewrap"}}
-    (tmp_path / "bridge.json").write_text(json.dumps({"sources": [given]}))
+    source = {"type": "xaibo", "provider": "provider:Tools", "isolation": {"sandbox": "bubblewrap"}}
+    (tmp_path / "bridge.json").write_text(json.dumps({"sources": [source]}))
     result = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", "validate", "bridge.json"],
         cwd=tmp_path,

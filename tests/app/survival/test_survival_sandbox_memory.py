@@ -69,9 +69,9 @@ def settings() -> dict[str, object]:
 def test_files_in_memory_count_as_memory(tmp_path: Path) -> None:
     with live(ONE, tmp_path, TOOLS, settings()) as server:
         assert server.text("share") == "1"
-        written = json.loads(server.text("fill"))
-        assert set(written) == {"/tmp", "/dev/shm"}
-        assert MEMORY * 0.9 < sum(written.values()) <= MEMORY
+        result = json.loads(server.text("fill"))
+        assert set(result) == {"/tmp", "/dev/shm"}
+        assert MEMORY * 0.9 < sum(result.values()) <= MEMORY
 
 
 @needs_bubblewrap

@@ -101,13 +101,13 @@ def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> 
     answer = server.result("returns_large")
     output, note = (item["text"] for item in answer["content"] if item["type"] == "text")
     first, last = re.findall(r"mcp-bridge://results/[\w/-]+", note)
-    whole = output
+    all_pages = output
     for number in range(2, int(last.rpartition("/")[2]) + 1):
         page = server.ask("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(TIMEOUT)
-        whole += page["result"]["contents"][0]["text"]
-    assert whole.count("[secret]") == 6
-    assert not leaks(whole)
-    assert whole.startswith("x" * 990 + "[secret] and ")
+        all_pages += page["result"]["contents"][0]["text"]
+    assert all_pages.count("[secret]") == 6
+    assert not leaks(all_pages)
+    assert all_pages.startswith("x" * 990 + "[secret] and ")
     keeps_secrets(server)
 
 
@@ -130,9 +130,9 @@ def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name
         result = server.result(name)
         assert result["resultType"] == "input_required"
         question = result["inputRequests"]
-        again = {"name": name, "arguments": {}, "requestState": result["requestState"]}
+        next_call = {"name": name, "arguments": {}, "requestState": result["requestState"]}
         answers = {key: {"action": "decline"} for key in question}
-        answer = server.ask("tools/call", {**again, "inputResponses": answers}).result(TIMEOUT)["result"]
+        answer = server.ask("tools/call", {**next_call, "inputResponses": answers}).result(TIMEOUT)["result"]
     else:
         question, answer = (asked_over_stdio if server.way.transport == "stdio" else asked_over_http)(server, name)
     assert says_secret(question)
@@ -215,8 +215,8 @@ def test_errors_of_entries_are_references_to_the_log(server: Any, method: str, p
 
 
 def test_a_value_without_a_text_is_described_by_its_type(server: Any) -> None:
-    told = server.text("returns_spiteful")
-    assert told.endswith("the value cannot be read: ValueError in a value of type Spiteful")
+    text = server.text("returns_spiteful")
+    assert text.endswith("the value cannot be read: ValueError in a value of type Spiteful")
     completing = {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "odd"}}
     error = server.ask("completion/complete", completing).result(TIMEOUT)["error"]
     assert error["message"].endswith("the value cannot be read: ValueError in a value of type list")
@@ -227,9 +227,9 @@ def test_a_value_without_a_text_is_described_by_its_type(server: Any) -> None:
 def test_the_server_info_contains_no_secrets(server: Any) -> None:
     method = "server/discover" if server.way.stateless else "initialize"
     answer = server.ask(method).result(TIMEOUT) if server.way.stateless else None
-    told = json.dumps(answer) if answer else bytes(server.raw).decode()
-    assert "The key is [secret]." in told
-    assert "Leaky [secret]" in told
+    text = json.dumps(answer) if answer else bytes(server.raw).decode()
+    assert "The key is [secret]." in text
+    assert "Leaky [secret]" in text
     keeps_secrets(server)
 
 
@@ -261,13 +261,13 @@ def test_messages_over_legacy_sse_contain_no_secrets(tmp_path: Path) -> None:
 def test_words_of_the_protocol_and_common_words_are_not_redacted(way: Way, tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text(PLANTED)
     env = {"A": "resources", "B": "user", "C": "8080", "D": "inputSchema", "E": "description", "F": "A Title of Mine"}
-    given = {"type": "planted:Planted", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
-    settings = {"title": "${F}", "sources": [given]}
+    source = {"type": "planted:Planted", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
+    settings = {"title": "${F}", "sources": [source]}
     with live(way, tmp_path, settings=settings, env=env) as server:
         tools = server.ask("tools/list").result(TIMEOUT)["result"]["tools"]
         assert {"inputSchema", "description"} <= set(tools[0])
-        said = "A Title of Mine has resources at 8080 for every user, with an inputSchema and a description"
-        assert server.text("echo", text=said) == said
+        sentence = "A Title of Mine has resources at 8080 for every user, with an inputSchema and a description"
+        assert server.text("echo", text=sentence) == sentence
 
 
 def test_exposed_errors_contain_no_secrets(way: Way, tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_results_of_isolated_tools_contain_no_secrets(way: Way, tmp_path: Path) 
     with leaking(way, tmp_path, sources=[apart, SETTINGS["sources"][1]]) as server:
         for name in ISOLATED:
             server.result(name)
-        told = server.text("does_raises")
-        assert re.fullmatch(r"Tool 'does_raises' failed with an internal error \(reference \w{12}\)\.", told)
+        text = server.text("does_raises")
+        assert re.fullmatch(r"Tool 'does_raises' failed with an internal error \(reference \w{12}\)\.", text)
         for logged in ("ExceptionGroup: group [secret]", "uncaught in thread with [secret]", "dying: [secret]"):
             server.says(logged)
         keeps_secrets(server)

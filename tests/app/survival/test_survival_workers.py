@@ -29,12 +29,12 @@ def test_with_one_worker_calls_wait_in_turn(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
         first = server.call("stays", token="first")
         (worker,) = pids_of(server, "first")
-        others = [server.call("pid") for _ in range(5)]
+        other_calls = [server.call("pid") for _ in range(5)]
         with server.neighbour():
-            assert not any(other.done() for other in others)
+            assert not any(call.done() for call in other_calls)
         (tmp_path / "first").touch()
         assert first.result(TIMEOUT)
-        assert {other.result(TIMEOUT)["result"]["content"][0]["text"] for other in others} == {str(worker)}
+        assert {call.result(TIMEOUT)["result"]["content"][0]["text"] for call in other_calls} == {str(worker)}
 
 
 def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None
         outer, inner = json.loads(server.text("invokes", name="pid"))
         assert outer != inner
         _, *several = json.loads(server.text("invokes", name="pid", times=4))
-        assert any(said.isdigit() for said in several)
-        assert {said for said in several if not said.isdigit()} <= {"overloaded"}
+        assert any(text.isdigit() for text in several)
+        assert {text for text in several if not text.isdigit()} <= {"overloaded"}
 
 
 def test_calls_that_call_themselves_are_rejected_at_some_depth(tmp_path: Path) -> None:
@@ -55,13 +55,13 @@ def test_calls_that_call_themselves_are_rejected_at_some_depth(tmp_path: Path) -
 
 
 def test_a_worker_has_the_usual_variables_and_those_in_the_settings(tmp_path: Path) -> None:
-    given = {"SECRET_KEY": "s3cret", "NAMED": "seen", "PYTHONBREAKPOINT": "x"}
-    with isolated(ONE, tmp_path, {**SMALL, "env": ["NAMED", "MISSING"]}, env=given) as server:
-        seen = server.result("environment")["structuredContent"]
-        assert seen["NAMED"] == "seen"
-        assert seen["PATH"] == os.environ["PATH"]
+    variables = {"SECRET_KEY": "s3cret", "NAMED": "seen", "PYTHONBREAKPOINT": "x"}
+    with isolated(ONE, tmp_path, {**SMALL, "env": ["NAMED", "MISSING"]}, env=variables) as server:
+        environment = server.result("environment")["structuredContent"]
+        assert environment["NAMED"] == "seen"
+        assert environment["PATH"] == os.environ["PATH"]
         usual = {"HOME", "PATH", "LANG", "TERM", "USER", "LC_ALL", "LC_CTYPE", "PYTHONPATH", "TMPDIR", "TZ", "NAMED"}
-        assert set(seen) <= usual
+        assert set(environment) <= usual
 
 
 def test_tools_that_fit_a_pattern_run_in_workers_and_the_others_in_the_bridge(tmp_path: Path) -> None:
