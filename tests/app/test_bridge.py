@@ -1,4 +1,4 @@
-"""The bridge: sources side by side, what each may break, and settings put together."""
+"""Combining sources in a bridge, and the failure of one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named tokens from the settings: read from variables and files, and read again when those change."""
+"""Named tokens from the settings: read from variables and files, and read again after a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools of a settings file in a program of one's own: exported to a model's API, and given to a Xaibo agent."""
+"""Using the tools of a settings file in a program: for a model API, and for a Xaibo agent."""
 
 from __future__ import annotations
 

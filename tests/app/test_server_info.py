@@ -1,4 +1,4 @@
-"""What a file or a program says about its server, and the lifespan around it."""
+"""The description of a server in settings and in Python, and its lifespan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that are short enough to be guessed are reported at the start."""
+"""Secrets short enough to be guessed are reported at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clients` says what is here, and every mistake has an answer that helps."""
+"""`clients` lists the clients on this machine, and mistakes get a helpful error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor CLIENT` advises what can work for that client, and looks where the client looks."""
+"""`doctor CLIENT` gives advice that works for that client, and reads the files of that client."""
 
 from __future__ import annotations
 

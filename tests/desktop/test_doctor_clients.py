@@ -1,4 +1,4 @@
-"""`doctor CLIENT`: what a client has installed is started as that client would start it."""
+"""`doctor CLIENT` starts the installed servers of a client in the same way as the client."""
 
 from __future__ import annotations
 

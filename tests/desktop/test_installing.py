@@ -1,4 +1,4 @@
-"""`install` changes one entry of a client's file, and `uninstall` leaves the file as it was, byte for byte."""
+"""`install` changes one entry of a client's file, and `uninstall` restores the file byte for byte."""
 
 from __future__ import annotations
 

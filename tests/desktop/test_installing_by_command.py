@@ -1,4 +1,4 @@
-"""A client's own command line is used on request alone, watched, and taken back when it does something else."""
+"""A client's own command line is used only on request, and undone if it changes anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`install` starts the server once, as the client would, and installs nothing that cannot work."""
+"""`install` starts the server once like the client, and installs nothing if that fails."""
 
 from __future__ import annotations
 

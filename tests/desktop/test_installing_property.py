@@ -1,4 +1,4 @@
-"""Whatever else is in a file: what goes in comes out, and what others write in between stays."""
+"""Any file is restored by `uninstall`, with the changes that others made in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`install --env` gives the server variables, and `install URL` adds a server that runs already."""
+"""`install --env` passes variables to the server, and `install URL` adds a running server."""
 
 from __future__ import annotations
 

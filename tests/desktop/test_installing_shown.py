@@ -1,4 +1,4 @@
-"""What is shown of a client's file is the entry alone, and what is written of secrets are references."""
+"""`install` prints only the entry, and writes references in the place of secrets."""
 
 from __future__ import annotations
 

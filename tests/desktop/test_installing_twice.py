@@ -1,4 +1,4 @@
-"""A second installation never takes the place of the first unless it is told to, and then gives it back."""
+"""A second installation replaces the first only on request, and restores it when it is removed."""
 
 from __future__ import annotations
 

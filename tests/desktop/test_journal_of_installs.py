@@ -1,4 +1,4 @@
-"""What was installed is remembered, whatever else is in the folder and whoever else writes there."""
+"""The record of installations survives other files in its folder and concurrent writers."""
 
 from __future__ import annotations
 

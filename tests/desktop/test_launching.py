@@ -1,4 +1,4 @@
-"""What a client starts is what its entry says, in the environment that this client has."""
+"""A client starts the command of its entry with the environment of that client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Install links say what an entry says, and no secret."""
+"""Install links contain the entry without its secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are looked for where each system and each client has them."""
+"""Files of clients are found in the places of each system."""
 
 from __future__ import annotations
 

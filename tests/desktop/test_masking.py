@@ -1,4 +1,4 @@
-"""A dry run shows of an entry what is known to be harmless, however the rest is spelled, and masks all else."""
+"""A dry run prints the harmless parts of an entry, and masks all others."""
 
 from __future__ import annotations
 

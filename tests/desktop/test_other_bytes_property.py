@@ -1,4 +1,4 @@
-"""Whatever is in a client's file, an installation keeps every other byte of it, and so does --force."""
+"""An installation keeps every other byte of a client's file, with and without --force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of the table says what its client documents."""
+"""Each row of the table of clients agrees with the documentation of the client."""
 
 from __future__ import annotations
 

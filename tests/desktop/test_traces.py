@@ -1,4 +1,4 @@
-"""Nothing stays in a repository or a home folder: no backup in a project, no empty folder that we made."""
+"""Nothing remains in a repository or a home folder: no backup in a project, and no empty folder."""
 
 from __future__ import annotations
 

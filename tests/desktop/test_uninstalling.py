@@ -1,4 +1,4 @@
-"""`uninstall` forgets what somebody has taken out by hand, and says what is still to be done, and nothing else."""
+"""`uninstall` forgets entries that were removed by hand, and reports the remaining work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a settings file, it gives settings or a ConfigError that names the file and tells no secret.
+"""Any settings file gives settings, or a ConfigError with the name of the file and without secrets.
 
 FUZZ=50 runs fifty times as many examples.
 """
@@ -22,38 +22,38 @@ from tests.kits.fuzzing import TIMES, built, corpus, examples
 from tests.kits.settings.settings_mutations import ENVIRON, files
 
 SLOW = 60.0
-"""Seconds of CPU that no file of this size may cost; what grows without bound takes far longer."""
+"""The most seconds of CPU for a file of this size; unbounded growth takes far longer."""
 PIECE = 8
-"""Characters of a secret that are not told either, in a row."""
+"""The length of a part of a secret that may not appear either."""
 
 
-def message(text: str) -> list[str]:
-    """The pieces of secrets in a text."""
+def find_secrets(text: str) -> list[str]:
+    """Return the parts of secrets that appear in a text."""
     pieces = [value[at : at + PIECE] for value in ENVIRON.values() for at in range(len(value) - PIECE + 1)]
     return [piece for piece in pieces if piece in text or piece in text.replace("\\n", "\n")]
 
 
-def outcome(path: Path) -> ConfigError | Settings:
-    """The settings of a file, whose bridge can be made or is refused; or why there are none."""
+def load_and_build(path: Path) -> ConfigError | Settings:
+    """Load a file and build its bridge, or return the checked error."""
     began = time.process_time()
     try:
         settings = load(path, ENVIRON)
         try:
             build_from_settings(settings)
         except ConfigError as error:
-            return _fine(error, path)
+            return check_error(error, path)
         return settings
     except ConfigError as error:
-        return _fine(error, path)
+        return check_error(error, path)
     finally:
         assert time.process_time() - began < SLOW
 
 
-def _fine(error: ConfigError, path: Path) -> ConfigError:
+def check_error(error: ConfigError, path: Path) -> ConfigError:
     assert error.path == str(path)
     assert str(error).startswith(str(path))
-    assert message(str(error).replace(str(path), "")) == []
-    assert error.__cause__ is None or message(repr(error.__cause__)) == []
+    assert find_secrets(str(error).replace(str(path), "")) == []
+    assert error.__cause__ is None or find_secrets(repr(error.__cause__)) == []
     return error
 
 
@@ -71,7 +71,7 @@ def test_any_file_gives_settings_or_one_error_with_its_path_and_no_secret(place:
     @given(content=files(suffix))
     def check(content: bytes) -> None:
         path.write_bytes(content)
-        outcome(path)
+        load_and_build(path)
 
     check()
 
@@ -82,9 +82,9 @@ def test_settings_from_earlier_failures_are_rejected_with_a_readable_error(
 ) -> None:
     path = place / f"mcp-bridge.{finding['suffix']}"
     path.write_text(built(finding["text"]))
-    refused = outcome(path)
-    assert isinstance(refused, ConfigError), finding["name"]
-    assert finding["expect"] in str(refused)
+    error = load_and_build(path)
+    assert isinstance(error, ConfigError), finding["name"]
+    assert finding["expect"] in str(error)
 
 
 @pytest.mark.parametrize("finding", corpus("settings")[:: 1 if TIMES > 1 else 4])
@@ -98,4 +98,4 @@ def test_the_command_prints_the_error_in_one_line_and_exits_with_2(place: Path, 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"mcp-bridge: {path}")
     assert "Traceback" not in result.stderr
-    assert message(result.stderr) == []
+    assert find_secrets(result.stderr) == []

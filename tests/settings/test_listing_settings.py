@@ -1,4 +1,4 @@
-"""The settings of what tools/list has besides, or instead of, the tools of the sources."""
+"""Settings for tools/list: search tools, and tools for resources and prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that are written into the settings: text under keys such as `api_key` is redacted, however it got there."""
+"""Secrets written into the settings are redacted by the name of their key, such as `api_key`."""
 
 from __future__ import annotations
 

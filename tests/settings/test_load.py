@@ -1,4 +1,4 @@
-"""A settings file becomes checked settings, or one error that tells everything that is wrong."""
+"""A settings file becomes checked settings, or one error with all mistakes."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What the settings say about sessions and about state that outlives a call; keys are secrets."""
+"""Settings for sessions and for state that outlives a call; their keys are secrets."""
 
 from __future__ import annotations
 

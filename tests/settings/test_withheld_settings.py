@@ -1,4 +1,4 @@
-"""What of the environment's values is kept from clients: all but what is for them, and ordinary words."""
+"""Values of the environment are redacted in answers to clients, except for ordinary words."""
 
 from __future__ import annotations
 

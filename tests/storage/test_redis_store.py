@@ -1,4 +1,4 @@
-"""The store in Redis: values have their time, servers share them, and an outage of Redis is an error that passes."""
+"""The store in Redis: expiry, sharing between servers, and errors during an outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that share a Redis share what outlives a call: any of them answers for what another has stored."""
+"""Servers that share a Redis share their stored state, so that each can answer for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store in a file: for its owner, for many processes, bounded, and never somebody else's file."""
+"""The store in a file: permissions, many processes, limits, and files of other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer of the store in a file: fast for one caller and for many, and of use on a full or read-only disk."""
+"""The writer of the store in a file is fast, and works on a full or read-only disk."""
 
 from __future__ import annotations
 

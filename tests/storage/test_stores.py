@@ -1,4 +1,4 @@
-"""Stores: bytes by key for a time, bounded; those of strangers hold nobody up."""
+"""Stores keep bytes by key for a time, within limits; a slow store of a user delays no other call."""
 
 from __future__ import annotations
 

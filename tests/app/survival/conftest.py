@@ -1,4 +1,4 @@
-"""What the survival tests share: every way to a server, and servers that several faults are done to."""
+"""Fixtures of the survival tests: every kind of server, and servers that are shared by several tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whatever messages a client sends, the server lives, answers each request once, and the next one rightly.
+"""The server survives any messages of a client, and answers each request exactly once.
 
-FUZZ=50 sends fifty times as many. One process for each way serves all that this file sends.
+FUZZ=50 sends fifty times as many. One server process of each kind serves all tests of this file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cancellations are cheap, whatever they refer to."""
+"""Cancellations are cheap, for known and unknown requests."""
 
 from __future__ import annotations
 

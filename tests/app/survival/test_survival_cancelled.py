@@ -1,4 +1,4 @@
-"""1,000 calls that their clients give up: they end, and leave no task, no place and no memory behind."""
+"""1,000 cancelled calls leave no task, no memory and no used slot behind."""
 
 from __future__ import annotations
 

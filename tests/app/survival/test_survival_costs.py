@@ -1,4 +1,4 @@
-"""No request costs more than a hundred times what it cost its sender, whichever parameter is as large as it can be."""
+"""No request costs the server more than a hundred times its cost for the sender."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At the end of input and at a signal calls in flight are answered, or cancelled in time, and their clients told."""
+"""At a signal and at the end of input, calls in flight are answered, or cancelled with a message to the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a tool raises, wherever it raises it: one call fails, and says nothing but a reference."""
+"""An exception of a tool fails one call, and the client receives only a reference to the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No tool and no client starves the others, however many of its calls hang."""
+"""Hanging calls of one tool or client do not delay the calls of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many clients over HTTP: 500 at once, 1,000 abandoned sessions, more connections than there are file descriptors."""
+"""Many clients over HTTP: 500 concurrent clients, 1,000 abandoned sessions, more connections than file descriptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP connections cannot take the file descriptors that the rest of the server needs."""
+"""HTTP connections cannot take the file descriptors needed by the rest of the server."""
 
 from __future__ import annotations
 

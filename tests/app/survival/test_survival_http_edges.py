@@ -1,4 +1,4 @@
-"""The edges of HTTP: whatever comes, the status is right, the log stays quiet, and the neighbour is on time."""
+"""Unusual HTTP requests get the correct status, without errors in the log or delays for other clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow clients over HTTP: whoever takes too long to send, or to take an answer, is closed; nobody else notices."""
+"""HTTP clients that send or read too slowly are disconnected, without an effect on others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every malformed message is answered as the specifications say, and the next good one is served."""
+"""A malformed message gets the error of the specification, and the next message is served."""
 
 from __future__ import annotations
 

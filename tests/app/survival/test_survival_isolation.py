@@ -1,4 +1,4 @@
-"""Tools in worker processes: whatever one does to its process costs its own call, and nothing else."""
+"""Faults of a tool in a worker process affect only its own call."""
 
 from __future__ import annotations
 

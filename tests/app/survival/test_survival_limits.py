@@ -1,4 +1,4 @@
-"""Limits hold on real processes: time, the size of answers, calls at once, the extent of arguments, the cost."""
+"""Limits of time, result size, concurrent calls, arguments and cost, tested on real processes."""
 
 from __future__ import annotations
 

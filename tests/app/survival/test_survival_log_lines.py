@@ -1,4 +1,4 @@
-"""The log's lines: whatever names, arguments, URIs and headers bring, each record is one line that begins anew."""
+"""Names, arguments, URIs and headers of clients cannot forge lines of the log."""
 
 from __future__ import annotations
 

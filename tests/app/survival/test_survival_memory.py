@@ -1,4 +1,4 @@
-"""The memory of a server levels off: its caches are bounded, and the load before them leaves nothing behind."""
+"""The memory of a server levels off, as its caches are bounded."""
 
 from __future__ import annotations
 

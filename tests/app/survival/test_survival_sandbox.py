@@ -1,4 +1,4 @@
-"""Tools in bubblewrap: what they see and reach is what the settings say; where it is missing, nothing runs without."""
+"""Tools in bubblewrap see only the files named by the settings; without bubblewrap they do not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sandboxed source can read: its own files and what they import, wherever the settings are."""
+"""A sandboxed source can read its own files and its imports, wherever the settings file is."""
 
 from __future__ import annotations
 

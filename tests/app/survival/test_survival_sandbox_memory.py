@@ -1,4 +1,4 @@
-"""Files in memory: a sandboxed tool can fill no more of them than its setting `memory` allows."""
+"""The setting `memory` also limits files in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets and text: what the settings keep secret reaches no client and no log, however a tool tells it."""
+"""Secrets from the settings appear neither in answers to clients nor in the log."""
 
 from __future__ import annotations
 

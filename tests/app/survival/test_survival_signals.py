@@ -1,4 +1,4 @@
-"""A second signal is final, whatever holds the process; signals that come early, late or too often end it as well."""
+"""A second signal ends the server at once; early, late and repeated signals end it too."""
 
 from __future__ import annotations
 

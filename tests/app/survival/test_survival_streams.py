@@ -1,4 +1,4 @@
-"""Whatever a tool does to the standard streams, the client receives the protocol alone."""
+"""A tool that uses the standard streams cannot disturb the messages to the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that never reads the server's stderr: clients start it with a pipe, and forget it."""
+"""The server keeps working for a client that never reads its stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a tool answers: a message that any client can read, or a result that says what was wrong."""
+"""An odd return value of a tool becomes valid JSON, or an error with the reason."""
 
 from __future__ import annotations
 

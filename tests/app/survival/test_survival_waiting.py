@@ -1,4 +1,4 @@
-"""Whatever a tool holds, leaves behind or changes: others are answered, and the end comes when it should."""
+"""Threads, tasks and global state left behind by a tool delay neither other calls nor the shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workers of a source: how calls share them, what they are given, and how a source that crashes comes back."""
+"""The worker processes of a source: sharing, environment variables, and restarts after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made once for all: the wheel, uv, and the official tool for bundles; skipped aloud without a network."""
+"""Fixtures of the packaging tests: the wheel, uv, and the official bundle tool; tests are skipped without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export mcpb`: bundles that the official tool takes, that start where they are unpacked, and that hold no secrets."""
+"""`export mcpb` writes bundles that pass the official tool, start when unpacked, and contain no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export mcp-json` and `export links`: what a client is given by hand."""
+"""`export mcp-json` and `export links` print entries and links for clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of a deployment: its files are valid, and its servers restart one after the other without a lost call."""
+"""The files of the deployment example are valid, and its servers restart one by one without losing a call."""
 
 from __future__ import annotations
 

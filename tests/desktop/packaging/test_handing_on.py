@@ -1,4 +1,4 @@
-"""What is handed on is what is needed, and nothing that is a secret; nothing of the project is lost by it."""
+"""Exports contain the files needed by the sources, no secrets, and leave the project unchanged."""
 
 from __future__ import annotations
 

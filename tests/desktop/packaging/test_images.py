@@ -1,4 +1,4 @@
-"""`export dockerfile`: its lines are followed here as a builder follows them, without one."""
+"""The lines written by `export dockerfile` work, executed here without a container builder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel of the bridge itself that bundles and images contain."""
+"""The wheel of the bridge itself, contained in bundles and images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sources of each type need beside the settings: what can be followed travels, what cannot is named."""
+"""Exports pack the files of each type of source, and name the files that they cannot pack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export server-json`: an entry that the registry's own schema accepts."""
+"""`export server-json` writes an entry that is valid by the schema of the registry."""
 
 from __future__ import annotations
 

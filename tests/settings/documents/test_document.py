@@ -1,4 +1,4 @@
-"""A settings file becomes plain data that knows its lines, or an error that says where and what to do."""
+"""A settings file becomes plain data with line numbers, or an error with a line and a remedy."""
 
 from pathlib import Path
 

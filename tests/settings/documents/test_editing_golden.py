@@ -1,4 +1,4 @@
-"""What one entry looks like in files as people have them: golden/formats/CASE.before.EXT and CASE.after.EXT."""
+"""Editing one entry in realistic files: golden/formats/CASE.before.EXT and CASE.after.EXT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One entry in JSON: how it is written among its neighbours, and which texts are left alone."""
+"""Editing one entry in JSON: its layout, and texts that are left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a file looks like: what is put in comes out again, and nothing else ever changes."""
+"""Any entry that is added can be removed again, without another change in the file."""
 
 from __future__ import annotations
 

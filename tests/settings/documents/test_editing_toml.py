@@ -1,4 +1,4 @@
-"""One entry in TOML: a table at the end, among whatever else is there, and which texts are left alone."""
+"""Editing one entry in TOML: a table at the end, and texts that are left unchanged."""
 
 from __future__ import annotations
 

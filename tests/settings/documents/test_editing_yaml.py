@@ -1,4 +1,4 @@
-"""One entry in YAML: whole lines, among whatever else is there, and which texts are left alone."""
+"""Editing one entry in YAML: whole lines, and texts that are left unchanged."""
 
 from __future__ import annotations
 
