@@ -205,7 +205,7 @@ class TaskSettings(SettingsModel):
 
 
 class ApprovalSettings(SettingsModel):
-    """How users approve calls."""
+    """Approvals of calls by users, and how long they are remembered."""
 
     remember: Annotated[Duration | None, BeforeValidator(replace_switch(_REMEMBERED))] = Field(
         default=_REMEMBERED,

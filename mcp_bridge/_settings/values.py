@@ -44,21 +44,21 @@ def _parse_bytes(value: Any) -> Any:
 def replace_switch(default: Any) -> Callable[[Any], Any]:
     """Return a function that replaces `true` by a default, and `false` by None."""
 
-    def replace(value: Any) -> Any:
+    def replace_bool(value: Any) -> Any:
         if isinstance(value, bool):
             return default if value else None
         return value
 
-    return replace
+    return replace_bool
 
 
 def add_alternatives(*schemas: Mapping[str, Any]) -> Callable[[dict[str, Any]], None]:
     """Return a function that adds other forms of a value to its JSON Schema."""
 
-    def add(schema: dict[str, Any]) -> None:
+    def extend_schema(schema: dict[str, Any]) -> None:
         schema["anyOf"] = [*schema["anyOf"], *schemas]
 
-    return add
+    return extend_schema
 
 
 def _reject_bool(value: Any) -> Any:

@@ -113,22 +113,22 @@ def join_errors(errors: Sequence[ConfigError]) -> ConfigError:
 
 
 def _read_text(path: Path) -> str:
-    def make_error(problem: str, hint: str) -> ConfigError:
+    def file_error(problem: str, hint: str) -> ConfigError:
         return ConfigError(problem, path=str(path), hint=hint)
 
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise make_error("no such file", "Create it, or correct the path.") from None
+        raise file_error("no such file", "Create it, or correct the path.") from None
     except IsADirectoryError:
-        raise make_error("found a directory, expected a file", "Give the path of a file in it.") from None
+        raise file_error("found a directory, expected a file", "Give the path of a file in it.") from None
     except PermissionError:
-        raise make_error("reading it is not permitted", "Check the owner and the mode of the file.") from None
+        raise file_error("reading it is not permitted", "Check the owner and the mode of the file.") from None
     except (OSError, ValueError) as error:
-        raise make_error(f"it cannot be read: {error}", "Check the path.") from None
+        raise file_error(f"it cannot be read: {error}", "Check the path.") from None
     if len(content) > MAX_BYTES:
-        raise make_error("larger than 1 MiB", "Move data out of the settings into files of their own.")
+        raise file_error("larger than 1 MiB", "Move data out of the settings into files of their own.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -167,7 +167,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
     root = Node(kind="mapping", start=0, end=0)
     nodes: dict[KeyPath, Node] = {(): root}
 
-    def add(place: KeyPath, node: Node, statement: _Statement) -> Node:
+    def add_node(place: KeyPath, node: Node, statement: _Statement) -> Node:
         key = place[-1] if isinstance(place[-1], str) else None
         member = Member(key=key, start=statement.start, key_end=statement.start, value=node)
         nodes[place[:-1]].members.append(member)
@@ -176,7 +176,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
     def enter(place: KeyPath, key: str, statement: _Statement) -> KeyPath:
         """Return the key path of a table, or of the newest item of an array of tables."""
         inner = (*place, key)
-        node = nodes.get(inner) or add(inner, _to_node({}, statement), statement)
+        node = nodes.get(inner) or add_node(inner, _to_node({}, statement), statement)
         return (*inner, len(node.members) - 1) if node.kind == "list" else inner
 
     table: KeyPath = ()
@@ -190,9 +190,9 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
                 for key in keys[:-1]:
                     table = enter(table, key, statement)
                 table = (*table, keys[-1])
-                node = nodes.get(table) or add(table, _to_node([], statement), statement)
+                node = nodes.get(table) or add_node(table, _to_node([], statement), statement)
                 table = (*table, len(node.members))
-                add(table, _to_node({}, statement), statement)
+                add_node(table, _to_node({}, statement), statement)
             else:
                 for key in keys:
                     table = enter(table, key, statement)
@@ -207,7 +207,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
                 place = enter(place, key, statement)
             place = (*place, keys[-1])
             value = functools.reduce(operator.getitem, place, data)  # type: ignore[arg-type]
-            add(place, _to_node(value, statement), statement)
+            add_node(place, _to_node(value, statement), statement)
             for node in ancestors:
                 if node.tables:
                     node.tables[-1] = (node.tables[-1][0], statement.end)
