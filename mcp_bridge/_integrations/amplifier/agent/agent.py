@@ -15,13 +15,13 @@ import inspect
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import wraps
 from secrets import token_urlsafe
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
+from pydantic import Field
 
 from mcp_bridge._contracts.content import Text
 from mcp_bridge._contracts.errors import ToolError
@@ -38,6 +38,7 @@ from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSe
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge._protocol.wire.values import as_text
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
+from mcp_bridge._settings import SettingsModel, Whole
 
 _SHOWN = 200
 """The number of the last characters of a growing response in a progress notification."""
@@ -84,17 +85,20 @@ _OUTPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentOptions:
-    """How the agent is published. Without a `description`, the tool's description lists the tools of the agent.
+class AgentSettings(SettingsModel):
+    """How the agent of the plan is published: the tool that runs its orchestrator."""
 
-    Agents start others at most `max_depth` levels deep, and one run starts at most `max_agents` in total.
-    """
-
-    name: str = "run_agent"
-    description: str = ""
-    max_depth: int = 3
-    max_agents: int = 20
+    name: str = Field(
+        default="run_agent",
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="The name of the tool. If a tool of the modules has it, `_agent` is appended.",
+    )
+    description: str = Field(
+        default="", description="What the agent does, for models that choose tools. By default, its tools are listed."
+    )
+    max_depth: Whole = Field(
+        default=3, ge=0, le=100, description="How many levels deep agents may start others. With 0, they start none."
+    )
 
 
 class Agent:
@@ -109,7 +113,7 @@ class Agent:
         published_name: The name of this tool for clients and policies.
     """
 
-    def __init__(self, sessions: ModuleSessions, options: AgentOptions, approvals: ApprovalGate) -> None:
+    def __init__(self, sessions: ModuleSessions, options: AgentSettings, approvals: ApprovalGate) -> None:
         self._sessions = sessions
         self._options = options
         self._approvals = approvals

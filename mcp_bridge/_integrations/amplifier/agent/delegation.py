@@ -21,7 +21,7 @@ from typing import Any
 from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
-from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentOptions
+from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentSettings
 from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall
 from mcp_bridge._integrations.amplifier.agent.overlays import (
     apply_preferences,
@@ -41,6 +41,8 @@ from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSe
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
+MAX_AGENTS = 20
+"""The most agents that one run starts, directly or through others."""
 SPAWN = "session.spawn"
 RESUME = "session.resume"
 SELF = "self"
@@ -71,7 +73,7 @@ class Delegation:
 
     agent: Agent
     sessions: ModuleSessions
-    limits: AgentOptions
+    limits: AgentSettings
     create_session: Callable[[dict[str, Any], str, ModuleSession], ModuleSession]
     build_entries: Callable[[ModuleSession, PlannedAgent], Sequence[ToolEntry]]
 
@@ -250,8 +252,8 @@ class SessionAgents:
             raise ToolError(f"{reason}. Do this task without another agent.", code=_LIMIT_CODE)
         if run is None:
             return
-        if run.outermost.started >= limits.max_agents:
-            reason = f"This run has started {limits.max_agents} agents, which is the limit (agent.max_agents)"
+        if run.outermost.started >= MAX_AGENTS:
+            reason = f"This run has started {MAX_AGENTS} agents, which is the limit (agent.max_agents)"
             raise ToolError(f"{reason}. Resume one of them, or do the task without another agent.", code=_LIMIT_CODE)
         run.outermost.started += 1
 

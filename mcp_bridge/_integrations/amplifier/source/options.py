@@ -8,27 +8,12 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from mcp_bridge._integrations.amplifier.agent.agent import AgentSettings
 from mcp_bridge._integrations.amplifier.mount_plan import PlanProblem, read_plan
-from mcp_bridge._settings import Document, Duration, SessionLimit, SettingsModel, Whole
+from mcp_bridge._settings import Document, Duration, SessionLimit, SettingsModel
 
 SESSIONS = 100
 """How many sessions of clients, and how many conversations with an agent, may exist at once by default."""
-
-
-class AgentSettings(SettingsModel):
-    """How the agent of the plan is published: the tool that runs its orchestrator."""
-
-    name: str = Field(
-        default="run_agent",
-        pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="The name of the tool. If a tool of the modules has it, `_agent` is appended.",
-    )
-    description: str = Field(
-        default="", description="What the agent does, for models that choose tools. By default, its tools are listed."
-    )
-    max_depth: Whole = Field(
-        default=3, ge=0, le=100, description="How many levels deep agents may start others. With 0, they start none."
-    )
 
 
 class AmplifierOptions(SettingsModel):

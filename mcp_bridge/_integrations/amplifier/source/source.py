@@ -18,7 +18,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext, SourceServices, ToolSelection
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.selection import Selection
-from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentOptions
+from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentSettings
 from mcp_bridge._integrations.amplifier.agent.delegation import Delegation, SessionAgents
 from mcp_bridge._integrations.amplifier.agent.overlays import find_unknown_names
 from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS, PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
@@ -86,7 +86,7 @@ class AmplifierSource(Source):
         resolver: Resolver | None = None,
         host: Literal["auto"] | Host = "auto",
         start_timeout: float | None = 30.0,
-        agent: AgentOptions | None = None,
+        agent: AgentSettings | None = None,
     ) -> None:
         super().__init__(name)
         self._call_ids = tuple(call_ids)
@@ -112,7 +112,7 @@ class AmplifierSource(Source):
         self._reported: set[str] = set()
         self._redactor = Redactor()
         self._status = StatusResources(name, self.sessions)
-        self._agent_options = agent or AgentOptions()
+        self._agent_options = agent or AgentSettings()
         self.agent: Agent | None = None
         if plan.orchestrator is not None:
             self.agent = Agent(self.sessions, self._agent_options, self.asking)
@@ -138,7 +138,7 @@ class AmplifierSource(Source):
             limits=SessionLimits(shared=options.sessions == "shared", limit=limit, conversations=limit),
             host=options.host,
             start_timeout=options.start_timeout,
-            agent=AgentOptions(**options.agent.model_dump()),
+            agent=options.agent,
             resolver=Resolver(directory, git=options.git, modules=modules, file=options.settings_path),
         )
         if context.working_dir is not None:
