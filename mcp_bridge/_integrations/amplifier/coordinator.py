@@ -208,6 +208,7 @@ class BaseCoordinator:
 
         Errors are logged.
         """
+        # A cleanup may register another one.
         while self._cleanups:
             cleanup = self._cleanups.pop()
             with anyio.move_on_after(timeout, shield=True) as scope, log_errors("the cleanup of a module failed"):

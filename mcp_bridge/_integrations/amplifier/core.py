@@ -131,6 +131,7 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
         super().hooks.unregister(_RELAY_NAME)
         self._hooks = CoreHooks()
         self._points = _CoreMountPoints(self._hooks, lambda: None, super().mount_points)
+        # Capabilities cannot be removed.
         for name in self.to_dict()["capabilities"]:
             self.register_capability(name, None)
         self.channels.clear()

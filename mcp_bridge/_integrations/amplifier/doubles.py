@@ -120,6 +120,7 @@ class MockTool:
         return self.input_schema
 
     def _record_call(self, input: dict[str, Any]) -> ToolResult:
+        # The caller may change its arguments later.
         self.inputs.append(deepcopy(input))
         if isinstance(self.output, BaseException):
             raise self.output

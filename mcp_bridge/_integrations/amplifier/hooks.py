@@ -93,6 +93,7 @@ class HookRegistry:
             raise TypeError(f"the priority of a hook on {event} must be an integer, such as 10, got {priority!r}")
         name = name or str(getattr(handler, "__name__", type(handler).__name__))
         registration = Registration(priority, next(self._numbers), name, handler)
+        # Replace the list, because a running event may iterate over the old one.
         registrations = list(self._registered.get(event, ()))
         insort(registrations, registration)
         self._registered[event] = registrations

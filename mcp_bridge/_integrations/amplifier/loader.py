@@ -82,6 +82,7 @@ class ModuleLoader:
         target = coordinator if coordinator is not None else self.coordinator
         hint = source_hint if source_hint is not None else profile_source
         mount, ready = await self.find_mount(module_id, hint, target)
+        # A synchronous `mount` runs here, an asynchronous one within the time limit below.
         with wrap_load_errors(module_id, doing=_MOUNT_FAILED):
             mounting = mount(target, dict(config or {}))
         what = f"module '{module_id}' cannot be mounted: its mount"

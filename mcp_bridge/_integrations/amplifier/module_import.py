@@ -47,6 +47,7 @@ def import_module_at(path: Path, module_id: str, *, aside: bool = True) -> tuple
     spec = PathFinder.find_spec(top, [str(place.folder)])
     if spec is None or spec.origin is None:
         raise ModuleLoadError(f"module '{module_id}': {place.folder} has nothing that can be imported as '{top}'")
+    # Append, so that the folder never shadows other modules.
     if str(place.folder) not in sys.path:
         sys.path.append(str(place.folder))
     with wrap_load_errors(module_id, aside=aside):

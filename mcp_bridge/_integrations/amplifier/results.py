@@ -85,6 +85,7 @@ def from_hook_data(new_data: Any, before: ToolResult, data: Mapping[str, Any]) -
     """
     if hasattr(new_data, "model_dump"):
         new_data = new_data.model_dump()
+    # A text in place of a failed result is its new error.
     if isinstance(new_data, str) and before.is_error:
         return replace(before, output=None, error=new_data, content=None)
     fields = _read_fields(new_data)

@@ -137,6 +137,7 @@ class ModuleSession:
             self.coordinator.on_collision = None
             for point in NAMED_POINTS:
                 for name in self.coordinator.get(point):
+                    # Names without an owner were mounted by this module.
                     self._owners.setdefault((point, name), spec.module)
         after = self._take_snapshot()
         if collisions and after == before:

@@ -162,6 +162,7 @@ class SessionAgents:
         """
         logger.debug("%s ignores: %s", SPAWN, ", ".join(others) or "nothing")
         call, agent = _get_running_call(), self._find_agent(agent_name)
+        # Count first, because the number of concurrent agents is limited, too.
         self._count_agent()
         plan = overlay_plan(self.plan, agent, orchestrator_config or {})
         plan = self._exclude_hooks(plan, agent, hook_inheritance or {})

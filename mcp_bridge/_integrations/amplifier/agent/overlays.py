@@ -129,6 +129,7 @@ async def apply_preferences(plan: MountPlan, preferences: Sequence[Any], parent:
             config["default_model"] = model
         modules = [replace(spec, config=config)]
         modules += [other for other in plan.modules if other is not spec]
+        # The default of the orchestrator would win over the preference.
         orchestrator = drop_default_provider(plan.orchestrator) if plan.orchestrator is not None else None
         return replace(plan, modules=modules, orchestrator=orchestrator)
     if preferences:

@@ -126,6 +126,7 @@ def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger:
     other_units = [unit for unit in units if unit not in fixed_units and not unit.is_orphan]
     room = sum(unit.size for unit in fixed_units)
     start = total = 0
+    # Repeat the decisions for each shorter history, so that the start moves only when the trigger is exceeded.
     for end, unit in enumerate(other_units):
         total += unit.size
         if total > trigger - room:

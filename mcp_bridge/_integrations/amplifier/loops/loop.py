@@ -159,6 +159,7 @@ class Execution:
                 for call in calls:
                     reason = "Error: the response was truncated before this call was complete. Use shorter arguments."
                     await self.context.add_message({"role": "tool", "tool_call_id": call.id, "content": reason})
+                # The request to continue is not a part of the history.
                 self.emitter.injections.messages.append(dict(_CONTINUE))
             else:
                 self.texts.append(text)
@@ -182,6 +183,7 @@ class Execution:
                 response = await self._complete(request)
                 calls = _separate_calls(response, self.provider.parse_tool_calls(response))
             except InvalidToolCallError as error:
+                # The model gets another request to correct its arguments.
                 self.spending.add(None)
                 self.emitter.injections.messages.append({"role": "user", "content": str(error)})
                 continue

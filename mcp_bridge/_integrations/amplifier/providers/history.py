@@ -72,6 +72,7 @@ def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
             if entries := waiting.get(result.tool_call_id):
                 entries.pop(0).result = result
         calls = list_calls(message)
+        # A repeated id belongs to the latest message.
         waiting.update({call.id: [] for call in calls})
         for call in calls:
             names = (f"{call.id}_{number}" for number in itertools.count(2))

@@ -64,6 +64,7 @@ class ClientSession:
             self.ready.set()
             await self._closed.wait()
         finally:
+            # Calls may wait for a session that could not be mounted.
             self.ready.set()
             with anyio.CancelScope(shield=True):
                 await self.session.end()

@@ -225,6 +225,7 @@ class ModuleSessions:
         """Add a session in the client's folder. One of its calls asks for the folder, and the others wait."""
         async with self._root_locks.setdefault(key, anyio.Lock()):
             try:
+                # A call that has waited for the lock finds the session of the one before it.
                 folder = await ask_root(ctx) if key not in self._sessions else None
             finally:
                 self._root_locks.pop(key, None)

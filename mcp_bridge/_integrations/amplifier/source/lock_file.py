@@ -186,6 +186,7 @@ class ModuleLocker:
             remove_compiled(files)
             check_links(files, address.uri)
             content = hash_files(files)
+            # Never store files that differ from the locked ones.
             if expected and content != expected:
                 raise _build_hash_error(address, commit)
             if not _has_content(checkout, content):

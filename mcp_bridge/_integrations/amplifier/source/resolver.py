@@ -78,6 +78,7 @@ class Resolver:
             except OSError as error:
                 raise ModuleLoadError(f"{address.uri}: {checkout.files} cannot be checked: {error}") from error
         if self._hashes[checkout.files] != expected:
+            # The user may lock again while the bridge runs, so check again next time.
             del self._hashes[checkout.files]
             raise ModuleLoadError(
                 f"{address.uri}: the files in {checkout.files} have changed since they were locked, and are not run. "

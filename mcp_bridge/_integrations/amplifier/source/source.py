@@ -193,6 +193,7 @@ class AmplifierSource(Source):
                 problems = self._find_fatal_problems(first)
                 published: Offer | None = None
                 while not problems:
+                    # A change while the offer is built must cause another one.
                     self._changed = anyio.Event()
                     offer = self._build_offer(first)
                     # Publishing logs the problems, so an equal offer is not published again.

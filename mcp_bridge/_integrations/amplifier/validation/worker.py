@@ -71,6 +71,7 @@ class ModuleExamination:
         kind, origin = await _detect_type(module, self._order["kind"], attributes)
         self._report({"say": "kind", "kind": kind, "origin": origin})
         suite = SUITES[kind]
+        # An examination makes no requests to the APIs of models.
         if kind == "provider":
             attributes["can_call_model"] = False
         for rule in list_rules(suite):
