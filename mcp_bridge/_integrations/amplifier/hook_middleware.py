@@ -142,7 +142,7 @@ class _HookedCall:
 
     async def _approve(self, decision: HookResult, event: str, prompt: str, problem: str) -> None:
         """Ask the user if hooks demand it, and emit the approval events. Raises ApprovalDeclined with the problem."""
-        # Some hooks allow the call if no user answers in time. The user may have answered since.
+        # Some hooks allow the call if no user answers before the timeout. The user may have answered since.
         for question in self._unanswered:
             late_decision = await self._approvals.find_late_decision(question, self._ctx)
             if late_decision is not None and not late_decision.is_allowed:

@@ -67,7 +67,7 @@ class InvalidRequestError(LLMError):
 
 
 class ProviderUnavailableError(LLMError):
-    """The provider has a problem of its own (HTTP 5xx), or cannot be reached."""
+    """The provider has an internal problem (HTTP 5xx), or cannot be reached."""
 
     is_retryable = True
 
@@ -77,7 +77,7 @@ class NetworkError(ProviderUnavailableError):
 
 
 class LLMTimeoutError(LLMError):
-    """The provider did not respond in time."""
+    """The response of the provider took too long."""
 
     is_retryable = True
 

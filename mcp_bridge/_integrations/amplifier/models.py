@@ -17,7 +17,7 @@ Level = Literal["info", "warning", "error"]
 
 
 class ToolResult(BaseModel):
-    """The result of a tool, in both forms of the contracts at once.
+    """The result of a tool, in both forms of the contracts.
 
     `success`, `output` and `error` are one form, `tool_call_id`, `output` and `is_error` the other; give either
     `success` or `is_error`. `content` has text and image blocks. Raises ValueError where `success` and `is_error`

@@ -299,7 +299,7 @@ class _PlanReader:
     def _read_agent_module(
         self, session: Mapping[str, Any], section: str, config: Mapping[str, Any], place: KeyPath
     ) -> PlannedModule | None:
-        """Return the orchestrator or context. Its source and its config have keys beside it, or are in its mapping."""
+        """Return the orchestrator or context. Its source and its config have separate keys, or are in its mapping."""
         value = session.get(section)
         if value is None:
             return None

@@ -189,18 +189,17 @@ class ModuleSession:
 
     def _take_snapshot(self) -> dict[str, Any]:
         coordinator = self.coordinator
-        named_modules = [
-            {name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED_POINTS
-        ]
-        single = [id(coordinator.get("orchestrator")), id(coordinator.get("context"))]
-        handlers = coordinator.hooks.list_handlers()
-        snapshot = {
+        named_modules = {}
+        for point in NAMED_POINTS:
+            for name, module in coordinator.get(point).items():
+                named_modules[point, name] = id(module)
+        return {
             "named": named_modules,
-            "single": single,
-            "handlers": handlers,
+            "single": [id(coordinator.get("orchestrator")), id(coordinator.get("context"))],
+            "handlers": coordinator.hooks.list_handlers(),
             "pending": self.loader.pending_count,
+            **coordinator.take_snapshot(),
         }
-        return {**snapshot, **coordinator.take_snapshot()}
 
 
 def is_tool(result: Any) -> bool:

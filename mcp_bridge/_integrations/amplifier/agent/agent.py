@@ -6,7 +6,7 @@ A run takes long, and it waits for several parties. These states decide what it 
   conversation wait, because they share its context.
 - It waits for the client's model (sampling): the same, because the agent works.
 - It is suspended, because it waits for the user (a question, an approval): its places are free, and its deadlines and
-  its turn are paused. Another run of the conversation fails at once, because the user may never answer.
+  its turn are paused. Another run of the conversation fails immediately, because the user may never answer.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFilter:
-    """Selects the tools of an agent: inherited ones, and those of its own modules."""
+    """Selects the tools of an agent: inherited ones, and those in its modules."""
 
     inheritance: Mapping[str, Sequence[str]]
     own_modules: Collection[str]

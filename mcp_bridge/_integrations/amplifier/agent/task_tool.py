@@ -25,10 +25,9 @@ class TaskTool:
 
     def __init__(self, coordinator: Any, config: dict[str, Any]) -> None:
         self._coordinator = coordinator
-        self._inheritance = {
-            kind: {key: config[key] for key in (f"exclude_{kind}", f"inherit_{kind}") if config.get(key) is not None}
-            for kind in ("tools", "hooks")
-        }
+        options = {key: value for key, value in config.items() if value is not None}
+        self._tool_inheritance = {key: options[key] for key in ("exclude_tools", "inherit_tools") if key in options}
+        self._hook_inheritance = {key: options[key] for key in ("exclude_hooks", "inherit_hooks") if key in options}
 
     @property
     def description(self) -> str:
@@ -71,8 +70,8 @@ class TaskTool:
             result = await spawn(
                 agent_name=input["agent"],
                 instruction=input["instruction"],
-                tool_inheritance=self._inheritance["tools"],
-                hook_inheritance=self._inheritance["hooks"],
+                tool_inheritance=self._tool_inheritance,
+                hook_inheritance=self._hook_inheritance,
             )
         else:
             message = "Give `agent` to start an agent, or `session_id` to resume one."

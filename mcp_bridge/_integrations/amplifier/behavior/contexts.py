@@ -108,7 +108,8 @@ class ContextBehaviorTests(ModuleBehaviorTests):
             _require_equal(await context.get_messages(), _CONVERSATION, "the history, after its list was changed,")
             (await context.get_messages_for_request()).clear()
             _require_equal(await context.get_messages(), _CONVERSATION, "the history, after a request was changed,")
-            await context.set_messages(messages := deepcopy(_CONVERSATION))
+            messages = deepcopy(_CONVERSATION)
+            await context.set_messages(messages)
             messages.clear()
             _require_equal(await context.get_messages(), _CONVERSATION, "the history, after what was set was changed,")
 
@@ -202,7 +203,8 @@ class ContextBehaviorTests(ModuleBehaviorTests):
         recorder = EventRecorder()
         async with self.mount_module() as coordinator:
             context = coordinator.mount_points["context"]
-            for event in (names := ("context:pre_compact", "context:post_compact")):
+            names = ["context:pre_compact", "context:post_compact"]
+            for event in names:
                 coordinator.hooks.register(event, recorder)
             messages = _build_conversation()
             for message in messages:
@@ -210,7 +212,7 @@ class ContextBehaviorTests(ModuleBehaviorTests):
             await context.get_messages_for_request()
             require(not recorder.events, "an event of compaction is emitted although everything fits")
             request = await context.get_messages_for_request(token_budget=_BUDGET)
-        require([event for event, _ in recorder.events] == [*names], f"compaction does not emit {' and '.join(names)}")
+        require([event for event, _ in recorder.events] == names, f"compaction does not emit {' and '.join(names)}")
         (_, before), (_, after) = recorder.events
         counts = [before.get("message_count"), after.get("message_count")]
         require(counts == [len(messages), len(request)], f"message_count is {counts} before and after compaction")

@@ -33,7 +33,7 @@ class RuleOutcome:
 
 
 class ModuleBehaviorTests:
-    """Tests of a module. Every rule of the contract is one test, on a coordinator of its own.
+    """Tests of a module. Every rule of the contract is one test with a new coordinator.
 
     Attributes:
         module: The Python module under test, or anything else with `mount(coordinator, config)`.
@@ -124,11 +124,11 @@ class ModuleBehaviorTests:
 def list_mounted(coordinator: Any, point: str) -> dict[str, Any]:
     """Return what is mounted at a mount point by name. At `hooks`, these are the registrations of handlers."""
     if point == "hooks":
-        return {
-            f"{registration.name} on {event}": (event, registration.handler)
-            for event, registrations in coordinator.hooks.list_registrations().items()
-            for registration in registrations
-        }
+        handlers = {}
+        for event, registrations in coordinator.hooks.list_registrations().items():
+            for registration in registrations:
+                handlers[f"{registration.name} on {event}"] = (event, registration.handler)
+        return handlers
     modules = coordinator.mount_points[point]
     if point in NAMED_POINTS:
         return dict(modules)

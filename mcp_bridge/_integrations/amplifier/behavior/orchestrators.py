@@ -313,11 +313,8 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
         async with self.open_scene(model, tools) as scene:
             await _cancel_execution(scene, call)
             await scene.execute("Go on.")
-        calls = [
-            at
-            for at in ("call_0", "call_1")
-            if f"'{at}'" in repr([m for m in scene.last_request if m.role == "assistant"])
-        ]
+        requests = repr([message for message in scene.last_request if message.role == "assistant"])
+        calls = [call_id for call_id in ("call_0", "call_1") if f"'{call_id}'" in requests]
         require(
             list(scene.results) == calls,
             f"the next request has the calls {calls} and the results {list(scene.results)}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,15 +68,18 @@ def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
     ids: set[str] = set()
     for place, message in enumerate(messages):
         for result in list_results(message):
-            if entries := waiting.get(result.tool_call_id):
+            entries = waiting.get(result.tool_call_id)
+            if entries:
                 entries.pop(0).result = result
         calls = list_calls(message)
         # A repeated id belongs to the latest message.
         waiting.update({call.id: [] for call in calls})
         for call in calls:
-            names = (f"{call.id}_{number}" for number in itertools.count(2))
-            entry = _PairedCall(call, call.id if call.id not in ids else next(n for n in names if n not in ids))
-            ids.add(entry.id)
+            call_id, number = call.id, 2
+            while call_id in ids:
+                call_id, number = f"{call.id}_{number}", number + 1
+            entry = _PairedCall(call, call_id)
+            ids.add(call_id)
             waiting[call.id].append(entry)
             by_message.setdefault(place, []).append(entry)
     return by_message

@@ -3,13 +3,13 @@
 A call gets its session by the key of its client (`RunningCall.state_key`):
 
 - The first session starts before any client connects, because its modules determine what is published. The first client
-  that needs no folder of its own adopts it.
+  without its own folder adopts it.
 - Every other client gets a session with its first call. It ends when the client disconnects, when it is idle, or when
   another client needs its place.
-- A call of an unidentified client has a session of its own, which ends with the call.
+- A call of an unidentified client has a separate session. It ends with the call.
 - A conversation with the agent has a session, too. Its key starts with `AGENT_KEYS`.
 
-With `shared`, there is one session for all clients, under an empty key, beside those of conversations.
+With `shared`, there is one session for all clients, under an empty key, and those of conversations.
 """
 
 from __future__ import annotations

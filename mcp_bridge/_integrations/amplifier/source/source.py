@@ -66,7 +66,7 @@ class AmplifierSource(Source):
         start_timeout: The seconds for the mount of a module, and again for becoming ready; None for no limit.
         agent: How the agent is published, if the plan's session has an orchestrator.
 
-    The hooks are the source's `middleware`, and apply to calls of other sources as well. While a hook module of the
+    The hooks are the source's `middleware`, and apply to calls of other sources, too. While a hook module of the
     plan is not mounted, every call is denied.
     """
 
@@ -339,7 +339,7 @@ class AmplifierSource(Source):
         return [entry for _, entry in entries.values()]
 
     def _schedule_publish(self) -> None:
-        """Publish again soon. A module may mount something from a thread of its own."""
+        """Publish again soon. Another thread of a module may call this."""
         if self._call_soon is not None:
             # The event loop may have ended.
             with suppress(RuntimeError):

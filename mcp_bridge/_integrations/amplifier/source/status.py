@@ -96,6 +96,12 @@ def _list_contributors(coordinator: Any) -> dict[str, list[tuple[str, Callable[[
 def _describe_session(session: ModuleSession) -> dict[str, Any]:
     coordinator = session.coordinator
     capabilities = coordinator.to_dict().get("capabilities", ())
+    hooks = {}
+    for event, registrations in sorted(session.hooks.list_registrations().items()):
+        hooks[event] = [{"name": entry.name, "priority": entry.priority} for entry in registrations]
+    channels = {}
+    for channel, contributors in _list_contributors(coordinator).items():
+        channels[channel] = [name for name, _ in contributors]
     return {
         "id": str(coordinator.session_id),
         "parent_id": coordinator.parent_id,
@@ -105,15 +111,9 @@ def _describe_session(session: ModuleSession) -> dict[str, Any]:
         "orchestrator": _get_type_name(coordinator.get("orchestrator")),
         "context": _get_type_name(coordinator.get("context")),
         **{point: _name_modules(coordinator.get(point)) for point in NAMED_POINTS},
-        "hooks": {
-            event: [{"name": registration.name, "priority": registration.priority} for registration in registrations]
-            for event, registrations in sorted(session.hooks.list_registrations().items())
-        },
+        "hooks": hooks,
         "capabilities": sorted(map(str, capabilities)),
-        "channels": {
-            channel: [name for name, _ in contributors]
-            for channel, contributors in _list_contributors(coordinator).items()
-        },
+        "channels": channels,
         "stats": {"calls": session.stats.calls, "errors": session.stats.errors},
     }
 

@@ -1,1 +1,1 @@
-"""Validation of one module: its structure, and the contract suite of its type, which run in a process of their own."""
+"""Validation of one module in a separate process: its structure, and the contract suite of its type."""

@@ -1,4 +1,4 @@
-"""The worker that examines one module in a process of its own: `python -m` with the name of this module.
+"""The worker for the examination of one module in a separate process: `python -m` with the name of this module.
 
 It reads its order from standard input and writes its messages to standard output, both as lines of JSON. The module
 has neither stream: it reads nothing, and what it prints is captured.
