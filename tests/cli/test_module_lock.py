@@ -11,7 +11,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
-from tests.kits.amplifier.git_repositories import Repository, says
+from tests.kits.amplifier.git_repositories import Repository, build_module
 from tests.kits.cli.cli_running import Inside, run
 from tests.kits.paths import ROOT
 
@@ -33,7 +33,7 @@ def repository(tmp_path: Path) -> Repository:
     """A repository with one module, in a folder of its own."""
     (tmp_path / "far").mkdir()
     made = Repository(tmp_path / "far")
-    made.commit({"one.py": says("one", "first")})
+    made.commit({"one.py": build_module("one", "first")})
     return made
 
 
@@ -52,7 +52,7 @@ def test_the_report_has_what_was_locked_kept_and_updated(
     assert done.code == 0
     assert done.err.splitlines() == [f"looking at {repository.url}", f"fetching {repository.url} {first[:12]}"]
     assert done.out.splitlines() == [f"locked   {first[:12]}  {uri}", f"{LOCK}: 1 module from git"]
-    second = repository.commit({"one.py": says("one", "second")})
+    second = repository.commit({"one.py": build_module("one", "second")})
     assert f"kept     {first[:12]}  {uri}\n" in inside("module", "lock", settings).out
     assert f"updated  {second[:12]}  {uri}\n" in inside("module", "lock", settings, "--update").out
     settings.write_text(settings.read_text().replace("@main", ""))
@@ -156,7 +156,7 @@ def test_a_plan_that_is_the_whole_file_is_locked_too(
 
 
 async def test_the_whole_way_from_settings_to_a_client(settings: Path, repository: Repository, tmp_path: Path) -> None:
-    repository.commit({"one.py": says("one", "good day")})
+    repository.commit({"one.py": build_module("one", "good day")})
     done = run("validate", settings, cwd=tmp_path)
     assert (done.code, f"Run: mcp-bridge module lock {settings}" in done.out) == (1, True)
     done = run("module", "lock", settings, cwd=tmp_path)

@@ -338,5 +338,5 @@ async def test_an_error_that_a_tool_raises_on_purpose_reaches_the_client(tmp_pat
         'Failure("s3cret")', 'ToolError("no")'
     )
     assert ToolError("no").text == "no"
-    async with Served(tmp_path, {"answers_told": text}).client() as client:
+    async with Served(tmp_path, {"error_answers": text}).client() as client:
         assert (await client.call_tool("raises", {})).content[0].text == "no"

@@ -66,10 +66,10 @@ async def test_a_failing_display_or_context_does_not_prevent_the_question() -> N
 
 @pytest.mark.parametrize("answer", ["Allow", " ALLOW ALWAYS ", "Allow for session"])
 async def test_modified_data_remains_if_the_user_allows_the_call(answer: str) -> None:
-    async def says(*args: Any) -> str:
+    async def choose(*args: Any) -> str:
         return answer
 
-    coordinator, recorder = session(says)
+    coordinator, recorder = session(choose)
     result = await coordinator.process_hook_result(ASK, "tool:pre")
     assert (result.action, result.data) == ("continue", ASK.data)
     assert [event for event, _ in recorder.events] == ["approval:required", "approval:granted"]
@@ -77,10 +77,10 @@ async def test_modified_data_remains_if_the_user_allows_the_call(answer: str) ->
 
 @pytest.mark.parametrize("answer", ["Deny", "", "Allowed?", None, {"approved": True}])
 async def test_an_unknown_choice_denies(answer: Any) -> None:
-    async def says(*args: Any) -> Any:
+    async def choose(*args: Any) -> Any:
         return answer
 
-    coordinator, recorder = session(says)
+    coordinator, recorder = session(choose)
     result = await coordinator.process_hook_result(ASK, "tool:pre")
     assert (result.action, result.data) == ("deny", ASK.data)
     assert result.reason is not None

@@ -49,10 +49,10 @@ class Same(Note):
 async def mount(coordinator, config):
     coordinator.mount("tools", Note(coordinator))
     coordinator.mount("tools", Same(coordinator))
-    told = Path(config["told"])
-    with told.open("a") as file: file.write("begun\\n")
+    log = Path(config["log"])
+    with log.open("a") as file: file.write("begun\\n")
     def ended():
-        with told.open("a") as file: file.write("ended\\n")
+        with log.open("a") as file: file.write("ended\\n")
     return ended
 """
 COUNTS = """
@@ -69,13 +69,13 @@ class Noting(Served):
     """A source with stateful modules and a file of the starts and ends of its sessions."""
 
     def __init__(self, folder: Path, **limits: Any) -> None:
-        self.told = folder / "told.txt"
-        plan = {"tools": [{"module": "notes", "config": {"told": str(self.told)}}], "hooks": [{"module": "counts"}]}
+        self.log = folder / "sessions.txt"
+        plan = {"tools": [{"module": "notes", "config": {"log": str(self.log)}}], "hooks": [{"module": "counts"}]}
         super().__init__(folder, {"notes": NOTES, "counts": COUNTS}, limits=SessionLimits(**limits), **plan)
 
     def sessions(self, what: str) -> int:
         """How many have begun, or have ended."""
-        return self.told.read_text().splitlines().count(what)
+        return self.log.read_text().splitlines().count(what)
 
     async def until_ended(self, count: int) -> None:
         """Wait until so many sessions have ended."""

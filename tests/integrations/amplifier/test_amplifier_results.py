@@ -96,7 +96,7 @@ class Odd:
     """An object without a text."""
 
     def __str__(self) -> str:
-        raise RuntimeError("cannot be told")
+        raise RuntimeError("no text")
 
 
 @dataclass

@@ -130,7 +130,7 @@ async def mount(coordinator, config):
 async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: str, tmp_path: Path) -> None:
     send, notifications = anyio.create_memory_object_stream[str](100)
 
-    async def hear(message: Any) -> None:
+    async def record_notification(message: Any) -> None:
         if "list_changed" in str(getattr(message, "method", "")):
             await send.send(message.method)
 
@@ -141,7 +141,7 @@ async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: s
 
     with anyio.fail_after(TIMEOUT):
         async with (
-            Served(tmp_path, {"comes": COMES}).client(mode=mode, message_handler=hear) as client,
+            Served(tmp_path, {"comes": COMES}).client(mode=mode, message_handler=record_notification) as client,
             send,
             notifications,
         ):

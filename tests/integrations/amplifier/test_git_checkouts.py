@@ -39,7 +39,7 @@ def test_the_hash_depends_only_on_names_and_contents(folder: Path, tmp_path: Pat
     (second / "link").symlink_to("b/c.py")
     os.utime(second / "a.py", (1, 1))
     assert hash_files(second) == hash_files(folder)
-    # How it is made is a promise: it stands in lock files.
+    # The form of the hash must not change, because lock files have it.
     fixed = write_files(tmp_path / "fixed", {"a.py": "a = 1\n"})
     expected = hashlib.sha256(b"0 4 6\na.py\na = 1\n").hexdigest()
     assert hash_files(fixed) == f"sha256:{expected}"

@@ -18,16 +18,16 @@ import pytest
 
 from mcp_bridge._integrations.amplifier.source.git import Git, parse_address
 from mcp_bridge.amplifier import ModuleLoadError
-from tests.kits.amplifier.git_repositories import GIT, Repository, says
+from tests.kits.amplifier.git_repositories import GIT, Repository, build_module
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """One commit on main with a module, a second one on the branch `next`."""
-    folder = Repository(tmp_path)
-    folder.commit({"one.py": says("one", "first")})
-    folder.commit({"one.py": says("one", "second")}, branch="next")
-    return folder
+    repo = Repository(tmp_path)
+    repo.commit({"one.py": build_module("one", "first")})
+    repo.commit({"one.py": build_module("one", "second")}, branch="next")
+    return repo
 
 
 def replace_git(folder: Path, script: str) -> dict[str, str]:
@@ -53,7 +53,7 @@ def check_pipe(pipe: Path) -> Iterator[None]:
         except BlockingIOError:
             time.sleep(0.01)
     else:
-        raise AssertionError("somebody still runs")
+        raise AssertionError("a process still runs")
     os.close(end)
 
 

@@ -19,12 +19,12 @@ from mcp_bridge._integrations.amplifier.source.lock_file import LockEntry, LockF
 from mcp_bridge.amplifier import ModuleLoadError
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import write_files
-from tests.kits.amplifier.git_repositories import Place, Repository, says
+from tests.kits.amplifier.git_repositories import Place, Repository, build_module
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
-ONE = {"one.py": says("one", "first")}
-NEEDY = "import needed_words\n" + says("one", "{needed}").replace('"{needed}"', "needed_words.HELLO")
+ONE = {"one.py": build_module("one", "first")}
+NEEDY = "import needed_words\n" + build_module("one", "{needed}").replace('"{needed}"', "needed_words.HELLO")
 
 
 def pyproject(*lines: str) -> str:
@@ -56,9 +56,9 @@ def change_file(folder: Path, command: str) -> None:
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """A repository with one module."""
-    folder = Repository(tmp_path)
-    folder.commit(ONE)
-    return folder
+    repo = Repository(tmp_path)
+    repo.commit(ONE)
+    return repo
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_a_locked_module_is_served_and_the_lock_names_commit_and_hash(
 
 async def test_a_moved_branch_is_followed_only_by_an_update(place: Place, uri: str, repository: Repository) -> None:
     first = place.locked().locked[0].entry
-    second = repository.commit({"one.py": says("one", "second")})
+    second = repository.commit({"one.py": build_module("one", "second")})
     assert await call_tools(place) == ["first"]
     for path in place.kept.iterdir():
         path.rename(place.folder / "away")
@@ -108,7 +108,7 @@ async def test_a_running_bridge_keeps_its_commit(place: Place, uri: str, reposit
     bridge = place.bridge()
     async with connect(bridge, mode="legacy") as client:
         assert (await client.call_tool("one", {})).content[0].text == "first"
-        repository.commit({"one.py": says("one", "second")})
+        repository.commit({"one.py": build_module("one", "second")})
         place.locked(update=True)
         async with connect(bridge.registry, mode="legacy") as second_client:
             assert (await second_client.call_tool("one", {})).content[0].text == "first"
@@ -119,7 +119,7 @@ async def test_a_moved_tag_stays_at_its_locked_commit(tmp_path: Path, repository
     repository.push("v1")
     place = Place(tmp_path / "place", {"one": f"{repository.uri}@v1"})
     first = place.locked().locked[0].entry.commit
-    repository.commit({"one.py": says("one", "second")})
+    repository.commit({"one.py": build_module("one", "second")})
     repository.git("tag", "-f", "-a", "-m", "moved", "v1")
     repository.push("v1")
     assert place.locked().locked[0].entry.commit == first
@@ -133,7 +133,10 @@ async def test_several_modules_of_one_repository_are_fetched_once(
     real = Git.fetch
     monkeypatch.setattr(Git, "fetch", lambda self, *args: (commits.append(args[1]), real(self, *args)))
     repository.commit(
-        {"parts/two/two.py": says("two", "second"), "parts/three/src/three/__init__.py": says("three", "")}
+        {
+            "parts/two/two.py": build_module("two", "second"),
+            "parts/three/src/three/__init__.py": build_module("three", ""),
+        }
     )
     places = {
         "one": f"{repository.uri}@main",
@@ -207,7 +210,7 @@ async def test_a_locked_module_that_is_not_allowed_is_not_run(tmp_path: Path, ur
 
 
 async def test_a_hostile_address_is_reported_and_the_other_modules_are_served(tmp_path: Path) -> None:
-    write_files(tmp_path / "place", {"one.py": says("one", "first")})
+    write_files(tmp_path / "place", {"one.py": build_module("one", "first")})
     place = Place(tmp_path / "place", {"one": "one.py", "bad": "git+ext::sh -c id", "out": "git+file:///a/../b"})
     bridge = place.bridge()
     async with connect(bridge) as client:
@@ -304,7 +307,7 @@ def test_one_failing_module_leaves_the_lock_file_unchanged(tmp_path: Path, uri: 
     place = Place(tmp_path / "place", {"one": uri})
     place.locked()
     before = place.lock.path.read_bytes()
-    repository.commit({"one.py": says("one", "second")})
+    repository.commit({"one.py": build_module("one", "second")})
     more = Place(tmp_path / "place", {"one": uri, "two": f"{repository.uri}@gone", "three": f"{repository.uri}@none"})
     outcome = more.locked(update=True)
     assert [line.partition(": ")[2] for line in outcome.errors] == [
@@ -338,7 +341,7 @@ async def test_every_call_is_denied_while_hooks_from_git_are_missing(tmp_path: P
     repository.commit({"hook.py": hook})
     place = Place(tmp_path / "place", {"hook": repository.uri})
     text = place.file.read_text().replace("tools:", "tools: [one]\n      hooks:")
-    write_files(place.folder, {"mine.yaml": text, "one.py": says("one", "first")})
+    write_files(place.folder, {"mine.yaml": text, "one.py": build_module("one", "first")})
     (denial,) = await call_tools(place)
     assert "the hooks of 'hook' are not in place, so every call is denied" in denial
     place.locked()

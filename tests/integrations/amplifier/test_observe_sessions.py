@@ -128,7 +128,7 @@ def mount(coordinator, config):
 
 @BOTH_HOSTS
 async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: Path) -> None:
-    log = tmp_path / "heard"
+    log = tmp_path / "log"
     unready = "def mount(c, d): return MockTool('t')\nasync def on_session_ready(c): raise ValueError('why')"
     plan = {
         "providers": [{"module": "keeps", "config": {"path": str(log), "client_secret": "written-out"}}],
@@ -153,7 +153,7 @@ async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: 
 
 
 async def test_each_session_counts_only_its_calls(tmp_path: Path) -> None:
-    log = tmp_path / "heard"
+    log = tmp_path / "log"
     plan = {"providers": [{"module": "keeps", "config": {"path": str(log)}}], "tools": ["good"]}
     async with Observed(tmp_path, {"keeps": KEEPS, "good": GOOD}, plan=plan).clients(LEGACY) as (first, second):
         await first.call_tool("good", {})
@@ -164,7 +164,7 @@ async def test_each_session_counts_only_its_calls(tmp_path: Path) -> None:
 
 
 async def test_in_a_worker_session_start_has_an_empty_plan(tmp_path: Path) -> None:
-    log = tmp_path / "heard"
+    log = tmp_path / "log"
     server = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(log)}}])
     source = server.source
     # A worker has these services. They cannot report updates.

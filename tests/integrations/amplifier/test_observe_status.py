@@ -22,7 +22,7 @@ EVERY_ERA = pytest.mark.parametrize("mode", ERAS)
 
 TOOL = """
 async def mount(coordinator, config):
-    coordinator.register_capability("telling", 1)
+    coordinator.register_capability("counting", 1)
     coordinator.register_contributor("observability.events", "tool", lambda: ["tool:begun"])
     await coordinator.mount("tools", MockTool("greet"), name="key")
 """
@@ -76,7 +76,7 @@ async def test_the_status_has_mounted_and_failed_modules_and_the_handlers_of_eve
     assert (session["host"], session["context"], session["orchestrator"]) == (host, "Keeps", None)
     assert (session["tools"]["key"], session["providers"]) == ("greet", {"mock": "mock"})
     assert session["hooks"] == {"tool:pre": [{"name": "early", "priority": -1}, {"name": "late", "priority": 7}]}
-    assert "telling" in session["capabilities"]
+    assert "counting" in session["capabilities"]
     assert session["channels"] == {"observability.events": ["tool"]}
     assert session["stats"] == {"calls": 0, "errors": 0}
 
@@ -242,13 +242,13 @@ def mount(c, d):
 async def test_subscribed_clients_are_notified_of_a_changed_status(mode: str, tmp_path: Path) -> None:
     send, notifications = anyio.create_memory_object_stream[str](100)
 
-    async def hear(message: Any) -> None:
+    async def record_notification(message: Any) -> None:
         if "resources/updated" in str(getattr(message, "method", "")):
             await send.send(str(message.params.uri))
 
     with anyio.fail_after(TIMEOUT):
         server = Observed(tmp_path, {"comes": COMES})
-        async with server.client(mode=mode, message_handler=hear) as client, send, notifications:
+        async with server.client(mode=mode, message_handler=record_notification) as client, send, notifications:
             if mode == STATELESS:
                 async with client.listen(resource_subscriptions=[STATUS]) as changes:
                     await client.call_tool("grow", {})

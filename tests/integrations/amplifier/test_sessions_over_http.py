@@ -89,7 +89,7 @@ async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Pa
 
 async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_path: Path) -> None:
     events = tmp_path / "events.txt"
-    server = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"told": str(events)}}])
+    server = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"log": str(events)}}])
     server.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
     async with server.running(), hosted(server.bridge.registry) as (base, _), STATELESS.to(base) as client:
         assert not (await client.call_tool("own", {})).is_error
@@ -102,7 +102,7 @@ async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_
 
 
 async def test_workers_keep_no_state_for_the_next_call(tmp_path: Path) -> None:
-    plan = {"tools": [{"module": "notes", "source": "notes.py", "config": {"told": str(tmp_path / "events.txt")}}]}
+    plan = {"tools": [{"module": "notes", "source": "notes.py", "config": {"log": str(tmp_path / "events.txt")}}]}
     source = {"type": "amplifier", "plan": plan, "isolation": {"tools": ["note*"], "workers": 1}}
     (tmp_path / "notes.py").write_text(NOTES)
     document = Document(path=str(tmp_path / "settings.json"), data={"sources": [source]})

@@ -156,7 +156,7 @@ async def tests(example: Example) -> None:
     assert await run_tests(await run(example, MyContextManager=await my_context())) == 3
 
 
-async def stands_in(example: Example) -> None:
+async def replaces_context(example: Example) -> None:
     """The document's assertion holds."""
     await run(example)
 
@@ -176,5 +176,5 @@ USES = {
     "old_messages = self._messages[:-keep_recent]": summarizes,
     "scored = [(m, self._score_importance(m)) for m in self._messages]": scores,
     "async def test_context_manager():": tests,
-    "context = MockContextManager()": stands_in,
+    "context = MockContextManager()": replaces_context,
 }

@@ -30,7 +30,7 @@ async def mount(coordinator, config):
 """A module whose tool says one thing."""
 
 
-def says(name: str, text: str) -> str:
+def build_module(name: str, text: str) -> str:
     """Return a module with a tool of this name and this result."""
     return SAYS.format(name=name, text=text)
 

@@ -29,11 +29,11 @@ def list_event_names(server: HookedServer, *, only: tuple[str, ...] = APPROVALS)
 async def test_approval_events_have_the_question_and_the_outcome(
     mode: str, event: str, choice: str, outcome: str
 ) -> None:
-    server, person = HookedServer(), ScriptedUser(choice)
+    server, user = HookedServer(), ScriptedUser(choice)
     server.on(event, ask("Sure?", approval_options=OPTIONS))
     for name in APPROVALS:
         server.on(name)
-    async with open_client(server, mode, person) as client:
+    async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 1})
     assert bool(result.is_error) is (choice == "Deny")
     assert list_event_names(server) == ["approval:required", outcome]
@@ -64,14 +64,14 @@ async def test_a_default_emits_approval_events_too(mode: str) -> None:
 
 
 async def test_handlers_of_approval_events_cannot_decide_but_may_inject_texts(mode: str) -> None:
-    server, person = HookedServer(), ScriptedUser("Allow")
+    server, user = HookedServer(), ScriptedUser("Allow")
     server.on("tool:pre", ask(approval_options=OPTIONS))
     server.on("approval:required", deny("not mine to say"))
-    server.on("approval:granted", inject("A person has looked at this."))
-    async with open_client(server, mode, person) as client:
+    server.on("approval:granted", inject("A user has looked at this."))
+    async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 1})
     assert not result.is_error
-    assert texts(result)[-1] == "A person has looked at this."
+    assert texts(result)[-1] == "A user has looked at this."
 
 
 @EVERY_ERA
@@ -89,11 +89,11 @@ async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision
     server.on("user:notification", HookResult(action="continue", user_message="And this."))
     events: list[Any] = []
 
-    async def hear(params: Any) -> None:
+    async def record_message(params: Any) -> None:
         events.append(params.data)
 
     more: Any = {"log_level": "debug"} if mode != "legacy" else {}
-    async with open_client(server, mode, logging_callback=hear, **more) as client:
+    async with open_client(server, mode, logging_callback=record_message, **more) as client:
         await client.call_tool("add", {"n": 1})
     [data] = server.get_events("user:notification")
     level, source = decision.user_message_level, decision.user_message_source

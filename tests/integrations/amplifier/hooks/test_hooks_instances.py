@@ -55,7 +55,7 @@ async def start_asking_call(client: StdioClient) -> Any:
 async def by_default(caplog: pytest.LogCaptureFixture) -> None:
     """Wait until an approval has had its time."""
     with anyio.fail_after(60):
-        while "by default" not in caplog.text:  # noqa: ASYNC110 - nobody says when
+        while "by default" not in caplog.text:  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.01)
 
 

@@ -65,9 +65,9 @@ def made_of(result: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_order_precedence_denials_and_texts_are_the_same(number: int) -> None:
     given = choose_handlers(number)
-    theirs, they_heard = await emit_event(amplifier_core.HookRegistry(), given)
-    ours, we_heard = await emit_event(HookRegistry(), given)
-    assert we_heard == they_heard
+    theirs, their_calls = await emit_event(amplifier_core.HookRegistry(), given)
+    ours, our_calls = await emit_event(HookRegistry(), given)
+    assert our_calls == their_calls
     assert ours.action == theirs.action or (ours.action, theirs.action) == ("modify", "continue")
     if theirs.action == "deny":
         assert ours.reason == theirs.reason

@@ -13,7 +13,7 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
-from tests.kits.amplifier.public_modules.checks import MODES, Person, Seen, said, server_parameters
+from tests.kits.amplifier.public_modules.checks import MODES, CommandUser, Seen, get_text, server_parameters
 from tests.kits.amplifier.public_modules.plans import Repositories, build_module, build_modules
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import STATELESS
@@ -118,7 +118,7 @@ class AgentClient:
 
     async def use(self, tool: str, **arguments: Any) -> str:
         """Run a task with a tool call, and return the response. It repeats the result of the tool."""
-        return said(await self.run(build_use(tool, **arguments), provider="echo"))
+        return get_text(await self.run(build_use(tool, **arguments), provider="echo"))
 
     async def _record_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self.progress.append(message or "")
@@ -126,14 +126,14 @@ class AgentClient:
 
 async def visit(path: Path, mode: str, seen: Seen) -> None:
     """One client of one agent."""
-    person = Person("echo out; exit 3")
+    user = CommandUser("echo out; exit 3")
     server = stdio_client(server_parameters(path, folder="/"))
-    async with Client(server, mode=mode, elicitation_callback=person) as client:
+    async with Client(server, mode=mode, elicitation_callback=user) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         seen.check("tools", sorted(names), lambda found: {"run_agent", "read", "bash"} <= set(found))
         agent = AgentClient(client)
         await check_conversation(agent, seen)
-        await check_tools(agent, path, person, seen)
+        await check_tools(agent, path, user, seen)
         await check_cancel(agent, seen)
         if "task" in names:
             await check_delegation(agent, seen)
@@ -152,19 +152,21 @@ async def check_conversation(agent: AgentClient, seen: Seen) -> None:
     seen.check("usage with a tool", second.get("usage"), lambda usage: usage["total_tokens"] == 45)
     seen.check("the session", second.get("session"), lambda found: found == handle)
     seen.check("progress", agent.progress, lambda found: any("'read'" in text for text in found))
-    repeated = said(await agent.run("What was said?", provider="echo", session=handle))
+    repeated = get_text(await agent.run("What was said?", provider="echo", session=handle))
     seen.check("the conversation", repeated, lambda text: "Please look." in text and "test.txt" in text)
     scripted = await agent.run("Go.", provider="scripted")
-    seen.check("a call without arguments", said(scripted), lambda text: "It is done." in text)
+    seen.check("a call without arguments", get_text(scripted), lambda text: "It is done." in text)
     failure = await agent.run("Go.", session="guessed")
-    seen.check("an unknown session", said(failure), lambda text: failure.is_error and "no such conversation" in text)
+    seen.check(
+        "an unknown session", get_text(failure), lambda text: failure.is_error and "no such conversation" in text
+    )
 
 
-async def check_tools(agent: AgentClient, path: Path, person: Person, seen: Seen) -> None:
+async def check_tools(agent: AgentClient, path: Path, user: CommandUser, seen: Seen) -> None:
     """Check public tools in the run, and the questions of hooks-approval in it."""
     fails = await agent.use("bash", command="echo out; exit 3")
     seen.check("bash, approved in the run, that fails", fails, lambda text: "out" in text and "3" in text)
-    seen.check("the question", person.asked[-1:], lambda found: "echo out; exit 3" in str(found))
+    seen.check("the question", user.asked[-1:], lambda found: "echo out; exit 3" in str(found))
     denial = await agent.use("bash", command="rm -rf /tmp/nothing")
     seen.check("bash, denied in the run", denial, lambda text: "I saw" in text and "declined" in text)
     (path.parent / "card.txt").write_text("the card\n")
@@ -189,7 +191,7 @@ async def check_cancel(agent: AgentClient, seen: Seen) -> None:
         seen.check("bash runs", await wait_for_program("sleep\x0077.7", running=True), lambda found: found)
         tasks.cancel_scope.cancel()
     seen.check("bash ends", await wait_for_program("sleep\x0077.7", running=False), lambda found: found)
-    again = said(await agent.run("Go on.", provider="echo", session=handle))
+    again = get_text(await agent.run("Go on.", provider="echo", session=handle))
     seen.check("after a cancel", again, lambda text: "cancelled by user" in text and "Go on." in text)
 
 
@@ -217,10 +219,10 @@ async def check_delegation(agent: AgentClient, seen: Seen) -> None:
     """tool-task starts an agent of the plan by `session.spawn`, and continues it by `session.resume`."""
     first = await agent.run(build_use("task", agent="helper", instruction="Help."), provider="echo")
     handle = (first.structured_content or {}).get("session")
-    found = find_response(said(first))
+    found = find_response(get_text(first))
     seen.check("tool-task", found, lambda data: "Help." in data.get("response", ""))
     task = build_use("task", session_id=found.get("session_id", ""), instruction="Go on.")
-    resumed = find_response(said(await agent.run(task, provider="echo", session=handle)), last=True)
+    resumed = find_response(get_text(await agent.run(task, provider="echo", session=handle)), last=True)
     seen.check("tool-task, resumed", resumed, lambda data: "Help. | Go on." in data.get("response", ""))
     unknown = await agent.use("task", agent="nobody", instruction="Help.")
     seen.check("tool-task, unknown agent", unknown, lambda text: "'nobody' not found" in text)

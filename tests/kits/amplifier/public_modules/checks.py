@@ -29,7 +29,7 @@ class Seen:
         print(f"{'ok  ' if ok else 'FAIL'} {what}: {str(found)[:160]!r}")
 
 
-class Person:
+class CommandUser:
     """Accepts questions with the text `allowed`, and declines all others."""
 
     def __init__(self, allowed: str) -> None:
@@ -51,6 +51,6 @@ def server_parameters(path: Path, *, folder: Path | str) -> StdioServerParameter
     return StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ), cwd=folder)
 
 
-def said(result: types.CallToolResult) -> str:
+def get_text(result: types.CallToolResult) -> str:
     """The texts of a result."""
     return " ".join(block.text for block in result.content if isinstance(block, types.TextContent))

@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
-from tests.kits.amplifier.public_modules.checks import MODES, Person, Seen, said, server_parameters
+from tests.kits.amplifier.public_modules.checks import MODES, CommandUser, Seen, get_text, server_parameters
 from tests.kits.amplifier.public_modules.plans import PINS, Repositories, build_modules
 
 CONFIG: dict[str, dict[str, Any]] = {
@@ -87,10 +87,10 @@ def write_settings(repositories: Repositories) -> Path:
 
 async def visit(path: Path, mode: str, seen: Seen) -> None:
     """Visit a server with one client. Its user allows one command."""
-    person = Person("echo out; exit 3")
-    asked = person.asked
+    user = CommandUser("echo out; exit 3")
+    asked = user.asked
     server = stdio_client(server_parameters(path, folder="/"))  # as Claude Desktop starts it
-    async with Client(server, mode=mode, elicitation_callback=person) as client:
+    async with Client(server, mode=mode, elicitation_callback=user) as client:
         names = sorted(tool.name for tool in (await client.list_tools()).tools)
         seen.check("tools", names, lambda found: {"bash", "read_file", "write_file", "edit_file", "todo"} <= set(found))
 
@@ -98,24 +98,24 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
             return await client.call_tool(tool, arguments)
 
         fails = await call("bash", command="echo out; exit 3")
-        seen.check("bash, approved, that fails", said(fails), lambda text: "out" in text and "3" in text)
+        seen.check("bash, approved, that fails", get_text(fails), lambda text: "out" in text and "3" in text)
         seen.check("the question", asked[:1], lambda found: "echo out; exit 3" in str(found))
-        refusal = said(await call("bash", command="rm -rf /tmp/nothing"))
+        refusal = get_text(await call("bash", command="rm -rf /tmp/nothing"))
         seen.check("bash, declined", refusal, lambda text: "declined" in text)
-        seen.check("bash, by rule", said(await call("bash", command="echo fine")), lambda text: "fine" in text)
+        seen.check("bash, by rule", get_text(await call("bash", command="echo fine")), lambda text: "fine" in text)
         (path.parent / "card.txt").write_text("write to ada@example.com with AKIAIOSFODNN7EXAMPLE\n")
-        read = said(await call("read_file", file_path=str(path.parent / "card.txt")))
+        read = get_text(await call("read_file", file_path=str(path.parent / "card.txt")))
         seen.check("read_file, redacted", read, lambda text: "REDACTED" in text and "AKIAIOSF" not in text)
         await call("write_file", file_path="made.txt", content="here")
         file = path.parent / "made.txt"
         seen.check("write_file, from /", file.exists() and file.read_text(), lambda text: text == "here")
         with tempfile.TemporaryDirectory() as folder:
-            outside = said(await call("write_file", file_path=f"{folder}/made.txt", content="there"))
+            outside = get_text(await call("write_file", file_path=f"{folder}/made.txt", content="there"))
             seen.check("write_file, outside", outside, lambda text: "denied" in text.lower())
             seen.check("files outside", os.listdir(folder), lambda found: not found)
-        seen.check("bash, from /", said(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
+        seen.check("bash, from /", get_text(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
         todo = await call("todo", action="create", todos=[{"content": "a", "activeForm": "a", "status": "pending"}])
-        seen.check("todo", said(todo), lambda text: not todo.is_error and "pending" in text)
+        seen.check("todo", get_text(todo), lambda text: not todo.is_error and "pending" in text)
         seen.check("questions", len(asked), lambda found: found >= 2)
 
 
@@ -128,7 +128,7 @@ async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
     async with Client(stdio_client(server_parameters(path, folder=path.parent)), mode=mode) as client:
 
         async def edit_once() -> None:
-            edits.append(said(await client.call_tool("edit_file", edit)))
+            edits.append(get_text(await client.call_tool("edit_file", edit)))
 
         async with anyio.create_task_group() as tasks:
             for _ in range(DENIALS):
