@@ -19,50 +19,53 @@ _CONTEXT_NAMES = ("CallContext", "RunningCall")
 """The context for authors, and the one for code of the bridge."""
 _SECTION_SIGNS = frozenset("\n:@")
 """Without any of these characters, a docstring has no sections."""
-_FORWARDREF = 3  # annotationlib.Format.FORWARDREF; from 3.14 on, the default format raises for unresolvable names
+# annotationlib.Format.FORWARDREF: from 3.14 on, the default format raises for names that cannot be resolved.
+_FORWARDREF = 3
 _FORMAT: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info >= (3, 14) else {}
 
 
 def find_context_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter annotated `CallContext` (also optional, as text, or through an alias), or None.
+    """Return the name of the parameter annotated `CallContext` (optional, as text, or through an alias), or None.
 
     Accepts any callable: functions, partials, bound methods, classes, objects with `__call__`, builtins.
     """
     try:
         parameters = inspect.signature(function, **_FORMAT).parameters.values()
-        bound = list_bound_keywords(function)
-        return next(
-            (item.name for item in parameters if item.name not in bound and _is_context_parameter(function, item)), None
-        )
-    except (TypeError, ValueError):  # some builtins have no signature
-        return None
-
-
-def _is_context_parameter(function: Callable[..., Any], item: inspect.Parameter) -> bool:
-    try:
-        return is_context(resolve_annotation(function, item.annotation))
-    except (NameError, AttributeError, SyntaxError, TypeError):
-        return is_context(item.annotation)
+        bound_names = list_bound_keywords(function)
+        for item in parameters:
+            if item.name in bound_names:
+                continue
+            try:
+                annotation = resolve_annotation(function, item.annotation)
+            except (NameError, AttributeError, SyntaxError, TypeError):
+                annotation = item.annotation
+            if is_context(annotation):
+                return item.name
+    except (TypeError, ValueError):
+        # Some builtins have no signature.
+        pass
+    return None
 
 
 def is_context(annotation: Any) -> bool:
-    """Whether an annotation is the call context: the class, in a union, in `Annotated`, or as text."""
+    """Return whether an annotation is the call context: the class, in a union, in `Annotated`, or as text."""
     if isinstance(annotation, str):
         return _is_context_text(annotation)
     if isinstance(annotation, typing.ForwardRef):
         return _is_context_text(annotation.__forward_arg__)
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        return any(is_context(part) for part in parts)
+        return any(map(is_context, arguments))
     if origin is typing.Annotated:
-        return is_context(parts[0])
+        return is_context(arguments[0])
     return isinstance(annotation, type) and origin is None and issubclass(annotation, CallContext)
 
 
 def _is_context_text(text: str) -> bool:
     try:
         return _is_context_node(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError):  # ValueError: a null byte
+    except (SyntaxError, ValueError):
+        # A null byte is a ValueError.
         return False
 
 
@@ -74,16 +77,16 @@ def _is_context_node(node: ast.expr) -> bool:
             return _is_context_text(text)
         case ast.BinOp(left=left, right=right):
             return _is_context_node(left) or _is_context_node(right)
-        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inside):
-            parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=content):
+            arguments = content.elts if isinstance(content, ast.Tuple) else [content]
             if name == "Annotated":
-                return _is_context_node(parts[0])
-            return name in {"Optional", "Union"} and any(_is_context_node(part) for part in parts)
+                return _is_context_node(arguments[0])
+            return name in {"Optional", "Union"} and any(map(_is_context_node, arguments))
     return False
 
 
 def read_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature with unresolved annotations. Raises TypeError for a callable without one."""
+    """Return the signature with unresolved annotations. Raises TypeError for a callable without one."""
     try:
         return inspect.signature(function, **_FORMAT)
     except (TypeError, ValueError) as error:
@@ -93,7 +96,7 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def list_bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
-    """The keywords that partials have bound. Callers must not see them: they may be secret."""
+    """Return the keywords that partials have bound. Callers must not see them: they may be secret."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)
@@ -102,7 +105,7 @@ def list_bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def read_annotation(function: Callable[..., Any], item: inspect.Parameter) -> Any:
-    """A parameter's annotation as a type; `Any` if it has none. Raises TypeError for a name that cannot be resolved."""
+    """Return a parameter's annotation as a type, `Any` if it has none. Raises TypeError for an unresolvable name."""
     if item.annotation is item.empty:
         return Any
     try:
@@ -116,7 +119,7 @@ def read_annotation(function: Callable[..., Any], item: inspect.Parameter) -> An
 
 
 def resolve_annotation(function: Callable[..., Any], annotation: Any) -> Any:
-    """An annotation of this callable, with text evaluated in the module that defines the callable.
+    """Return an annotation of a callable, with text evaluated in the module of the callable.
 
     Raises NameError, AttributeError, SyntaxError or TypeError if the evaluation does.
     """
@@ -124,18 +127,15 @@ def resolve_annotation(function: Callable[..., Any], annotation: Any) -> Any:
     def holder() -> None: ...
 
     holder.__annotations__ = {"it": annotation}
-    return typing.get_type_hints(holder, _get_namespace(_unwrap(function)), include_extras=True)["it"]
-
-
-def _get_namespace(target: Any) -> dict[str, Any]:
+    target = _unwrap(function)
     names: dict[str, Any] | None = getattr(target, "__globals__", None)
     if names is None:
         names = vars(sys.modules.get(getattr(target, "__module__", None) or "builtins", typing))
-    return names
+    return typing.get_type_hints(holder, names, include_extras=True)["it"]
 
 
 def _unwrap(function: Callable[..., Any]) -> Any:
-    """The function inside partials and wrappers, the `__call__` of an object, or a class as it is."""
+    """Return the function inside partials and wrappers, the `__call__` of an object, or a class as it is."""
     target: Any = function
     while isinstance(target, functools.partial) or hasattr(target, "__wrapped__"):
         target = target.func if isinstance(target, functools.partial) else inspect.unwrap(target)
@@ -149,35 +149,33 @@ def get_callable_name(function: Callable[..., Any]) -> str:
 
 
 def parse_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:
-    """The docstring's text without its sections, and the description of each parameter (Google, NumPy, reST)."""
-    docstring = _read_docstring(function)
-    if _SECTION_SIGNS.isdisjoint(docstring):
-        return docstring.strip(), {}
-    from docstring_parser import parse
+    """Return the docstring without its sections, and the description of each parameter (Google, NumPy, reST).
 
-    parsed = parse(docstring)
-    texts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    parameters = {
-        name.strip().lstrip("*"): inspect.cleandoc(item.description)
-        for item in parsed.params
-        if item.description
-        for name in item.arg_name.split(",")
-    }
-    return "\n\n".join(texts), parameters
-
-
-def _read_docstring(function: Callable[..., Any]) -> str:
-    """The docstring, also an inherited one; for an object, the docstring of its `__call__` or of its class."""
+    It may be inherited. The docstring of an object is that of its `__call__` or of its class.
+    """
     target: Any = function
     while isinstance(target, functools.partial):
         target = target.func
     if inspect.isroutine(target) or isinstance(target, type) or hasattr(target, "__wrapped__"):
-        return inspect.getdoc(target) or ""
-    return inspect.cleandoc(type(target).__call__.__doc__ or type(target).__doc__ or "")
+        text = inspect.getdoc(target) or ""
+    else:
+        text = inspect.cleandoc(type(target).__call__.__doc__ or type(target).__doc__ or "")
+    if _SECTION_SIGNS.isdisjoint(text):
+        return text.strip(), {}
+    from docstring_parser import parse
+
+    docstring = parse(text)
+    paragraphs = [docstring.short_description, docstring.long_description]
+    descriptions: dict[str, str] = {}
+    for item in docstring.params:
+        if item.description:
+            for name in item.arg_name.split(","):
+                descriptions[name.strip().lstrip("*")] = inspect.cleandoc(item.description)
+    return "\n\n".join(paragraph.strip() for paragraph in paragraphs if paragraph), descriptions
 
 
 def adapt_completion(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A completion function as a handler of `{"value", "known"}`. Its second parameter, if any, receives `known`."""
+    """Turn a completion function into a handler of `{"value", "known"}`. Its second parameter receives `known`."""
     positional = [
         item
         for item in inspect.signature(function).parameters.values()

@@ -1,7 +1,4 @@
-"""Generates JSON Schemas of Python types: without invented titles, and without defaults that do not fit.
-
-Imports pydantic, so it is imported late.
-"""
+"""Generates JSON Schemas of Python types, without invented titles and unsuitable defaults. Imports pydantic."""
 
 from __future__ import annotations
 
@@ -35,21 +32,23 @@ _STREAMS = (abc.Iterator, abc.Generator, abc.AsyncIterator, abc.AsyncGenerator)
 
 
 def generate_output_schema(annotation: Any) -> dict[str, Any]:
-    """The schema of what a function returns, as JSON.
+    """Return the schema of the JSON that a function returns.
 
-    Empty if the type says nothing (missing, Any, None, object, text, bytes, content blocks, ToolResult, streams) or
-    pydantic does not support it: the results of such a tool are not validated.
+    It is empty, so results are not validated, if the type is not specific (missing, Any, None, object, text, bytes,
+    content blocks, ToolResult, streams) or not supported by pydantic.
     """
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _AWAITABLES:
-        return generate_output_schema(parts[-1])
-    if NeedsInput in parts and origin in (typing.Union, types.UnionType):  # a question is not a result
-        return generate_output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
-    if is_untyped_list(annotation):
+        return generate_output_schema(arguments[-1])
+    if NeedsInput in arguments and origin in (typing.Union, types.UnionType):
+        # A question is not a result.
+        members = tuple(member for member in arguments if member is not NeedsInput)
+        return generate_output_schema(typing.Union[members])  # noqa: UP007
+    if origin is typing.Annotated and arguments[0] in UNTYPED:
         return {}
-    if origin is typing.Annotated and parts[0] in UNTYPED:
+    if annotation in UNTYPED or origin in _STREAMS or annotation in _STREAMS:
         return {}
-    if annotation in UNTYPED or origin in _STREAMS or annotation in _STREAMS or _has_content(annotation):
+    if is_untyped_list(annotation) or _has_content(annotation):
         return {}
     try:
         return generate_schema(TypeAdapter(annotation).json_schema, "serialization")
@@ -58,23 +57,23 @@ def generate_output_schema(annotation: Any) -> dict[str, Any]:
 
 
 def _has_content(annotation: Any) -> bool:
-    """Whether a type is, or has in a union, list or tuple, something that is sent as content blocks."""
-    parts = typing.get_args(annotation)
-    if isinstance(annotation, type) and not parts:
+    """Return whether values of a type, or of a member of a union, list or tuple, are sent as content blocks."""
+    arguments = typing.get_args(annotation)
+    if isinstance(annotation, type) and not arguments:
         is_content = issubclass(annotation, Content | NeedsInput | ToolResult | Result | bytes)
         return is_content or is_sdk_content(annotation)
-    return any(_has_content(part) for part in parts)
+    return any(map(_has_content, arguments))
 
 
 def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
-    """The schema that `make` returns, a method of a model or adapter, with inlined definitions.
+    """Return the schema of `make`, a method of a model or adapter, with inlined definitions.
 
     Null defaults are left out where null does not fit.
     """
     schema = make(mode=mode, schema_generator=PlainGenerator)
-    for part in schema.get("properties", {}).values():
-        if part.get("default", ...) is None and "null" not in list_types(part, schema):
-            del part["default"]
+    for subschema in schema.get("properties", {}).values():
+        if subschema.get("default", ...) is None and "null" not in list_types(subschema, schema):
+            del subschema["default"]
     return inline_definitions(schema)
 
 
@@ -97,22 +96,22 @@ class PlainGenerator(GenerateJsonSchema):
         Annotations guarantee neither: a `datetime` may be naive, an `EmailStr` any text, a `Decimal` is written as
         `1E+5`, and `\\w` matches the letters of all languages in pydantic, but not in JSON Schema.
         """
-        generated = super().generate_inner(schema)
+        json_schema = super().generate_inner(schema)
         if self.mode == "serialization":
-            generated.pop("format", None)
-            generated.pop("pattern", None)
-        return generated
+            json_schema.pop("format", None)
+            json_schema.pop("pattern", None)
+        return json_schema
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Without the titles of enums, which pydantic adds after `enum_schema`."""
-        generated = super().generate(schema, mode)
-        for part in (generated, *generated.get("$defs", {}).values()):
-            if part.get("title") in self._enums and not self._ENUM_KEYWORDS.isdisjoint(part):
-                del part["title"]
-        return generated
+        """Remove the titles of enums, which pydantic adds after `enum_schema`."""
+        root = super().generate(schema, mode)
+        for json_schema in (root, *root.get("$defs", {}).values()):
+            if json_schema.get("title") in self._enums and not self._ENUM_KEYWORDS.isdisjoint(json_schema):
+                del json_schema["title"]
+        return root
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never: a title derived from the name says nothing new."""
+        """Return False: a title from the name of a field is not new to a model."""
         return False
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
@@ -135,7 +134,7 @@ class PlainGenerator(GenerateJsonSchema):
         return super().literal_schema(schema)
 
     def encode_default(self, dft: Any) -> Any:
-        """A default as JSON. pydantic leaves the default out on PydanticSerializationError."""
+        """Return a default as JSON. pydantic leaves the default out on PydanticSerializationError."""
         try:
             default = super().encode_default(dft)
             json.dumps(default, allow_nan=False)
@@ -154,29 +153,30 @@ class FormGenerator(PlainGenerator):
         self._descriptions: dict[str, str] = {}
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Describes enums by their docstrings without the sections."""
-        generated = super().generate(schema, mode)
-        for part in (generated, *generated.get("$defs", {}).values()):
-            if (description := self._descriptions.get(part.get("description", ""))) is not None:
-                part["description"] = description
-        return generated
+        """Describe enums by their docstrings without the sections."""
+        root = super().generate(schema, mode)
+        for json_schema in (root, *root.get("$defs", {}).values()):
+            docstring = json_schema.get("description")
+            if docstring in self._descriptions:
+                json_schema["description"] = self._descriptions[docstring]
+        return root
 
     def enum_schema(self, schema: Any) -> JsonSchemaValue:
-        """With a title for each choice, if titles say more than the values."""
-        generated = super().enum_schema(schema)
+        """Add a title for each choice, if titles are more informative than the values."""
+        json_schema = super().enum_schema(schema)
         members: list[Enum] = schema["members"]
         description, titles = parse_docstring(schema["cls"])
         self._descriptions[inspect.getdoc(schema["cls"]) or ""] = description
         if all(isinstance(item.value, str) for item in members) and (titles or any(map(_has_own_name, members))):
-            del generated["enum" if "enum" in generated else "const"]
-            generated["oneOf"] = [
+            del json_schema["enum" if "enum" in json_schema else "const"]
+            json_schema["oneOf"] = [
                 {"const": item.value, "title": titles.get(item.name) or _to_title(item)} for item in members
             ]
-        return generated
+        return json_schema
 
 
 def _has_own_name(member: Enum) -> bool:
-    """Whether the name is more than the value in capitals."""
+    """Return whether the name of a member is more than its value in capitals."""
     return _to_title(member) != str(member.value).replace("-", " ").replace("_", " ").capitalize()
 
 
@@ -185,7 +185,7 @@ def _to_title(member: Enum) -> str:
 
 
 def _remove_class_title(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
-    """Removes a title that is only the name of the class."""
+    """Remove a title that is only the name of the class."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     if "title" not in config and schema.get("title") == cls.__name__:
         del schema["title"]

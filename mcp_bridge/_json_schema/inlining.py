@@ -1,7 +1,11 @@
-"""Schemas without references: what a reference leads to replaces it.
+"""Inlines references: the target of each reference takes its place.
 
-A schema that leads back to itself keeps its references, or ends where it would begin again, with a schema that only has
-its type. Some clients reject references, and others do not show the model what they lead to.
+Some clients reject references, and others do not show their targets to the model. A schema that leads back to itself
+has no finite form. There are two answers:
+
+- `inline_references` ends it where it would begin again, with a placeholder that has only its type. The result accepts
+  more than the original, so the keywords around a placeholder that would now reject more (`not`, `if`) are removed.
+- `inline_definitions` keeps the references to such a schema, and its definition. The result accepts the same values.
 """
 
 from __future__ import annotations
@@ -30,11 +34,12 @@ MAX_PARTS = 2_000
 """The maximum number of subschemas of an inlined schema: a model reads all of them."""
 MAX_CHARACTERS = 1_000_000
 MAX_CHARACTERS_BY_DEFAULT = 50_000
-"""The maximum size of a schema whose definitions are inlined without a setting, about 12,000 tokens for a model."""
+"""The maximum size of a schema that is inlined without a setting, about 12,000 tokens for a model."""
 _MAX_SIZE = SizeLimits(size=MAX_CHARACTERS, nodes=MAX_CHARACTERS, depth=100)
 """References multiply levels too, and JSON parsers reject deep nesting."""
 _ADDRESSES = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor", *DEFINITIONS})
 _CONTRARY = frozenset({"not", "if", "then", "else", "maxContains", "unevaluatedItems", "unevaluatedProperties"})
+"""Keywords that reject more when the schemas in them, or beside them, accept more."""
 _MAX_LOOPS = 100
 """The maximum number of definitions that lead back to themselves."""
 _PLAIN_NAME = re.compile(r"[\w.-]+")
@@ -44,7 +49,7 @@ _OLD_DRAFTS = ("draft-04", "draft-06", "draft-07")
 
 
 def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dict[str, Any]:
-    """The schema without references; the same object if it has none or they cannot be inlined.
+    """Return a schema without references; the same object if it has none or they cannot be inlined.
 
     Both schemas accept the same values, except that the result accepts more where the original leads back to itself.
     `label` names the schema in the log.
@@ -59,9 +64,9 @@ def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dic
 
 
 def inline_definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without references, except those to definitions that lead back to themselves.
+    """Return a schema that has references only to definitions that lead back to themselves.
 
-    The same object if it has none, they cannot be inlined, or it would be too large. Both accept the same values.
+    The same object is returned if it has none, they cannot be inlined, or the result would be too large.
     """
     if not has_any_keyword(schema, REFERRING):
         return schema
@@ -71,54 +76,56 @@ def inline_definitions(schema: dict[str, Any]) -> dict[str, Any]:
         try:
             return _Inliner(schema, MAX_CHARACTERS_BY_DEFAULT, loops).inline_root()
         except _LoopFound as error:
-            loops.add(error.node)
+            loops.add(error.schema_id)
         except CannotRewrite:
             break
     return schema
 
 
 class _LoopFound(Exception):
-    """A definition leads back to itself. `node` is the identity of its schema."""
+    """A definition leads back to itself. `schema_id` is the identity of its schema."""
 
-    def __init__(self, node: int) -> None:
-        super().__init__(node)
-        self.node = node
+    def __init__(self, schema_id: int) -> None:
+        super().__init__(schema_id)
+        self.schema_id = schema_id
 
 
 class _Inliner:
-    """Inlines the references of `root`. References to the schemas `kept`, by identity, stay; see `_LoopFound`.
+    """Inlines the references of `root`, except those to the schemas in `loops`, by identity.
 
-    Without `kept`, a schema that leads back to itself is ended.
+    Another schema that leads back to itself raises _LoopFound. Without `loops`, it ends with a placeholder.
     """
 
-    def __init__(self, root: Mapping[str, Any], characters: int, kept: Set[int] | None = None) -> None:
+    def __init__(self, root: Mapping[str, Any], max_characters: int, loops: Set[int] | None = None) -> None:
         self._root = root
         draft = root.get("$schema")
         self._is_old_draft = isinstance(draft, str) and any(name in draft for name in _OLD_DRAFTS)
         self._parts = Budget(MAX_PARTS, f"it would come to more than {MAX_PARTS} parts")
-        self._characters = Budget(characters, f"it would come to more than {characters} characters")
-        self._kept = kept
-        self._kept_references: set[str] = set()
-        self._loops = 0  # how often a schema that leads back to itself was ended
-        self._open = {id(root)}
+        self._characters = Budget(max_characters, f"it would come to more than {max_characters} characters")
+        self._loops = loops
+        self._loop_references: set[str] = set()
+        self._placeholders = 0
+        self._open_schemas = {id(root)}
 
     def inline_root(self) -> dict[str, Any]:
-        """The whole schema, with the definitions that are still referred to. Raises CannotRewrite and _LoopFound."""
-        inlined: dict[str, Any] = self._inline(self._root, 0)
-        written: set[str] = set()
-        while waiting := self._kept_references - written:
-            for reference in sorted(waiting):
+        """Return the whole schema, with the definitions of `loops`. Raises CannotRewrite and _LoopFound."""
+        schema: dict[str, Any] = self._inline(self._root, 0)
+        # Inlining a definition can add further references.
+        completed: set[str] = set()
+        while completed != self._loop_references:
+            for reference in sorted(self._loop_references - completed):
                 section, _, name = reference.removeprefix("#/").partition("/")
                 if section not in DEFINITIONS or not _PLAIN_NAME.fullmatch(name):
                     raise CannotRewrite(f"{reference!r} leads back to itself, and is no definition at the root")
-                inlined.setdefault(section, {})[name] = self._inline_target(reference, 0)
-            written |= waiting
-        if excess := _MAX_SIZE.describe_excess(inlined):
+                schema.setdefault(section, {})[name] = self._inline_target(reference, 0)
+                completed.add(reference)
+        excess = _MAX_SIZE.describe_excess(schema)
+        if excess:
             raise CannotRewrite(f"it would be {excess}")
-        return inlined
+        return schema
 
     def _inline(self, node: Any, depth: int) -> Any:
-        """A part of the schema without references."""
+        """Return a part of the schema without references."""
         if not isinstance(node, Mapping):
             return node
         self._parts.spend()
@@ -127,57 +134,65 @@ class _Inliner:
         is_root = node is self._root
         if "$id" in node and not is_root:
             raise CannotRewrite(f"a part of it has the address {node['$id']!r}, which references are relative to")
-        removed = _ADDRESSES if is_root else _ADDRESSES | {"$schema"}
-        own = {word: value for word, value in node.items() if word not in REFERRING and word not in removed}
-        self._characters.spend(len(json.dumps(map_subschemas(own, lambda _: 0))))
-        loops = self._loops
-        copy = map_subschemas(own, lambda part: self._inline(part, depth + 1))
-        if isinstance(copy.get("discriminator"), Mapping):  # the mapping has references, which an annotation may omit
+        removed_keywords = REFERRING | _ADDRESSES
+        if not is_root:
+            removed_keywords |= {"$schema"}
+        keywords = {keyword: value for keyword, value in node.items() if keyword not in removed_keywords}
+        self._characters.spend(len(json.dumps(map_subschemas(keywords, lambda _: 0))))
+        placeholders = self._placeholders
+        copy = map_subschemas(keywords, lambda subschema: self._inline(subschema, depth + 1))
+        if isinstance(copy.get("discriminator"), Mapping):
+            # Its mapping has references. The discriminator is an annotation, so the mapping may be left out.
             copy["discriminator"] = {key: value for key, value in copy["discriminator"].items() if key != "mapping"}
         for keyword in sorted(REFERRING & node.keys()):
             reference = node[keyword]
             target = resolve_pointer(reference, self._root) if isinstance(reference, str) else None
             if target is None:
                 raise CannotRewrite(f"{reference!r} is no JSON pointer into it, or does not resolve")
-            if self._kept is not None and id(target) in self._kept:
+            if self._loops is not None and id(target) in self._loops:
                 copy[keyword] = reference
-                self._kept_references.add(reference)
+                self._loop_references.add(reference)
             else:
                 copy = self._merge_target(self._inline_target(reference, depth), copy)
-        return copy if self._loops == loops else _remove_contrary_keywords(copy)
+        if self._placeholders > placeholders:
+            # A schema inside accepts more now, so these keywords would reject more.
+            copy = relax_one_of({keyword: value for keyword, value in copy.items() if keyword not in _CONTRARY})
+        return copy
 
     def _inline_target(self, reference: str, depth: int) -> Any:
         target = resolve_pointer(reference, self._root)
-        if id(target) in self._open:
-            if self._kept is not None:
+        if id(target) in self._open_schemas:
+            if self._loops is not None:
                 raise _LoopFound(id(target))
-            self._loops += 1
+            self._placeholders += 1
             return _make_placeholder(target, reference)
-        self._open.add(id(target))
+        self._open_schemas.add(id(target))
         try:
             return self._inline(target, depth + 1)
         finally:
-            self._open.discard(id(target))
+            self._open_schemas.discard(id(target))
 
-    def _merge_target(self, target: Any, own: dict[str, Any]) -> dict[str, Any]:
-        """The target of a reference, combined with the keywords beside the reference."""
-        own = select_notes(own) if self._is_old_draft else own
+    def _merge_target(self, target: Any, neighbours: dict[str, Any]) -> dict[str, Any]:
+        """Combine the target of a reference with the keywords beside the reference."""
+        if self._is_old_draft:
+            neighbours = select_notes(neighbours)
         if isinstance(target, bool):
             target = {} if target else {"not": {}}
-        if (merged := merge_schemas(own, target)) is not None:
-            return merged
-        return {**select_constraints(own), **select_notes(own), "allOf": [*own.get("allOf", ()), target]}
+        schema = merge_schemas(neighbours, target)
+        if schema is None:
+            schema = {**select_constraints(neighbours), **select_notes(neighbours)}
+            schema["allOf"] = [*neighbours.get("allOf", ()), target]
+        return schema
 
 
-def _remove_contrary_keywords(schema: dict[str, Any]) -> dict[str, Any]:
-    """Removes what would reject more values once something inside the schema accepts more."""
-    return relax_one_of({word: value for word, value in schema.items() if word not in _CONTRARY})
-
-
-def _make_placeholder(node: Any, reference: str) -> dict[str, Any]:
-    """A placeholder for a schema that contains this place, and so is described already."""
-    name = node.get("title") if isinstance(node, Mapping) else None
-    name = name if isinstance(name, str) and name else reference.rsplit("/", 1)[-1].lstrip("#")
-    types = {"type": node["type"]} if isinstance(node, Mapping) and isinstance(node.get("type"), str | list) else {}
+def _make_placeholder(target: Any, reference: str) -> dict[str, Any]:
+    """Return a placeholder for a schema that contains this place, and so is described already."""
+    placeholder: dict[str, Any] = {}
+    name = reference.rsplit("/", 1)[-1].lstrip("#")
+    if isinstance(target, Mapping):
+        if isinstance(target.get("type"), str | list):
+            placeholder["type"] = target["type"]
+        if isinstance(target.get("title"), str) and target["title"]:
+            name = target["title"]
     text = f"Another {name}, as it is described above." if name else "As it is described at the top."
-    return {**types, "description": text}
+    return {**placeholder, "description": text}

@@ -1,8 +1,8 @@
-"""Explains the errors of jsonschema-rs: in the words of `messages` where that has the keyword, and alternatives."""
+"""Translates the errors of jsonschema_rs: into the words of `messages` for its keywords, and those of alternatives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._json_schema.messages import (
@@ -14,6 +14,7 @@ from mcp_bridge._json_schema.messages import (
     make_unknown_property_problem,
 )
 from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.walking import get_mapping
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -23,74 +24,80 @@ FALSE_SCHEMA = "falseSchema"
 
 
 def list_causes(error: jsonschema_rs.ValidationError, root: Any, wording: Wording) -> Iterator[ValidationProblem]:
-    """The problems of an error. `root` is the schema as a whole."""
-    path = format_path(error.instance_path)
+    """Yield the problems behind an error of the library. `root` is the whole schema."""
+    path, instance = format_path(error.instance_path), error.instance
     keyword = str(error.kind.name)
     if keyword == FALSE_SCHEMA and error.schema_path[-1:] == ["additionalProperties"]:
         yield ValidationProblem(path, FALSE_SCHEMA, f"{path}: additional property not allowed")
-    elif keyword == "required":
+        return
+    if keyword == "required":
         name = getattr(error.kind, "property", "")
         yield ValidationProblem(f"{path}.{name}", keyword, f"{path}.{name}: required field missing")
-    elif keyword == "additionalProperties" and isinstance(instance := error.instance, dict):
+        return
+    if keyword == "additionalProperties" and isinstance(instance, dict):
         other_names = _list_properties(root, error.schema_path[:-1]) - instance.keys()
         for name in sorted(getattr(error.kind, "unexpected", ())):
             yield make_unknown_property_problem(f"{path}.{name}", other_names)
-    elif keyword in ("anyOf", "oneOf") and any(getattr(error.kind, "context", ())):
+        return
+    if keyword in ("anyOf", "oneOf") and any(getattr(error.kind, "context", ())):
         yield from _list_alternatives(error, root, wording)
-    elif keyword in KEYWORDS and (problem := _find_again(error, path, keyword, wording)):
-        yield problem
-    else:
-        yield ValidationProblem(path, keyword, f"{path}: {error.message}")
+        return
+    problem = None
+    if keyword in KEYWORDS:
+        problem = _find_again(error, path, keyword, wording)
+    yield problem or ValidationProblem(path, keyword, f"{path}: {error.message}")
 
 
 def _list_alternatives(
     error: jsonschema_rs.ValidationError, root: Any, wording: Wording
 ) -> Iterator[ValidationProblem]:
-    """The problems of a value that fits no alternative.
+    """Yield the problems of a value that fits no alternative.
 
-    If one alternative has the type of the value, such as the model in `Model | None`, they are those of that one. If
-    none has it, the types that fit are listed. Otherwise, the alternative with the fewest problems is explained.
+    If no alternative has the type of the value, the types that fit are listed. If one has it, such as the model in
+    `Model | None`, its problems are listed. Otherwise, these are the problems of the alternative with the fewest.
     """
     path, alternatives = format_path(error.instance_path), getattr(error.kind, "context", ())
     types: dict[str, None] = {}
-    possible: list[Sequence[jsonschema_rs.ValidationError]] = []
+    candidates: list[Sequence[jsonschema_rs.ValidationError]] = []
     for errors in alternatives:
-        if (type_error := _find_type_error(errors, error)) is None:
-            possible.append(errors)
+        type_error = _find_type_error(errors, error)
+        if type_error is None:
+            candidates.append(errors)
         else:
             types |= dict.fromkeys(getattr(type_error.kind, "types", ()))
-    if not possible:
-        expected = {"type": list(types)} if len(types) > 1 else {"type": next(iter(types))}
-        yield from find_problems(error.instance, expected, path, wording=wording)
+    if not candidates:
+        names = list(types)
+        schema = {"type": names if len(names) > 1 else names[0]}
+        yield from find_problems(error.instance, schema, path, wording=wording)
         return
-    tagged = [errors for errors in possible if not any(_is_tag_error(cause, error) for cause in errors)]
-    closest = min(tagged or possible, key=len)
-    if len(tagged or possible) > 1:
+    # A wrong `const` in a property means that the value names another alternative.
+    tag_depth = len(error.instance_path) + 1
+    candidates = [
+        errors
+        for errors in candidates
+        if not any(cause.kind.name == "const" and len(cause.instance_path) == tag_depth for cause in errors)
+    ] or candidates
+    if len(candidates) > 1:
         text = f"{path}: fits none of the {len(alternatives)} alternatives. The problems with the closest one:"
         yield ValidationProblem(path, str(error.kind.name), text)
-    for cause in closest:
+    for cause in min(candidates, key=len):
         yield from list_causes(cause, root, wording)
 
 
 def _find_type_error(
     errors: Sequence[jsonschema_rs.ValidationError], union: jsonschema_rs.ValidationError
 ) -> jsonschema_rs.ValidationError | None:
-    """The error that the value of a union has the wrong type for an alternative."""
+    """Return the error that the value of a union has the wrong type for an alternative."""
     for error in errors:
         if error.kind.name == "type" and error.instance_path == union.instance_path:
             return error
     return None
 
 
-def _is_tag_error(error: jsonschema_rs.ValidationError, union: jsonschema_rs.ValidationError) -> bool:
-    """Whether an error is at a `const` property of the value, which names the alternative that is meant."""
-    return error.kind.name == "const" and len(error.instance_path) == len(union.instance_path) + 1
-
-
 def _find_again(
     error: jsonschema_rs.ValidationError, path: str, keyword: str, wording: Wording
 ) -> ValidationProblem | None:
-    """The problem in the words of `messages`, for a keyword that is behind a reference or a combinator."""
+    """Return the problem in the words of `messages`, for a keyword behind a reference or a combinator."""
     value = getattr(error.kind, {"type": "types", "enum": "options"}.get(keyword, "limit"), None)
     if keyword == "type" and isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -100,12 +107,11 @@ def _find_again(
 
 
 def _list_properties(root: Any, path: Sequence[str | int]) -> Set[str]:
-    """The properties that the schema at a path names. The path goes through references."""
+    """Return the properties of the schema at a path. The path goes through references."""
     node = root
     for step in path:
         try:
             node = resolve_pointer(node[step], root) if step == "$ref" else node[step]
         except (LookupError, TypeError):
             return frozenset()
-    properties = node.get("properties") if isinstance(node, Mapping) else None
-    return properties.keys() if isinstance(properties, Mapping) else frozenset()
+    return get_mapping(node, "properties").keys()

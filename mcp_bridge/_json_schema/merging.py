@@ -15,9 +15,9 @@ _INDEPENDENT = frozenset(
         "maxProperties", "required",
     }
 )  # fmt: skip
-"""Keywords whose meaning does not depend on the keywords beside them."""
+"""Keywords with a meaning that does not depend on their neighbours."""
 NOTHING: Mapping[str, Any] = {"not": {}}
-"""The schema that no value fits."""
+"""A schema without values."""
 _NOTES = ANNOTATIONS | {"$schema", "$id"}
 
 
@@ -40,12 +40,12 @@ class Budget:
 
 
 def select_constraints(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that decide which values fit; extensions (`x-...`) do not."""
+    """Return the keywords that decide which values fit; extensions (`x-...`) do not."""
     return {keyword: value for keyword, value in schema.items() if not _is_note(keyword)}
 
 
 def select_notes(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """All other keywords."""
+    """Return all other keywords."""
     return {keyword: value for keyword, value in schema.items() if _is_note(keyword)}
 
 
@@ -54,78 +54,86 @@ def _is_note(keyword: str) -> bool:
 
 
 def merge_schemas(first: Any, second: Any) -> dict[str, Any] | None:
-    """One flat schema for what must fit both, with the first one's notes preferred, or None if there is none."""
-    one, other = _to_mapping(first), _to_mapping(second)
-    if one is None or other is None:
+    """Return one flat schema for what fits both, or None if there is none. The notes of the first take precedence."""
+    first, second = _to_mapping(first), _to_mapping(second)
+    if first is None or second is None:
         return None
-    mine, theirs = select_constraints(one), select_constraints(other)
-    if not (_INDEPENDENT.issuperset(mine) or _INDEPENDENT.issuperset(theirs)):
+    constraints, others = select_constraints(first), select_constraints(second)
+    if not (_INDEPENDENT.issuperset(constraints) or _INDEPENDENT.issuperset(others)):
         return None
-    if any(mine[keyword] != theirs[keyword] for keyword in mine.keys() & theirs.keys() - {"required"}):
-        return None
-    required = [*mine.get("required", ()), *theirs.get("required", ())]
-    rest = {"required": list(dict.fromkeys(required))} if required else {}
-    return {**other, **one, **rest}
+    for keyword in constraints.keys() & others.keys() - {"required"}:
+        if constraints[keyword] != others[keyword]:
+            return None
+    merged = {**second, **first}
+    required = dict.fromkeys([*constraints.get("required", ()), *others.get("required", ())])
+    if required:
+        merged["required"] = list(required)
+    return merged
 
 
 def relax_one_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema with `anyOf` in place of `oneOf`, which would reject more once its alternatives accept more."""
-    relaxed = dict(schema)
-    if "oneOf" in relaxed:
-        union = {"anyOf": relaxed.pop("oneOf")}
-        relaxed |= union if "anyOf" not in relaxed else {"allOf": [*relaxed.get("allOf", ()), union]}
-    return relaxed
+    copy = dict(schema)
+    if "oneOf" in copy:
+        alternatives = copy.pop("oneOf")
+        if "anyOf" in copy:
+            copy["allOf"] = [*copy.get("allOf", ()), {"anyOf": alternatives}]
+        else:
+            copy["anyOf"] = alternatives
+    return copy
 
 
 def merge_alternatives(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
-    """A schema for what fits any alternative. Equal alternatives are listed once, lists of values become one `enum`.
+    """Return a schema for what fits any alternative. Equal ones are listed once, lists of values become one `enum`.
 
     Raises CannotRewrite when the budget is exhausted.
     """
-    known: dict[str, dict[str, Any]] = {}
-    for one in {id(one): one for one in alternatives}.values():
-        alternative = _to_mapping(one)
+    distinct: dict[str, dict[str, Any]] = {}
+    for schema in {id(schema): schema for schema in alternatives}.values():
+        alternative = _to_mapping(schema)
         if alternative is None or alternative == NOTHING:
             continue
-        if not (constraints := select_constraints(alternative)):
+        constraints = select_constraints(alternative)
+        if not constraints:
             return select_notes(alternative)
         text = json.dumps(constraints, sort_keys=True)
         budget.spend(1 + len(text) // 16)
-        known.setdefault(text, alternative)
-    schemas = list(known.values())
+        distinct.setdefault(text, alternative)
+    schemas = list(distinct.values())
     if not schemas:
         return dict(NOTHING)
-    return schemas[0] if len(schemas) == 1 else _merge_values(schemas) or {"anyOf": schemas}
+    if len(schemas) == 1:
+        return schemas[0]
+    return _merge_values(schemas) or {"anyOf": schemas}
 
 
 def _merge_values(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """One `enum` for schemas that differ only in their values."""
-    rests = [
-        {word: rest for word, rest in select_constraints(one).items() if word not in ("const", "enum")}
-        for one in schemas
-    ]
-    if any(rest != rests[0] for rest in rests):
-        return None
-    united: dict[Hashable, Any] = {}
-    for values in map(list_values, schemas):
+    """Return one `enum` for schemas that differ only in their values, or None for others."""
+    union: dict[Hashable, Any] = {}
+    common: dict[str, Any] | None = None
+    for schema in schemas:
+        values = list_values(schema)
         if values is None:
             return None
         for value in values:
-            united.setdefault(_to_key(value), value)
+            # JSON takes 1 and 1.0 for equal, but not 1 and true.
+            is_nested = isinstance(value, Mapping | list)
+            key = json.dumps(value, sort_keys=True) if is_nested else (isinstance(value, bool), value)
+            union.setdefault(key, value)
+        constraints = select_constraints(schema)
+        constraints.pop("const", None)
+        constraints.pop("enum", None)
+        if common is not None and constraints != common:
+            return None
+        common = constraints
     notes = select_notes(schemas[0])
-    notes = notes if all(select_notes(one) == notes for one in schemas) else {}
-    return {**rests[0], "enum": list(united.values()), **notes}
-
-
-def _to_key(value: Any) -> Hashable:
-    """Equal for values that JSON takes for equal: 1 and 1.0, but not 1 and true."""
-    if isinstance(value, Mapping | list):
-        return json.dumps(value, sort_keys=True)
-    return isinstance(value, bool), value
+    if any(select_notes(schema) != notes for schema in schemas):
+        notes = {}
+    return {**(common or {}), "enum": list(union.values()), **notes}
 
 
 def _to_mapping(schema: Any) -> dict[str, Any] | None:
-    """A boolean schema as a mapping; None for the one that no value fits."""
+    """Return a boolean schema as a mapping, or None for `false`."""
     if isinstance(schema, Mapping):
         return dict(schema)
     return None if schema is False else {}

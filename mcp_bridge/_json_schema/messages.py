@@ -1,8 +1,8 @@
-"""Messages for the twelve keywords of the tool_use API, built only after validation has failed.
+"""Explains problems with the twelve keywords of the tool_use API, after validation has failed.
 
-There are two wordings: the texts of the tool_use API, whose types and values are Python's, and those for models, with
-the types and values of JSON. The keywords mean what JSON Schema says (a boolean is not an integer, 1.0 is one). A
-problem has its path and keyword, so that the library's error for the same problem can be skipped.
+There are two wordings: that of the tool_use API, with the types and values of Python, and that for models, with the
+types and values of JSON. The keywords have the meaning of JSON Schema: a boolean is not an integer, and 1.0 is one.
+Each problem has its path and its keyword, so that the error of the library for the same problem can be skipped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
-from mcp_bridge._json_schema.type_sets import get_type
+from mcp_bridge._json_schema.type_sets import get_type, list_declared_types
+from mcp_bridge._json_schema.walking import get_mapping, select_texts
 
 KEYWORDS = frozenset(
     {
@@ -30,15 +31,13 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "array": lambda value: isinstance(value, list | tuple),
     "null": lambda value: value is None,
 }
-
 _NOT_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
 MAX_DEPTH = 128
-"""How deep data is described; parsers reject JSON this deep long before."""
+"""The depth to which data is explained; parsers reject JSON this deep long before."""
 
 
 class ValidationProblem(NamedTuple):
-    """One problem: its JSON path such as `$.a[0]`, its keyword, and its message.
+    """A problem: its JSON path such as `$.a[0]`, its keyword, and its message.
 
     For a property that is not allowed, `other_names` are the properties that it may mean.
     """
@@ -49,9 +48,9 @@ class ValidationProblem(NamedTuple):
     other_names: Collection[str] = ()
 
 
-def format_path(parts: Iterable[str | int]) -> str:
-    """The path of a problem in the tool_use API's form: `$.a[0].b`."""
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+def format_path(steps: Iterable[str | int]) -> str:
+    """Return the path of a problem in the form of the tool_use API: `$.a[0].b`."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 class Wording(NamedTuple):
@@ -63,21 +62,23 @@ class Wording(NamedTuple):
 
 
 def format_types(names: Any) -> str:
-    """`integer or null`, for models."""
+    """Return types for a model: `integer or null`."""
     return " or ".join(map(str, names)) if isinstance(names, list | tuple) else str(names)
 
 
 def _format_json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
-    except Exception:  # it is not JSON, or contains itself
+    except Exception:
+        # The value is not JSON, or contains itself.
         return _format_repr(value)
 
 
 def _format_repr(value: Any) -> str:
     try:
         return repr(value)
-    except Exception:  # a third-party __repr__
+    except Exception:
+        # A third-party __repr__ may fail.
         return f"<{type(value).__name__}>"
 
 
@@ -88,13 +89,17 @@ MODEL_WORDING = Wording(get_type, format_types, _format_json)
 def find_problems(
     data: Any, schema: Any, path: str = "$", depth: int = 0, *, wording: Wording = TOOL_USE_WORDING
 ) -> Iterator[ValidationProblem]:
-    """The problems of the data by the twelve keywords, in the tool_use API's order. Never raises."""
+    """Yield the problems of data with the twelve keywords, in the order of the tool_use API. Never raises."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
-    if (problem := _check_type(data, schema.get("type"), path, wording)) is not None:
+    problem = _check_type(data, schema, path, wording)
+    if problem is not None:
         yield problem
         return
-    yield from _check_enum(data, schema, path, wording)
+    members = schema.get("enum")
+    if isinstance(members, list | tuple) and not any(_is_equal(data, member) for member in members):
+        value, listed_values = wording.format_value(data), wording.format_value(members)
+        yield ValidationProblem(path, "enum", f"{path}: value {value} not in enum {listed_values}")
     if isinstance(data, str):
         yield from _check_bounds("string length", len(data), schema, "minLength", "maxLength", path, wording)
     elif _is_number(data):
@@ -113,61 +118,56 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_type(data: Any, expected: Any, path: str, wording: Wording) -> ValidationProblem | None:
-    """Unknown type names are ignored."""
-    names = expected if isinstance(expected, list | tuple) else [expected]
-    known = [name for name in names if isinstance(name, str) and name in _TYPES]
-    if not known or any(_TYPES[name](data) for name in known):
+def _check_type(data: Any, schema: Mapping[str, Any], path: str, wording: Wording) -> ValidationProblem | None:
+    """Return the problem that data has another type. Unknown type names are ignored."""
+    names = [name for name in list_declared_types(schema) if name in _TYPES]
+    if not names or any(_TYPES[name](data) for name in names):
         return None
-    if isinstance(data, float) and not math.isfinite(data) and "number" in known:
-        found = _NOT_JSON[str(float(data))]
+    if isinstance(data, float) and not math.isfinite(data) and "number" in names:
+        type_name = _NOT_JSON[str(float(data))]
     else:
-        found = wording.get_type_name(data)
-    return ValidationProblem(path, "type", f"{path}: expected type {wording.format_types(expected)}, got {found}")
+        type_name = wording.get_type_name(data)
+    expected = wording.format_types(schema["type"])
+    return ValidationProblem(path, "type", f"{path}: expected type {expected}, got {type_name}")
 
 
-def _check_enum(data: Any, schema: Mapping[str, Any], path: str, wording: Wording) -> Iterator[ValidationProblem]:
-    allowed = schema.get("enum")
-    if isinstance(allowed, list | tuple) and not any(_is_equal(data, item) for item in allowed):
-        value, members = wording.format_value(data), wording.format_value(allowed)
-        yield ValidationProblem(path, "enum", f"{path}: value {value} not in enum {members}")
-
-
-def _is_equal(left: Any, right: Any) -> bool:
-    """JSON equality: a boolean is never a number, however deep."""
+def _is_equal(first: Any, second: Any) -> bool:
+    """Compare values as JSON does: a boolean is never a number, at any depth."""
     try:
-        if isinstance(left, bool) or isinstance(right, bool):
-            return left is right
-        if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-            return len(left) == len(right) and all(map(_is_equal, left, right))
-        if isinstance(left, dict) and isinstance(right, dict):
-            return left.keys() == right.keys() and all(_is_equal(left[key], right[key]) for key in left)
-        return bool(left == right)
-    except Exception:  # a third-party __eq__, or a cycle
+        if isinstance(first, bool) or isinstance(second, bool):
+            return first is second
+        if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+            return len(first) == len(second) and all(map(_is_equal, first, second))
+        if isinstance(first, dict) and isinstance(second, dict):
+            return first.keys() == second.keys() and all(_is_equal(first[key], second[key]) for key in first)
+        return bool(first == second)
+    except Exception:
+        # A third-party __eq__ may fail, and so does a cycle.
         return False
 
 
 def _check_bounds(
-    what: str, size: float, schema: Mapping[str, Any], least: str, most: str, path: str, wording: Wording
+    label: str, size: float, schema: Mapping[str, Any], low_keyword: str, high_keyword: str, path: str, wording: Wording
 ) -> Iterator[ValidationProblem]:
-    low, high = schema.get(least), schema.get(most)
+    low, high = schema.get(low_keyword), schema.get(high_keyword)
     if _is_number(low) and size < low:
-        yield ValidationProblem(path, least, f"{path}: {what} {wording.format_value(size)} < {least} {low}")
+        text = f"{path}: {label} {wording.format_value(size)} < {low_keyword} {low}"
+        yield ValidationProblem(path, low_keyword, text)
     if _is_number(high) and size > high:
-        yield ValidationProblem(path, most, f"{path}: {what} {wording.format_value(size)} > {most} {high}")
+        text = f"{path}: {label} {wording.format_value(size)} > {high_keyword} {high}"
+        yield ValidationProblem(path, high_keyword, text)
 
 
 def _check_object(
     data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int, wording: Wording
 ) -> Iterator[ValidationProblem]:
-    required = schema.get("required")
-    for name in required if isinstance(required, list | tuple) else ():
-        if isinstance(name, str) and name not in data:
+    for name in select_texts(schema.get("required")):
+        if name not in data:
             yield ValidationProblem(f"{path}.{name}", "required", f"{path}.{name}: required field missing")
-    properties = given if isinstance(given := schema.get("properties"), Mapping) else {}
-    for name, inner in properties.items():
+    properties = get_mapping(schema, "properties")
+    for name, subschema in properties.items():
         if name in data:
-            yield from find_problems(data[name], inner, f"{path}.{name}", depth + 1, wording=wording)
+            yield from find_problems(data[name], subschema, f"{path}.{name}", depth + 1, wording=wording)
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
         for name in sorted(str(key) for key in data if key not in properties):
             yield make_unknown_property_problem(f"{path}.{name}", properties.keys() - data.keys())

@@ -12,19 +12,19 @@ _PLAIN_KEY = r"[A-Za-z_$][A-Za-z0-9_$-]*"
 _MAX_REFERENCES = 32
 """The maximum number of references that lead from one to the next."""
 _MAX_DIGITS = 10
-"""No list has an index this long, and Python refuses to convert numbers of some thousand digits."""
+"""No list has an index this long, and Python rejects numbers of some thousand digits."""
 
 
 def resolve_pointer(reference: str, root: Any) -> Any:
-    """What a JSON Pointer such as `#/$defs/city` (RFC 6901) leads to from the schema's root.
+    """Return the target of a JSON Pointer such as `#/$defs/city` (RFC 6901) in the schema `root`.
 
-    None if it leads to nothing, and for anchors and other addresses.
+    Return None if there is no target, and for anchors and other addresses.
     """
     if reference != "#" and not reference.startswith("#/"):
         return None
     node = root
-    for part in unquote(reference[1:]).split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
+    for token in unquote(reference[1:]).split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
         if isinstance(node, Mapping):
             node = node.get(key)
         elif isinstance(node, list | tuple) and key.isdecimal() and len(key) < _MAX_DIGITS and int(key) < len(node):
@@ -37,20 +37,26 @@ def resolve_pointer(reference: str, root: Any) -> Any:
 def resolve_schema(schema: Any, root: Any) -> Mapping[str, Any]:
     """Return a schema with the target in place of its reference. The keywords beside the reference take precedence.
 
-    A reference stays if it leads to nothing, or back to itself. What is not a mapping becomes an empty schema.
+    A reference stays if it leads to nothing, or back to itself. Anything but a mapping becomes an empty schema.
     """
-    resolved: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
+    merged: dict[str, Any] = dict(schema) if isinstance(schema, Mapping) else {}
     for _ in range(_MAX_REFERENCES):
-        reference = resolved.get("$ref")
+        reference = merged.get("$ref")
         target = resolve_pointer(reference, root) if isinstance(reference, str) else None
         if not isinstance(target, Mapping):
             break
-        resolved = {**target, **{keyword: value for keyword, value in resolved.items() if keyword != "$ref"}}
-    return resolved
+        del merged["$ref"]
+        merged = {**target, **merged}
+    return merged
+
+
+def extend_pointer(pointer: str, key: object) -> str:
+    """Return the JSON Pointer to the value of a key, in the form that `resolve_pointer` reads."""
+    return f"{pointer}/{str(key).replace('%', '%25').replace('~', '~0').replace('/', '~1')}"
 
 
 def extend_path(path: str, *keys: str | int) -> str:
-    """A JSON path extended by keys: `$.properties.city`, `$.anyOf[0]`, `$["a b"]`."""
+    """Return a JSON path extended by keys: `$.properties.city`, `$.anyOf[0]`, `$["a b"]`."""
     for key in keys:
         if isinstance(key, int):
             path += f"[{key}]"

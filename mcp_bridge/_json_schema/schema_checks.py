@@ -1,13 +1,12 @@
 """Checks and repairs schemas before tools are published: those of the user's own tools, and those of third parties.
 
-A schema of the user's own that cannot be checked is rejected: its author would believe that arguments are checked. The
-schema of a third party costs the tool nothing but the keyword, because the tool checks its arguments itself. Plain
-schemas, which are surely understood, need no validator, so that a start does not import one.
+A schema of the user's own that cannot be checked is rejected, because its author would believe that arguments are
+checked. The schema of a third party costs the tool only the keyword, because the tool checks its arguments itself.
+Plain schemas have only common keywords and are certainly valid, so a start with them imports no validator.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -25,12 +24,15 @@ _MAX_NUMBER = 2**53
 
 def find_schema_problems(entry: ToolEntry) -> list[str]:
     """Return why a tool of the user's own is not published."""
-    problems = [f"{side} {problem}" for key, side in _SIDES.items() for problem in check_schema(getattr(entry, key))]
-    return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
+    problems: list[str] = []
+    for attribute, side in _SIDES.items():
+        for problem in check_schema(getattr(entry, attribute)):
+            problems.append(f"tool '{entry.name}' is not published: {side} {problem}")
+    return problems
 
 
 def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[str]]:
-    """Return tools with schemas that clients understand, and a note for everything that is not checked or left out."""
+    """Return tools with schemas that clients understand, and notes on keywords that are not checked or left out."""
     tools, notes = [], list[str]()
     for entry in entries:
         tool, lines = repair_schemas(entry)
@@ -40,27 +42,29 @@ def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[st
 
 
 def repair_schemas(entry: ToolEntry) -> tuple[ToolEntry, list[str]]:
-    """Return a tool with schemas that clients understand, and a note for everything that is not checked or left out."""
+    """Return a tool with schemas that clients understand, and notes on keywords that are not checked or left out."""
     schemas: dict[str, Any] = {}
     notes: list[str] = []
-    for key, side in _SIDES.items():
-        schema = getattr(entry, key)
-        schemas[key], lines = repair_third_party_schema(schema)
+    for attribute, side in _SIDES.items():
+        schemas[attribute], lines = repair_third_party_schema(getattr(entry, attribute))
         notes += [f"tool '{entry.name}': {side} {line}" for line in lines]
-    return (replace(entry, **schemas), notes) if notes else (entry, [])
+    if not notes:
+        return entry, []
+    return replace(entry, **schemas), notes
 
 
 def check_schema(schema: Any) -> list[str]:
-    """The problems of a schema itself, one line each; empty if all of it is understood."""
+    """Return a line for each problem of a schema itself, empty if all of it is understood."""
     if is_plain(schema):
         return []
     from mcp_bridge._json_schema.validator import Validator
 
     advice = ": write it without look-around"
-    places = Validator(schema).ignored_keywords
-    problems = [f"{place}: {_format_reason(schema, place, advice)}" for place in places[:_MAX_LISTED]]
-    more = [f"$: there are {len(places)} such keywords; only the first are listed"] if places[_MAX_LISTED:] else []
-    return problems + more
+    pointers = Validator(schema).ignored_keywords
+    problems = [f"{pointer}: {_explain(schema, pointer, advice)}" for pointer in pointers[:_MAX_LISTED]]
+    if len(pointers) > _MAX_LISTED:
+        problems.append(f"$: there are {len(pointers)} such keywords; only the first are listed")
+    return problems
 
 
 def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
@@ -78,14 +82,15 @@ def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
     if not ignored:
         return schema, []
     if ignored == TOO_LARGE:
-        reduced = reduce_schema(schema, lambda part: not is_too_large_expanded(part))
-        repaired, removed = repair_schema(reduced, _is_readable)
-        return repaired, [f"reduced: {_format_reason(schema, place)}" for place in [*ignored, *removed][:_MAX_LISTED]]
-    repaired, removed = repair_schema(schema, _is_readable)
-    return repaired, [
-        f"{place} is {'left out' if place in removed else 'not checked'}: {_format_reason(schema, place)}"
-        for place in [*dict.fromkeys([*ignored, *removed])][:_MAX_LISTED]
-    ]
+        reduced_schema = reduce_schema(schema, lambda candidate: not is_too_large_expanded(candidate))
+        copy, removed = repair_schema(reduced_schema, _is_readable)
+        return copy, [f"reduced: {_explain(schema, pointer)}" for pointer in [*ignored, *removed][:_MAX_LISTED]]
+    copy, removed = repair_schema(schema, _is_readable)
+    lines = []
+    for pointer in list(dict.fromkeys([*ignored, *removed]))[:_MAX_LISTED]:
+        effect = "left out" if pointer in removed else "not checked"
+        lines.append(f"{pointer} is {effect}: {_explain(schema, pointer)}")
+    return copy, lines
 
 
 def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,53 +100,54 @@ def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     from mcp_bridge._json_schema.schema_repair import repair_schema
     from mcp_bridge._json_schema.validator import Validator, is_checkable
 
-    return repair_schema(schema, is_checkable)[0] if Validator(schema).ignored_keywords else schema
+    if not Validator(schema).ignored_keywords:
+        return schema
+    return repair_schema(schema, is_checkable)[0]
 
 
 def _is_readable(schema: Mapping[str, Any]) -> bool:
-    """Whether clients understand a schema: their patterns may have look-around and references (ECMA-262)."""
+    """Return whether clients understand a schema: their patterns may have look-around and references (ECMA-262)."""
+    from mcp_bridge._json_schema.validator import compile_validator
+
+    return compile_validator(schema, may_backtrack=True) is not None
+
+
+def _explain(schema: Any, pointer: str, advice: str = "") -> str:
+    """Return why a keyword is not understood. The advice is for the author of a pattern with look-around."""
+    from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, is_too_large_expanded
     from mcp_bridge._json_schema.validator import build_validator
 
-    with contextlib.suppress(Exception):
-        build_validator(dict(schema), may_backtrack=True)
-        return True
-    return False
-
-
-def _format_reason(schema: Any, place: str, advice: str = "") -> str:
-    """Why the keyword at a place is not understood. The advice is for the author of a pattern with look-around."""
-    from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, is_too_large_expanded
-    from mcp_bridge._json_schema.validator import build_validator, get_value
-
-    keyword, value = place.rsplit("/", 1)[-1], get_value(schema, place)
-    if place == "#/$ref" and is_too_large_expanded(schema):
+    keyword, value = pointer.rsplit("/", 1)[-1], resolve_pointer(pointer, schema)
+    if pointer == "#/$ref" and is_too_large_expanded(schema):
         return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
     if keyword == "pattern" and isinstance(value, str):
         if _is_readable({"pattern": value}):
             return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"
         return f"the pattern {value!r} is invalid. Patterns are those of JavaScript with the flag u"
-    # A reference that leads somewhere is explained by the whole schema, where other keywords may fail first.
-    leads_somewhere = isinstance(value, str) and resolve_pointer(value, schema) is not None
+    part = {keyword: value}
+    if keyword == "$ref" and isinstance(value, str) and resolve_pointer(value, schema) is not None:
+        # A reference with a target is explained by the whole schema, where other keywords may fail first.
+        part = schema
     try:
-        build_validator(schema if keyword == "$ref" and leads_somewhere else {keyword: value})
+        build_validator(part)
     except Exception as error:
         return str(error).splitlines()[0]
     return "this cannot be understood"
 
 
 def is_plain(schema: Any, depth: int = 0) -> bool:
-    """Return whether a schema only has common keywords with valid values; what it leaves out may be valid too."""
+    """Return whether a schema has only common keywords with valid values. Other schemas may be valid too."""
     if type(schema) is not dict or depth > _MAX_DEPTH:
         return False
     for keyword, value in schema.items():
         if keyword == "properties":
-            if not _is_object(value) or not all(is_plain(part, depth + 1) for part in value.values()):
+            if not _is_object(value) or not all(is_plain(subschema, depth + 1) for subschema in value.values()):
                 return False
         elif keyword in ("items", "additionalProperties"):
             if type(value) is not bool and not is_plain(value, depth + 1):
                 return False
         elif keyword in ("anyOf", "oneOf", "allOf"):
-            if type(value) is not list or not value or not all(is_plain(part, depth + 1) for part in value):
+            if type(value) is not list or not value or not all(is_plain(subschema, depth + 1) for subschema in value):
                 return False
         elif keyword not in _CHECKS or not _CHECKS[keyword](value):
             return False

@@ -1,8 +1,14 @@
 """Repairs a schema that no validator accepts, and reports what was removed.
 
 Schemas of third parties have unknown type names, references that lead nowhere, other dialects, and patterns with
-look-around. Such a tool is still listed: one keyword of one subschema, the smallest part that cannot be checked, is
-removed. A repaired schema accepts everything that the original accepts.
+look-around. Such a tool is still listed. A repair works in three steps:
+
+1. Each keyword of each subschema is tested alone, as the only keyword of a schema, and removed if that is invalid.
+2. If a removal makes a subschema accept more, the keywords around it that would now reject more are removed too:
+   `not`, the condition of an `if`, or `additionalProperties` beside a pattern of `patternProperties`.
+3. If the result is still invalid, references are the reason, and all of them are removed.
+
+A repaired schema accepts everything that the original accepts.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_bridge._json_schema.merging import relax_one_of
-from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.references import extend_pointer, resolve_pointer
 from mcp_bridge._json_schema.type_sets import TYPES
 from mcp_bridge._json_schema.walking import (
     LISTS_OF_SCHEMAS,
@@ -21,14 +27,15 @@ from mcp_bridge._json_schema.walking import (
     MAX_SCHEMAS,
     SCHEMAS,
     map_subschemas,
+    select_texts,
 )
 
 _MAX_LEVELS, _MAX_VALUES = 24, 100
 """The levels of schemas, and the values of an `enum`, that a reduced schema keeps."""
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema", "$id"})
-"""Keywords that only the whole schema explains."""
+"""Keywords that cannot be tested alone."""
 _OPPOSITES = {"not": ("not",), "if": ("if", "then", "else"), "contains": ("maxContains",)}
-"""By a keyword: those that reject more, or other values, when a schema in it accepts more."""
+"""The keywords that reject more, or other values, when a schema in the key accepts more."""
 _MENTIONS = frozenset({"properties", "patternProperties", "prefixItems", "items"})
 _REMAINDERS = ("additionalProperties", "unevaluatedProperties", "items", "additionalItems", "unevaluatedItems")
 """Keywords that apply to what their neighbours do not mention."""
@@ -37,19 +44,19 @@ IsValid = Callable[[Mapping[str, Any]], bool]
 
 
 def repair_schema(schema: Mapping[str, Any], is_valid: IsValid) -> tuple[dict[str, Any], list[str]]:
-    """A copy of a schema that is valid, and the paths of the keywords that were removed. Never raises."""
+    """Return a valid copy of a schema, and JSON pointers to the keywords that were removed. Never raises."""
     repair = _Repair(schema, is_valid)
-    repaired = repair.copy(schema, "#", 0)
-    if not is_valid(repaired):
-        repair.remove_references(repaired)
-    return repaired, repair.removed
+    copy = repair.copy(schema, "#", 0)
+    if not is_valid(copy):
+        repair.remove_references(copy, "#")
+    return copy, repair.removed_keywords
 
 
 def reduce_schema(schema: Mapping[str, Any], is_acceptable: IsValid) -> dict[str, Any]:
     """Return a schema that is small enough: without long enums and deep levels, or only an outline."""
-    for reduced in (_shorten(schema, _MAX_LEVELS), _outline(schema)):
-        if is_acceptable(reduced):
-            return reduced
+    for candidate in (_shorten(schema, _MAX_LEVELS), _outline(schema)):
+        if is_acceptable(candidate):
+            return candidate
     return _outline({"type": schema.get("type")})
 
 
@@ -58,118 +65,119 @@ def _shorten(schema: Any, levels: int) -> Any:
         return schema
     if not levels:
         return {}
+    copy = dict(schema)
+    relaxed = {"not", "if", "oneOf"} & schema.keys()
     values = schema.get("enum")
-    loosened = {"not", "if", "oneOf"} & schema.keys()
     if isinstance(values, list) and len(values) > _MAX_VALUES:
-        loosened.add("enum")
-    kept = {keyword: value for keyword, value in schema.items() if keyword != "enum" or keyword not in loosened}
-    return map_subschemas(_loosen(kept, loosened), lambda inner: _shorten(inner, levels - 1))
+        relaxed.add("enum")
+        del copy["enum"]
+    return map_subschemas(_loosen(copy, relaxed), lambda subschema: _shorten(subschema, levels - 1))
 
 
 def _outline(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the type, and the names, types and descriptions of the properties."""
-    outline = {word: schema[word] for word in ("type", "description") if isinstance(schema.get(word), str)}
+    outline = {keyword: schema[keyword] for keyword in ("type", "description") if isinstance(schema.get(keyword), str)}
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
-        return outline
-    inner = {name: value if isinstance(value, Mapping) else {} for name, value in properties.items()}
-    described = {name: _outline({**value, "properties": None}) for name, value in inner.items()}
-    return {**outline, "properties": described, "required": schema.get("required", [])}
+    if isinstance(properties, Mapping):
+        outline["properties"] = {}
+        outline["required"] = schema.get("required", [])
+        for name, subschema in properties.items():
+            inner = dict(subschema) if isinstance(subschema, Mapping) else {}
+            inner.pop("properties", None)
+            outline["properties"][name] = _outline(inner)
+    return outline
 
 
 @dataclass
 class _Repair:
     root: Mapping[str, Any]
     is_valid: IsValid
-    removed: list[str] = field(default_factory=list)
-    keywords_left: int = MAX_SCHEMAS  # ends the walk in a schema that contains itself
+    removed_keywords: list[str] = field(default_factory=list)
+    keywords_left: int = MAX_SCHEMAS
+    """Ends the walk in a schema that contains itself."""
 
-    def copy(self, schema: Mapping[str, Any], path: str, depth: int) -> dict[str, Any]:
-        """A copy without the keywords that are invalid on their own."""
+    def copy(self, schema: Mapping[str, Any], pointer: str, depth: int) -> dict[str, Any]:
+        """Return a copy without the keywords that are invalid alone."""
         copy: dict[str, Any] = {}
-        loosened: set[str] = set()
+        relaxed: set[str] = set()
         for keyword, value in schema.items():
-            place = f"{path}/{keyword}"
+            place = extend_pointer(pointer, keyword)
             self.keywords_left -= 1
             if not isinstance(keyword, str) or depth > MAX_DEPTH or self.keywords_left < 0:
-                self.removed.append(place)
+                self.removed_keywords.append(place)
                 continue
-            known = len(self.removed)
-            repaired = self._copy_value(keyword, value, place, depth)
-            if self._is_usable(keyword, repaired):
-                copy[keyword] = repaired
+            count = len(self.removed_keywords)
+            new_value = self._copy_value(keyword, value, place, depth)
+            if self._is_usable(keyword, new_value):
+                copy[keyword] = new_value
             else:
-                self.removed.append(place)
-            if len(self.removed) > known:
-                loosened.add(keyword)
-        return _loosen(copy, loosened) if loosened else copy
+                self.removed_keywords.append(place)
+            if len(self.removed_keywords) > count:
+                relaxed.add(keyword)
+        return _loosen(copy, relaxed)
 
-    def _is_usable(self, keyword: str, value: Any) -> bool:
-        if keyword == "$ref":
-            is_pointer = isinstance(value, str) and value.startswith("#")
-            return is_pointer and (not value.startswith("#/") or resolve_pointer(value, self.root) is not None)
-        return value is not None and self.is_valid(_make_single_keyword_schema(keyword, value))
+    def _copy_value(self, keyword: str, value: Any, pointer: str, depth: int) -> Any:
+        """Return the repaired value of a keyword, or None if nothing of it is valid."""
 
-    def _copy_value(self, keyword: str, value: Any, place: str, depth: int) -> Any:
-        """The repaired value of a keyword, or None if nothing of it can be kept."""
-
-        def copy_inner(part: Any, at: str) -> Any:
-            if isinstance(part, Mapping):
-                return self.copy(part, at, depth + 1)
-            return part if isinstance(part, bool) else True
+        def copy_subschema(subschema: Any, pointer: str) -> Any:
+            if isinstance(subschema, Mapping):
+                return self.copy(subschema, pointer, depth + 1)
+            return subschema if isinstance(subschema, bool) else True
 
         if keyword == "type":
-            return _select_known_types(value)
+            # Like the tool_use API, ignore unknown names beside known ones.
+            if isinstance(value, str):
+                return value if value in TYPES else None
+            return [name for name in dict.fromkeys(select_texts(value)) if name in TYPES] or None
         if keyword in MAPS_OF_SCHEMAS:
             if not isinstance(value, Mapping):
                 return None
-            return {name: copy_inner(part, f"{place}/{name}") for name, part in value.items() if isinstance(name, str)}
+            items = [(name, subschema) for name, subschema in value.items() if isinstance(name, str)]
+            return {name: copy_subschema(subschema, extend_pointer(pointer, name)) for name, subschema in items}
         if keyword in LISTS_OF_SCHEMAS:
             if not isinstance(value, list | tuple):
                 return None
-            return [copy_inner(part, f"{place}/{index}") for index, part in enumerate(value)]
-        return copy_inner(value, place) if keyword in SCHEMAS else value
+            return [copy_subschema(subschema, f"{pointer}/{index}") for index, subschema in enumerate(value)]
+        if keyword in SCHEMAS:
+            return copy_subschema(value, pointer)
+        return value
 
-    def remove_references(self, schema: dict[str, Any]) -> None:
-        """Remove all references, and the keywords that change what they mean."""
+    def _is_usable(self, keyword: str, value: Any) -> bool:
+        if keyword == "$ref":
+            is_local = isinstance(value, str) and value.startswith("#")
+            return is_local and (not value.startswith("#/") or resolve_pointer(value, self.root) is not None)
+        if value is None:
+            return False
+        # The subschemas of the value are repaired already, so they need not be tested again.
+        if keyword in MAPS_OF_SCHEMAS:
+            value = dict.fromkeys(value, True)
+        elif keyword in LISTS_OF_SCHEMAS:
+            value = [True] * len(value)
+        elif keyword in SCHEMAS:
+            value = True
+        return self.is_valid({keyword: value})
 
-        def visit(node: Any, at: str) -> None:
-            if isinstance(node, dict):
-                for keyword in _REFERENCES & node.keys():
-                    del node[keyword]
-                    self.removed.append(f"{at}/{keyword}")
-                for name, value in node.items():
-                    visit(value, f"{at}/{name}")
-            elif isinstance(node, list):
-                for index, value in enumerate(node):
-                    visit(value, f"{at}/{index}")
+    def remove_references(self, node: Any, pointer: str) -> None:
+        """Remove all references in place, and the keywords that change their meaning."""
+        if isinstance(node, dict):
+            for keyword in _REFERENCES & node.keys():
+                del node[keyword]
+                self.removed_keywords.append(f"{pointer}/{keyword}")
+            for name, value in node.items():
+                self.remove_references(value, extend_pointer(pointer, name))
+        elif isinstance(node, list):
+            for index, value in enumerate(node):
+                self.remove_references(value, f"{pointer}/{index}")
 
-        visit(schema, "#")
 
-
-def _loosen(schema: dict[str, Any], loosened: set[str]) -> dict[str, Any]:
-    """Return a schema without what would reject more, now that these keywords accept more or are gone."""
-    removed = {word for cause, words in _OPPOSITES.items() if cause in loosened for word in words}
-    if not _MENTIONS.isdisjoint(loosened - schema.keys()):
+def _loosen(schema: dict[str, Any], relaxed: set[str]) -> dict[str, Any]:
+    """Return a schema without the keywords that reject more, now that the `relaxed` ones accept more or are gone."""
+    removed = set[str]()
+    for keyword, opposites in _OPPOSITES.items():
+        if keyword in relaxed:
+            removed.update(opposites)
+    if not _MENTIONS.isdisjoint(relaxed - schema.keys()):
         removed.update(_REMAINDERS)
-    if "oneOf" in loosened:
+    if "oneOf" in relaxed:
         schema = relax_one_of(schema)
     return {keyword: value for keyword, value in schema.items() if keyword not in removed}
-
-
-def _make_single_keyword_schema(keyword: str, value: Any) -> dict[str, Any]:
-    """The keyword as a schema of its own, without its subschemas, which have been checked already."""
-    if keyword in MAPS_OF_SCHEMAS:
-        return {keyword: dict.fromkeys(value, True)}
-    if keyword in LISTS_OF_SCHEMAS:
-        return {keyword: [True] * len(value)}
-    return {keyword: True if keyword in SCHEMAS else value}
-
-
-def _select_known_types(value: Any) -> str | list[str] | None:
-    """Like the tool_use API, ignores unknown type names beside known ones."""
-    if isinstance(value, str):
-        return value if value in TYPES else None
-    names = value if isinstance(value, list | tuple) else ()
-    known = [name for name in names if isinstance(name, str) and name in TYPES]
-    return list(dict.fromkeys(known)) or None

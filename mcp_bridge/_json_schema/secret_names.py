@@ -1,4 +1,4 @@
-"""Recognizes names of secrets: what grants access or authorizes a payment (client/elicitation).
+"""Recognizes names of secrets, which grant access or authorize a payment (client/elicitation).
 
 The end of a name decides: `api_key`, `newPassword2` and `access-token` are secrets, `token_count` and `password_hint`
 are not.
@@ -39,7 +39,7 @@ _REPETITIONS = frozenset({"again", "confirm", "confirmation", "repeat", "repeate
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a name is that of a secret, or of its confirmation."""
+    """Return whether a name is that of a secret, or of its confirmation."""
     words = [word.lower() for word in WORD.findall(name)]
     while words and words[-1] in _REPETITIONS:
         words.pop()
@@ -47,7 +47,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a key of a configuration names a secret; also `Authorization`, `connection_string`, `api_key_old`."""
+    """Return whether a key of a configuration names a secret; also `Authorization`, `connection_string`, `key_old`."""
     words = [word.lower() for word in WORD.findall(key)]
     while words and words[-1] in _SUFFIXES:
         words.pop()
@@ -56,28 +56,23 @@ def is_secret_key(key: str) -> bool:
     return is_secret_name("_".join(words)) or words[-1] in _KEYS or tuple(words[-2:]) == ("connection", "string")
 
 
-def find_secret_values(data: Any) -> Iterator[str]:
-    """Yield the texts below keys that name a secret in a configuration, each once or more.
+def find_secret_values(data: Any, *, is_direct: bool = False, is_inside: bool = False) -> Iterator[str]:
+    """Yield the texts below keys of a configuration that name a secret. A text may be yielded several times.
 
-    A mapping with a `type` below such a key is a schema, or its own keys show which values are secret.
+    `is_direct` means that the key of the data names a secret, `is_inside` that a key above it does. A mapping with a
+    `type` below such a key is a schema, or its own keys name its secrets.
     """
-    return _find_secret_values(data, is_direct=False, is_inside=False)
-
-
-def _find_secret_values(data: Any, *, is_direct: bool, is_inside: bool) -> Iterator[str]:
     if isinstance(data, Mapping):
         is_inside = (is_inside or is_direct) and "type" not in data
         for key, item in data.items():
-            yield from _find_secret_values(item, is_direct=is_secret_key(str(key)), is_inside=is_inside)
+            yield from find_secret_values(item, is_direct=is_secret_key(str(key)), is_inside=is_inside)
     elif isinstance(data, list | tuple):
         for item in data:
-            yield from _find_secret_values(item, is_direct=is_direct, is_inside=is_inside)
-    elif isinstance(data, str) and data and (is_direct or (is_inside and not _is_word(data))):
-        yield data
-        scheme, _, rest = data.partition(" ")
-        if rest and scheme.lower() in _SCHEMES:
-            yield rest.strip()
-
-
-def _is_word(text: str) -> bool:
-    return text.isalpha() and len(text) <= _MAX_WORD
+            yield from find_secret_values(item, is_direct=is_direct, is_inside=is_inside)
+    elif isinstance(data, str) and data:
+        is_word = data.isalpha() and len(data) <= _MAX_WORD
+        if is_direct or (is_inside and not is_word):
+            yield data
+            scheme, _, secret = data.partition(" ")
+            if secret and scheme.lower() in _SCHEMES:
+                yield secret.strip()

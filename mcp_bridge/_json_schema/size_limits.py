@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
@@ -16,11 +17,11 @@ from mcp_bridge._runtime.exact_json import dump_json
 T = TypeVar("T", bound=Hashable)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_SUBSCHEMAS = 100_000
-"""The maximum number of subschemas of an expanded schema; references that double what they refer to exceed it soon."""
+"""The maximum number of subschemas of an expanded schema. References that double their targets soon exceed it."""
 
 MAX_VALUES = 250_000
-"""The maximum number of values of a result that is parsed. Many small objects take 50 times the memory of their text,
-and parsing holds the event loop, also from a thread: 0.1 seconds for so many."""
+"""The maximum number of values of a parsed result. Many small objects take 50 times the memory of their text, and
+parsing holds the event loop, also from a thread: 0.1 seconds for so many."""
 _TEXT_IN_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 
@@ -48,17 +49,18 @@ class SizeLimits(NamedTuple):
         if type(data) is dict and self.depth and len(data) < self.nodes:
             size = 0
             for key, value in data.items():
-                kind = type(value)
-                if kind not in _SCALARS or type(key) is not str:
+                if type(value) not in _SCALARS or type(key) is not str:
                     break
-                size += len(key) + len(value) if kind is str else len(key)
+                size += len(key)
+                if type(value) is str:
+                    size += len(value)
             else:
                 if size <= self.size:
                     return None
         return None if self._is_small_as_json(data) else self._walk(data)
 
     def _is_small_as_json(self, data: Any) -> bool:
-        """Whether already the text as JSON shows that nothing is exceeded; about five times as fast as a walk."""
+        """Return whether the text as JSON proves that nothing is exceeded. It is five times as fast as a walk."""
         try:
             text = dump_json(data, option=orjson.OPT_PASSTHROUGH_DATACLASS)
         except (TypeError, RecursionError):
@@ -97,7 +99,7 @@ _ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef
 
 
 def may_have_references(schema: Any) -> bool:
-    """Whether a schema may refer to itself. Only then it can have more values than its text has."""
+    """Return whether a schema may refer to itself. Only then it can have more values than its text has."""
     try:
         text = dump_json(schema, default=str)
         return b'ref":' in text or b'Ref":' in text
@@ -106,59 +108,60 @@ def may_have_references(schema: Any) -> bool:
 
 
 def is_too_large_expanded(schema: Any) -> bool:
-    """Whether a schema has more than MAX_SUBSCHEMAS values if its references are followed. Never raises.
+    """Return whether a schema has more than MAX_SUBSCHEMAS values if its references are followed. Never raises.
 
-    Most schemas are so small that a bound shows it, which is found forty times as fast as the number.
+    For most schemas an upper bound is sufficient, and forty times as fast as the number.
     """
     bound = _bound_expanded(schema)
     return (bound is None or bound > MAX_SUBSCHEMAS) and count_expanded(schema) > MAX_SUBSCHEMAS
 
 
 def _bound_expanded(schema: Any) -> int | None:
-    """Return a number that `count_expanded` does not exceed, or None if the schema has other addresses than names.
+    """Return an upper bound of `count_expanded`, or None if the schema has other addresses than names.
 
-    The texts of the definitions as JSON show how many values they can have, and which others they refer to.
+    It is read from the definitions as JSON: their commas and brackets, and their references to each other.
     """
     definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else None
     if not isinstance(definitions, Mapping):
         return None
-    parts = {"": {key: value for key, value in schema.items() if key != "$defs"}, **definitions}
+    root = {key: value for key, value in schema.items() if key != "$defs"}
     sizes: dict[str, int] = {}
     references: dict[str, list[str]] = {}
-    for name, part in parts.items():
+    for name, definition in {"": root, **definitions}.items():
         try:
-            text = dump_json(part)
+            text = dump_json(definition)
         except (TypeError, ValueError):
             return None
-        found = _REFERENCE.findall(text)
-        if b"" in found or _ADDRESSES.search(text):
+        pointers = _REFERENCE.findall(text)
+        if b"" in pointers or _ADDRESSES.search(text):
             return None
-        sizes[name] = 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
-        references[name] = [one[len(b"#/$defs/") : -1].decode() for one in found]
+        sizes[name] = _bound_values(text)
+        references[name] = [pointer[len(b"#/$defs/") : -1].decode() for pointer in pointers]
     return sum_references("", sizes, references)
 
 
 def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Sequence[T]]) -> int:
-    """Return the size of a definition with what it refers to, each time that it does; a loop counts once."""
+    """Return the size of a definition with its targets, counted for each reference; a loop counts once."""
     totals: dict[T, int] = {}
     stack = [root]
     while stack:
         name = stack[-1]
+        targets = references.get(name, ())
         if name not in totals:
-            totals[name] = 0  # where it leads back to itself
-            stack += [one for one in references.get(name, ()) if one not in totals]
+            # This counts where the definition leads back to itself.
+            totals[name] = 0
+            stack += [target for target in targets if target not in totals]
         else:
             stack.pop()
             if totals[name] == 0:
-                inner = sum(totals.get(one, 0) for one in references.get(name, ()))
-                totals[name] = sizes.get(name, 1) + inner
+                totals[name] = sizes.get(name, 1) + sum(totals.get(target, 0) for target in targets)
     return totals[root]
 
 
 def count_expanded(schema: Any) -> int:
-    """How many values a schema has if its references are followed; a loop counts once. Never raises.
+    """Count the values of a schema with followed references; a loop counts once. Never raises.
 
-    Stops soon after MAX_SUBSCHEMAS. Where it is not certain what a reference leads to, all that it may mean count.
+    Stops soon after MAX_SUBSCHEMAS. If a reference may have several targets, all of them count.
     """
     addresses = _Addresses(schema)
     if addresses.is_incomplete:
@@ -185,9 +188,11 @@ def count_expanded(schema: Any) -> int:
 
 
 class _Addresses:
-    """The parts of a schema that references may lead to.
+    """The parts of a schema with an address.
 
-    `is_incomplete` means that it has too many values. `number_of_attempts` limits the time.
+    Attributes:
+        is_incomplete: Whether the schema has too many values.
+        number_of_attempts: The work of `list_targets`, whose time is limited by it.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -206,7 +211,7 @@ class _Addresses:
                     self._anchors.setdefault(node[keyword], []).append(node)
 
     def list_targets(self, reference: Any) -> list[Any]:
-        """Return what a reference may lead to, whatever address it is relative to."""
+        """Return the possible targets of a reference, relative to any address."""
         if not isinstance(reference, str):
             return []
         address, _, fragment = reference.partition("#")
@@ -214,9 +219,9 @@ class _Addresses:
             return self._anchors.get(unquote(fragment), [])
         stem = _get_stem(address)
         if stem and stem in self._resources:
-            resources = [*self._resources[""], *self._resources[stem]]
+            resources = self._resources[""] + self._resources[stem]
         else:
-            resources = [node for nodes in self._resources.values() for node in nodes]
+            resources = list(chain.from_iterable(self._resources.values()))
         self.number_of_attempts += len(resources)
         targets = (resolve_pointer(f"#{fragment}", node) for node in resources)
         return [target for target in targets if target is not None]
@@ -237,6 +242,6 @@ def iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[
 
 
 def _get_stem(address: str) -> str:
-    """Return the end of an address, by which it is compared; empty if it may mean any."""
+    """Return the end of an address, for comparisons; empty if it may mean any address."""
     stem = unquote(address).rpartition("/")[2]
     return "" if stem in (".", "..") else stem

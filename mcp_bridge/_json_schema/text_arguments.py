@@ -1,12 +1,12 @@
-"""Reads arguments that arrive as text, such as those of prompts and URIs, and lists the values a schema allows.
+"""Reads arguments from text, for example of prompts and URIs, and lists the values that a schema allows.
 
-Text that fits its type is not changed; other text is parsed as JSON: `5`, `true`, `[1, 2]`, `{"city": "Bonn"}`.
+Text that fits its type stays. Other text is parsed as JSON: `5`, `true`, `[1, 2]`, `{"city": "Bonn"}`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_bridge._contracts.errors import InvalidArguments
@@ -15,35 +15,35 @@ from mcp_bridge._json_schema.walking import UNIONS, list_values, walk_applied_sc
 Bind = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 _MAX_CHARACTERS = 64 * 1024
-"""The longest text that is parsed as JSON: four megabytes of it become hundreds of megabytes of values."""
+"""The longest text to parse as JSON: four megabytes of it become hundreds of megabytes of values."""
 _CHOICE_ERRORS = frozenset({"enum", "literal_error", "none_required"})
 """pydantic's error types for a value that is not listed; those for a wrong type end in `_type`."""
 
 
 def bind_from_text(bind: Bind) -> Bind:
-    """Wraps `bind`, which expects JSON values, so that it accepts text and lists of text."""
+    """Wrap `bind`, which expects JSON values, so that it accepts text and lists of text."""
 
     def bind_text(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return bind(data)
         except InvalidArguments as error:
-            parsed = _parse_mistyped(data, error.__cause__)
-            if parsed == data:
+            values = _parse_mistyped(data, error.__cause__)
+            if values == data:
                 raise
-        return bind(parsed)
+        return bind(values)
 
     return bind_text
 
 
 def _parse_mistyped(data: Mapping[str, Any], cause: BaseException | None) -> Mapping[str, Any]:
-    """The data with JSON in place of each text that has the wrong type."""
+    """Return the data with JSON in place of each text that has the wrong type."""
     from pydantic import ValidationError
 
     if not isinstance(cause, ValidationError) or not isinstance(data, Mapping):
         return data
     values = {name: list(value) if isinstance(value, list) else value for name, value in data.items()}
     for problem in cause.errors(include_url=False):
-        name, *steps = (str(problem["loc"][0]), *problem["loc"][1:])
+        name, steps = str(problem["loc"][0]), problem["loc"][1:]
         if name in data and (problem["type"].endswith("_type") or problem["type"] in _CHOICE_ERRORS):
             index = next((step for step in steps if isinstance(step, int)), None)
             if not isinstance(data[name], list):
@@ -54,34 +54,32 @@ def _parse_mistyped(data: Mapping[str, Any], cause: BaseException | None) -> Map
 
 
 def _parse_json(text: Any) -> Any:
-    """The value of a JSON text, or the text itself. Python programs write booleans as `True` and `False`."""
+    """Return the value of a JSON text, or the text itself. Python programs write booleans as `True` and `False`."""
     from pydantic_core import from_json
 
     if isinstance(text, str) and len(text) > _MAX_CHARACTERS:
         return text
     try:
         return from_json(text.lower() if text in ("True", "False") else text, allow_inf_nan=False)
-    except (ValueError, TypeError):  # TypeError: not text, which only calls within the process pass
+    except (ValueError, TypeError):
+        # A call within the process may pass something else than text, which is a TypeError.
         return text
 
 
 def list_choices(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """For each property of a function's schema that lists its values (enum, `Literal`, boolean), the values as text."""
+    """Return the values, as text, of each property of a function's schema that lists them: enum, `Literal`, boolean."""
     choices = {}
-    for name, part in schema["properties"].items():
-        if values := dict.fromkeys(_list_texts(part, schema)):
-            choices[name] = tuple(values)
+    for name, property_schema in schema["properties"].items():
+        texts: dict[str, None] = {}
+        for subschema in walk_applied_schemas(property_schema, schema, UNIONS):
+            values = list_values(subschema)
+            if values is None and subschema.get("type") == "boolean":
+                values = [True, False]
+            for value in values or ():
+                if isinstance(value, str):
+                    texts[value] = None
+                elif isinstance(value, bool | int | float):
+                    texts[json.dumps(value)] = None
+        if texts:
+            choices[name] = tuple(texts)
     return choices
-
-
-def _list_texts(schema: Any, root: Mapping[str, Any]) -> Iterator[str]:
-    """The values that a schema lists, in a union those of every branch."""
-    for part in walk_applied_schemas(schema, root, UNIONS):
-        listed = list_values(part)
-        if listed is None and part.get("type") == "boolean":
-            listed = [True, False]
-        for value in listed or ():
-            if isinstance(value, str):
-                yield value
-            elif isinstance(value, bool | int | float):
-                yield json.dumps(value)

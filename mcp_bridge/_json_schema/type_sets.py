@@ -1,4 +1,4 @@
-"""The JSON types of values, and those that a schema allows."""
+"""The JSON types of values, and of the values that a schema allows."""
 
 from __future__ import annotations
 
@@ -68,24 +68,12 @@ class _TypeSearch:
         if id(schema) not in self._types:
             if depth > 2 * MAX_DEPTH:
                 return TYPES
-            self._types[id(schema)] = TYPES  # where the schema leads back to itself
+            # This is the result where the schema leads back to itself.
+            self._types[id(schema)] = TYPES
             self._types[id(schema)] = self._read_types(schema, depth + 1)
         return self._types[id(schema)]
 
     def _read_types(self, schema: Mapping[str, Any], depth: int) -> frozenset[str]:
-        types = self._read_own_types(schema)
-        if len(types) < 2:
-            return types
-        if isinstance(schema.get("$ref"), str):
-            types &= self.list_types(resolve_pointer(schema["$ref"], self._root), depth)
-        for part in get_list(schema, "allOf"):
-            types &= self.list_types(part, depth)
-        for keyword in UNIONS:
-            if parts := get_list(schema, keyword):
-                types &= frozenset().union(*(self.list_types(part, depth) for part in parts))
-        return types
-
-    def _read_own_types(self, schema: Mapping[str, Any]) -> frozenset[str]:
         types = TYPES
         if "type" in schema:
             types = TYPES.intersection(list_declared_types(schema)) or TYPES
@@ -94,6 +82,16 @@ class _TypeSearch:
         if "number" in types:
             types |= {"integer"}
         values = list_values(schema)
-        if values is None:
+        if values is not None:
+            types = frozenset(name for name in types if any(has_type(value, (name,)) for value in values))
+        if len(types) < 2:
             return types
-        return frozenset(name for name in types if any(has_type(value, (name,)) for value in values))
+        if isinstance(schema.get("$ref"), str):
+            types &= self.list_types(resolve_pointer(schema["$ref"], self._root), depth)
+        for subschema in get_list(schema, "allOf"):
+            types &= self.list_types(subschema, depth)
+        for keyword in UNIONS:
+            alternatives = get_list(schema, keyword)
+            if alternatives:
+                types &= frozenset().union(*(self.list_types(subschema, depth) for subschema in alternatives))
+        return types

@@ -1,4 +1,4 @@
-"""Spellings of URIs: the form in which URIs are compared, and the form in which policies match them."""
+"""Normal forms of URIs: one for comparisons, and one for the patterns of policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SEPARATORS = re.compile(r"[/\\?#&=;]")
 
 
 def normalize_uri(uri: str) -> str:
-    """Return the form in which URIs and templates are compared (RFC 3986, section 6.2.2).
+    """Return the normal form of a URI or a template, for comparisons (RFC 3986, section 6.2.2).
 
     The scheme is in lower case. Escapes of characters that never separate parts are decoded, also those of letters
     outside of ASCII; blanks are encoded. Two URIs with the same form name the same resource.
@@ -60,7 +60,7 @@ def find_ambiguity(uri: str) -> str | None:
 
 
 def find_unsafe_step(path: str, separators: re.Pattern[str] = _SLASHES) -> str | None:
-    """Return why a path is another spelling of a path, or leads out of its folder, or None."""
+    """Return why a path has another normal form, or leads out of its folder, or None."""
     for step in separators.split(path):
         if step in (".", ".."):
             return f"'{step}' is a step of its path. Write the path without it"
@@ -68,29 +68,35 @@ def find_unsafe_step(path: str, separators: re.Pattern[str] = _SLASHES) -> str |
 
 
 def includes_uri(patterns: Sequence[str], uri: str) -> bool:
-    """Whether one of the patterns matches a URI, and none that begins with `!`; without patterns, it is included.
+    """Return whether a pattern matches a URI, and none that begins with `!`. Without patterns, it is included.
 
     Escapes such as `%2D` are decoded, because resources receive decoded variables. Steps `.` and `..` of paths are
     resolved, repeated slashes are one, and letters are composed, as file systems do it.
     """
-    excluding, including = _flatten_patterns(tuple(patterns))
+    exclude, include = _split_patterns(tuple(patterns))
     uri = _flatten(uri)
-    if any(fnmatchcase(uri, pattern) for pattern in excluding):
+    if any(fnmatchcase(uri, pattern) for pattern in exclude):
         return False
-    return not including or any(fnmatchcase(uri, pattern) for pattern in including)
+    return not include or any(fnmatchcase(uri, pattern) for pattern in include)
 
 
 @lru_cache(maxsize=256)
-def _flatten_patterns(patterns: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    excluding = [_flatten(pattern[1:]) for pattern in patterns if pattern.startswith("!")]
-    return excluding, [_flatten(pattern) for pattern in patterns if not pattern.startswith("!")]
+def _split_patterns(patterns: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    exclude, include = [], []
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            exclude.append(_flatten(pattern[1:]))
+        else:
+            include.append(_flatten(pattern))
+    return exclude, include
 
 
 def _flatten(uri: str) -> str:
     """Return the form in which policies match a URI or a pattern. Different URIs may have the same form."""
     text = unquote(normalize_uri(uri))
     if not text.isascii():
-        import unicodedata  # nearly all URIs are ASCII
+        # Nearly all URIs are ASCII.
+        import unicodedata
 
         text = unicodedata.normalize("NFC", text)
     scheme, separator, path = text.partition("://")

@@ -1,7 +1,19 @@
-"""Validates data: one compiled validator per schema, asked `is_valid` first; problems are explained only on failure.
+"""Validates data by JSON Schema, and explains what is wrong with it.
 
-jsonschema-rs validates (JSON Schema 2020-12, linear-time patterns, no network, no files), and `messages` has the texts
-of the tool_use API. Neither a schema nor data makes a validator raise.
+`Validator.is_valid` is the fast path of every call: jsonschema_rs (2020-12, linear-time patterns, no network, no files)
+answers it in microseconds. Only data that is invalid is explained, in three steps:
+
+1. `messages` finds the problems with the twelve keywords of the tool_use API, in its words.
+2. The library validates a copy of the data in which null replaces everything that is not JSON, because a tool that is
+   called in process may receive bytes, sets or cycles.
+3. `library_errors` translates the errors of the library. Those that repeat step 1 are skipped, and so are those below a
+   value of the wrong type or below a replaced value, because its inner problems mislead.
+
+    >>> Validator({"properties": {"age": {"type": "integer", "multipleOf": 2}}}).list_problems({"age": 3})
+    ['$.age: 3 is not a multiple of 2']
+
+Neither a schema nor data makes a validator raise. If the library does not accept a schema, `schema_repair` removes its
+invalid keywords, and `ignored_keywords` lists them. If one of them refers to another document, no data fits.
 """
 
 from __future__ import annotations
@@ -17,6 +29,7 @@ from mcp_bridge._contracts.similar_names import find_similar_name
 from mcp_bridge._contracts.tool_use_results import ValidationResult
 from mcp_bridge._json_schema.library_errors import FALSE_SCHEMA, list_causes
 from mcp_bridge._json_schema.messages import MODEL_WORDING, TOOL_USE_WORDING, ValidationProblem, Wording, find_problems
+from mcp_bridge._json_schema.references import resolve_pointer
 from mcp_bridge._json_schema.size_limits import SizeLimits, is_too_large_expanded, may_have_references
 from mcp_bridge._json_schema.walking import has_any_keyword
 from mcp_bridge._runtime.exact_json import dump_json
@@ -24,114 +37,118 @@ from mcp_bridge._runtime.exact_json import dump_json
 if TYPE_CHECKING:
     import jsonschema_rs
 
+TOO_LARGE = ("#/$ref",)
+"""The ignored keywords of a schema whose references multiply its size."""
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
-"""Keywords that try several alternatives."""
 _INVALID = ValidationProblem("$", "schema", "$: value does not fit the schema")
 _EXPLAINED = SizeLimits(depth=6, nodes=200)
-"""The data that the library may explain where alternatives refer to themselves: each level multiplies the work."""
+"""The limits of data that is explained by alternatives with references: each level of the data multiplies the work."""
 _LISTED = SizeLimits(nodes=1_000)
-"""The data for which the library may list all errors; it builds the whole list before it returns the first.
+"""The limits of data for which the library lists all errors. It builds the whole list before it returns the first.
 
-Of larger data it reports only the first error, unless there are alternatives: then that error lists those of each one.
+Of larger data it reports only the first error. If that is one of alternatives, it contains the errors of each of them.
 """
 _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
-"""The problems of one validation; a single `enum` may be long."""
+"""The maximum size of a list of problems; a single `enum` may be long."""
 _MAX_SUGGESTIONS, _MAX_NAMES = 10, 200
-"""How often a name that a client misspelt is compared, and with how many names at most."""
-TOO_LARGE = ("#/$ref",)
-"""The ignored keywords of a schema whose references multiply it."""
+"""How many misspelt names get a suggestion, and with how many names each is compared."""
 _MAX_DEPTH = 200
-"""How deep data is validated, because the library's recursion is not bounded."""
+"""The depth to which data is copied, because the recursion of the library has no limit."""
 _MAX_BITS = 1024
-"""The maximum number of bits of an integer that is validated."""
 
 
 class Validator:
-    """Validates data by one schema. `ignored_keywords` has the paths of keywords that are not understood.
+    """Validates data by one schema.
 
-    `check_formats` asserts `format`, which is an annotation otherwise.
+    Args:
+        schema: Any JSON Schema. What is neither a mapping nor `False` accepts all data.
+        check_formats: Whether `format` is asserted. Without it, `format` is an annotation.
+
+    Attributes:
+        ignored_keywords: JSON pointers to the keywords that are not understood.
     """
 
     def __init__(self, schema: Any, *, check_formats: bool = False) -> None:
         self.schema = schema
         self.ignored_keywords: Sequence[str] = ()
         self._check_formats = check_formats
-        self._unknown: Sequence[str] = ()
+        self._external_keywords: Sequence[str] = ()
         self._validator: jsonschema_rs.Validator | None = None
         self._may_recurse = False
         if isinstance(schema, Mapping) and schema:
             self._validator = self._compile(schema)
         elif schema is False:
-            self._validator = _compile({"not": {}})
+            self._validator = compile_validator({"not": {}})
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
         self._may_recurse = may_have_references(schema)
         if self._may_recurse and is_too_large_expanded(schema):
             self.ignored_keywords = TOO_LARGE
             return None
-        validator = _compile(schema, check_formats=self._check_formats)
+        validator = compile_validator(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
         from mcp_bridge._json_schema.schema_repair import repair_schema
 
-        repaired, self.ignored_keywords = repair_schema(schema, is_checkable)
-        self._unknown = [place for place in self.ignored_keywords if _is_external(place, get_value(schema, place))]
-        return _compile(repaired, check_formats=self._check_formats)
+        repaired_schema, self.ignored_keywords = repair_schema(schema, is_checkable)
+        self._external_keywords = [pointer for pointer in self.ignored_keywords if _is_external(pointer, schema)]
+        return compile_validator(repaired_schema, check_formats=self._check_formats)
 
     @cached_property
     def _has_combinators(self) -> bool:
         return has_any_keyword(self.schema, _COMBINATORS)
 
     def is_valid(self, data: Any) -> bool:
-        """Whether the data fits. This is the fast path of every call."""
-        if self._unknown:
+        """Return whether the data fits the schema."""
+        if self._external_keywords:
             return False
         if self._validator is None:
             return not self.ignored_keywords or not self.list_problems(data)
         try:
             if self._may_recurse:
-                dump_json(data)  # rejects, in C, what is too deep for the library's unbounded recursion
+                # Writing JSON fails, in C, for data that is too deep for the unlimited recursion of the library.
+                dump_json(data)
             return bool(self._validator.is_valid(data))
         except Exception:
             return not self.list_problems(data)
 
     def list_problems(self, data: Any) -> list[str]:
-        """A line for each problem, the tool_use API's first; empty if the data fits.
+        """Return a line for each problem, empty if the data fits. Those of the tool_use API come first.
 
         After a thousand problems or a quarter of a million characters, one line says that there are more.
         """
-        if self._unknown:
+        if self._external_keywords:
             return [
-                f"{place}: {get_value(self.schema, place)!r} is not known here, so nothing fits the schema"
-                for place in self._unknown
+                f"{pointer}: {resolve_pointer(pointer, self.schema)!r} is not known here, so nothing fits the schema"
+                for pointer in self._external_keywords
             ]
         return list(_limit(problem.text for problem in self._find(data, TOOL_USE_WORDING)))
 
     def describe_problems(self, data: Any, root: str = "$") -> list[str]:
-        """`list_problems` for models: in the words of JSON, and `root` is the path of the data. Never empty."""
-        if self._unknown:
+        """Return the problems for a model: in the words of JSON, with `root` as the path of the data. Never empty."""
+        if self._external_keywords:
             return self.list_problems(data)
         return list(_limit(_format_for_model(self._find(data, MODEL_WORDING), root))) or [_INVALID.text]
 
     def _find(self, data: Any, wording: Wording) -> Iterator[ValidationProblem]:
-        mistyped: set[str] = set()
-        known: set[tuple[str, str]] = set()
-        for finding in find_problems(data, self.schema, wording=wording):
-            known.add((finding.path, finding.keyword))
-            if finding.keyword == "type":
-                mistyped.add(finding.path)
-            yield finding
-        copy, foreign = _to_valid_json(data)
-        unexplained = mistyped | foreign
-        for other in self._find_others(copy, wording, is_clear=not known and not foreign):
-            if not _is_known(other, known) and not _is_below(other.path, unexplained):
-                yield other
+        mistyped_paths: set[str] = set()
+        reported: set[tuple[str, str]] = set()
+        for problem in find_problems(data, self.schema, wording=wording):
+            reported.add((problem.path, problem.keyword))
+            if problem.keyword == "type":
+                mistyped_paths.add(problem.path)
+            yield problem
+        replaced_paths: set[str] = set()
+        copy = _copy_as_json(data, "$", replaced_paths, 0)
+        hidden_paths = mistyped_paths | replaced_paths
+        for problem in self._find_by_library(copy, wording, is_first=not reported and not replaced_paths):
+            if not _is_reported(problem, reported) and not _is_below(problem.path, hidden_paths):
+                yield problem
 
-    def _find_others(self, data: Any, wording: Wording, *, is_clear: bool) -> Iterable[ValidationProblem]:
-        """What the library finds: other keywords than the tool_use API's, and what only the whole schema shows.
+    def _find_by_library(self, data: Any, wording: Wording, *, is_first: bool) -> Iterable[ValidationProblem]:
+        """Return the problems that the library finds: with other keywords, and behind references and alternatives.
 
-        If explaining costs too much, the library only says whether the data fits, and only while `is_clear`: no other
-        problem is known.
+        If an explanation costs too much, there is one problem without a reason. It is left out unless it `is_first`.
         """
         if self._validator is None:
             return []
@@ -140,10 +157,14 @@ class Validator:
         try:
             limits = _EXPLAINED if self._may_recurse else _LISTED
             if self._has_combinators and limits.describe_excess(data) is not None:
-                return [] if not is_clear or self._validator.is_valid(data) else [_INVALID]
+                if not is_first or self._validator.is_valid(data):
+                    return []
+                return [_INVALID]
             if _LISTED.describe_excess(data) is None:
-                errors = self._validator.iter_errors(data)
-                return [problem for error in errors for problem in list_causes(error, self.schema, wording)]
+                problems: list[ValidationProblem] = []
+                for error in self._validator.iter_errors(data):
+                    problems += list_causes(error, self.schema, wording)
+                return problems
             self._validator.validate(data)
         except jsonschema_rs.ValidationError as error:
             return list_causes(error, self.schema, wording)
@@ -152,27 +173,30 @@ class Validator:
         return []
 
     def check(self, data: Any) -> ValidationResult:
-        """`is_valid` and `list_problems` as a result of the tool_use API."""
+        """Return `is_valid` and `list_problems` as a result of the tool_use API."""
         if self.is_valid(data):
             return ValidationResult()
         return ValidationResult(False, self.list_problems(data) or [_INVALID.text])
 
 
 def validate(data: Any, schema: Any) -> ValidationResult:
-    """Validate data by a schema once. For many calls by one schema keep a `Validator`."""
+    """Validate data by a schema once. Use a `Validator` for many calls with the same schema."""
     return Validator(schema).check(data)
 
 
 def _format_for_model(problems: Iterable[ValidationProblem], root: str) -> Iterator[str]:
-    """The texts with paths that start with `root`, and with the property that a misspelt one may mean."""
-    left = _MAX_SUGGESTIONS
+    """Yield the texts with paths that start with `root`, and suggest names for those that are misspelt."""
+    suggestions = 0
     for problem in problems:
-        text = f"{root}{problem.text[1:]}" if problem.text.startswith("$") else problem.text
-        if problem.other_names and left > 0:
-            left -= 1
+        text = problem.text
+        if text.startswith("$"):
+            text = f"{root}{text[1:]}"
+        if problem.other_names and suggestions < _MAX_SUGGESTIONS:
+            suggestions += 1
             name = problem.path.rpartition(".")[2]
             match = find_similar_name(name, list(problem.other_names)[:_MAX_NAMES])
-            text += f", did you mean '{match}'?" if match is not None else ""
+            if match is not None:
+                text += f", did you mean '{match}'?"
         yield text
 
 
@@ -186,110 +210,103 @@ def _limit(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
+def _is_reported(problem: ValidationProblem, reported: set[tuple[str, str]]) -> bool:
+    if problem.keyword != FALSE_SCHEMA:
+        return (problem.path, problem.keyword) in reported
+    # The library reports a forbidden property at the path of the object.
+    start = f"{problem.path}."
+    return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in reported)
+
+
+def _is_below(path: str, parents: set[str]) -> bool:
+    return any(path == parent or path.startswith((f"{parent}.", f"{parent}[")) for parent in parents)
+
+
 # -- schemas -------------------------------------------------------------------------------------------------
 
 
-def _compile(schema: Mapping[str, Any], *, check_formats: bool = False) -> jsonschema_rs.Validator | None:
+def compile_validator(
+    schema: Mapping[str, Any], *, check_formats: bool = False, may_backtrack: bool = False
+) -> jsonschema_rs.Validator | None:
+    """Return a validator of the library, or None for an invalid schema."""
     with contextlib.suppress(Exception):
-        return build_validator(dict(schema), check_formats=check_formats)
+        return build_validator(dict(schema), check_formats=check_formats, may_backtrack=may_backtrack)
     return None
 
 
 def is_checkable(schema: Mapping[str, Any]) -> bool:
-    return _compile(schema) is not None
+    """Return whether the library accepts a schema."""
+    return compile_validator(schema) is not None
 
 
 def build_validator(
     schema: Any, *, check_formats: bool = False, may_backtrack: bool = False
 ) -> jsonschema_rs.Validator:
-    """Raises what the library raises for an invalid schema."""
-    import jsonschema_rs  # 8 ms with the modules that it imports, and a start may need no validator
+    """Return a validator of the library. Raises the errors of the library for an invalid schema."""
+    # The import takes 8 ms, and a start may need no validator.
+    import jsonschema_rs
 
     return jsonschema_rs.validator_for(
         schema,
         offline=True,
         pattern_options=jsonschema_rs.FancyRegexOptions() if may_backtrack else jsonschema_rs.RegexOptions(),
-        validate_formats=check_formats or None,  # None: as the schema's draft defines it
+        # With None, the draft of the schema decides whether formats are asserted.
+        validate_formats=check_formats or None,
         formats={"date-time": _is_date_time} if check_formats else None,
         email_options=jsonschema_rs.EmailOptions(allow_display_text=False) if check_formats else None,
     )
 
 
 def _is_date_time(text: str) -> bool:
-    """RFC 3339, but seconds and offset are optional: calendar pickers and naive datetimes leave them out."""
+    """Check a time of RFC 3339. Calendar pickers and naive datetimes leave out seconds and offset, so both may lack."""
     try:
         return bool(re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", text) and datetime.fromisoformat(text.upper()))
     except ValueError:
         return False
 
 
-def _is_external(place: str, value: Any) -> bool:
-    """Whether a schema refers to another document or an unknown draft, whose meaning is not known here."""
-    keyword = place.rsplit("/", 1)[-1]
+def _is_external(pointer: str, schema: Any) -> bool:
+    """Return whether the keyword at a pointer refers to another document or to an unknown draft."""
+    keyword, value = pointer.rsplit("/", 1)[-1], resolve_pointer(pointer, schema)
     return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
 
 
-def get_value(schema: Any, place: str) -> Any:
-    """The value at a path of schema_repair, or None if a key in the path contains a slash."""
-    node = schema
-    for step in place.split("/")[1:]:
-        if isinstance(node, list | tuple):
-            node = node[int(step)] if step.isdecimal() and int(step) < len(node) else None
-        else:
-            node = node.get(step) if isinstance(node, Mapping) else None
-    return node
-
-
-# -- errors of the library -----------------------------------------------------------------------------------
-
-
-def _is_known(finding: ValidationProblem, known: set[tuple[str, str]]) -> bool:
-    """Whether `find_problems` has reported it; the library reports a forbidden property at its parent's path."""
-    if finding.keyword == FALSE_SCHEMA:
-        start = f"{finding.path}."
-        return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in known)
-    return (finding.path, finding.keyword) in known
-
-
-def _is_below(path: str, tops: set[str]) -> bool:
-    return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
-
-
 # -- data that is not JSON -----------------------------------------------------------------------------------
-# In process a tool may receive anything: bytes, sets, objects, other keys than text, lone surrogates, cycles.
-# The tool_use API accepts them wherever no keyword forbids them.
 
 
-def _to_valid_json(data: Any) -> tuple[Any, set[str]]:
-    """A JSON copy of the data, and the paths at which a null replaces something else. Never raises."""
-    paths: set[str] = set()
-    return _convert_value(data, "$", paths, 0), paths
-
-
-def _convert_value(data: Any, path: str, paths: set[str], depth: int) -> Any:
+def _copy_as_json(data: Any, path: str, replaced_paths: set[str], depth: int) -> Any:
+    """Copy data. Null replaces what is not JSON, and its path is added to `replaced_paths`. Never raises."""
     if depth <= _MAX_DEPTH:
         if isinstance(data, dict):
-            items = ((_convert_key(key), value) for key, value in data.items())
-            return {key: _convert_value(value, f"{path}.{key}", paths, depth + 1) for key, value in items}
+            copy: dict[str, Any] = {}
+            for key, value in data.items():
+                name = _convert_key(key)
+                copy[name] = _copy_as_json(value, f"{path}.{name}", replaced_paths, depth + 1)
+            return copy
         if isinstance(data, list | tuple):
-            return [_convert_value(item, f"{path}[{index}]", paths, depth + 1) for index, item in enumerate(data)]
+            return [
+                _copy_as_json(item, f"{path}[{index}]", replaced_paths, depth + 1) for index, item in enumerate(data)
+            ]
         if data is None or isinstance(data, bool | float):
             return data
         if isinstance(data, str):
             return _replace_surrogates(data)
         if isinstance(data, int) and data.bit_length() <= _MAX_BITS:
             return int(data)
-    paths.add(path)
+    replaced_paths.add(path)
     return None
 
 
 def _convert_key(key: Any) -> str:
     try:
         return _replace_surrogates(key if isinstance(key, str) else str(key))
-    except Exception:  # a third-party __str__, or an integer with too many digits
+    except Exception:
+        # A third-party __str__ may fail, and so does that of an integer with too many digits.
         return f"<{type(key).__name__}>"
 
 
 def _replace_surrogates(text: str) -> str:
-    """Each lone surrogate becomes a question mark, so the length stays the same."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else str(text)
+    """Replace each lone surrogate by a question mark, so that the length stays the same."""
+    if text.isascii():
+        return str(text)
+    return text.encode("utf-8", "replace").decode()

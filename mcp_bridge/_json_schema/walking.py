@@ -1,6 +1,6 @@
-"""Walks schemas: the subschemas of a schema, and the schemas that apply to the same value as a schema.
+"""Walks schemas: the subschemas of a schema, and all schemas for the same value as a schema.
 
-Keywords that contain data, such as `enum`, contain no schemas. Every walk ends, even in a schema that contains itself.
+Keywords with data, such as `enum`, have no schemas. Every walk ends, even in a schema that contains itself.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ DEFINITIONS = frozenset({"$defs", "definitions"})
 UNIONS = ("anyOf", "oneOf")
 COMBINATORS = ("allOf", *UNIONS)
 APPLICATORS = (*COMBINATORS, "if", "then", "else", "not", "dependentSchemas")
-"""Keywords whose schemas apply to the same value."""
+"""Keywords with schemas for the same value."""
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"}
 )
-"""Keywords that do not restrict which values fit."""
+"""Keywords that accept all values."""
 MAX_DEPTH = 64
 MAX_SCHEMAS = 10_000
 """Ends a walk in a schema that contains itself."""
@@ -37,31 +37,33 @@ Steps = tuple[str | int, ...]
 
 
 def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
-    """The schemas directly below, each with the keys that lead there."""
+    """Yield the schemas directly below, each with its keys."""
     for keyword, value in schema.items():
         if keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
-            yield from (((keyword, name), part) for name, part in value.items())
+            for name, subschema in value.items():
+                yield (keyword, name), subschema
         elif isinstance(value, list | tuple) and (keyword in LISTS_OF_SCHEMAS or keyword == "items"):
-            yield from (((keyword, index), part) for index, part in enumerate(value))
+            for index, subschema in enumerate(value):
+                yield (keyword, index), subschema
         elif keyword in SCHEMAS:
             yield (keyword,), value
 
 
 def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """A copy in which `change` has replaced every schema directly below."""
-    copy: dict[str, Any] = {}
+    """Return a copy with the result of `change` in place of each schema directly below."""
+    copy = dict(schema)
     for keyword, value in schema.items():
         if keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
-            copy[keyword] = {name: change(part) for name, part in value.items()}
+            copy[keyword] = {name: change(subschema) for name, subschema in value.items()}
         elif isinstance(value, list | tuple) and (keyword in LISTS_OF_SCHEMAS or keyword == "items"):
-            copy[keyword] = [change(part) for part in value]
-        else:
-            copy[keyword] = change(value) if keyword in SCHEMAS else value
+            copy[keyword] = [change(subschema) for subschema in value]
+        elif keyword in SCHEMAS:
+            copy[keyword] = change(value)
     return copy
 
 
 def has_any_keyword(schema: Any, keywords: Set[str]) -> bool:
-    """Whether a schema, or anything in it, has one of these keywords. References are not followed."""
+    """Return whether a schema, or anything in it, has one of these keywords. References are not followed."""
     stack = [schema]
     while stack:
         node = stack.pop()
@@ -92,60 +94,62 @@ def select_texts(value: Any) -> list[str]:
 
 
 def list_values(schema: Mapping[str, Any]) -> list[Any] | None:
-    """The values of `const` or `enum`, or None where a schema has neither."""
+    """Return the values of `const` or `enum`, or None for a schema without them."""
     if "const" in schema:
         return [schema["const"]]
     return schema["enum"] if isinstance(schema.get("enum"), list) else None
 
 
 def walk_schemas(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
-    """Every schema in a schema, itself first, with the keys that lead there. References are not followed.
+    """Yield every schema in a schema with its keys, itself first. References are not followed.
 
     Stops after MAX_SCHEMAS, because a schema may contain itself.
     """
-    waiting: list[tuple[Steps, Any]] = [((), schema)]
-    left = MAX_SCHEMAS
-    while waiting and left > 0:
-        steps, part = waiting.pop()
-        if not isinstance(part, Mapping) or len(steps) > 2 * MAX_DEPTH:
-            continue
-        left -= 1
-        yield steps, part
-        waiting += reversed([((*steps, *more), inner) for more, inner in list_subschemas(part)])
+    stack: list[tuple[Steps, Any]] = [((), schema)]
+    count = 0
+    while stack and count < MAX_SCHEMAS:
+        path, node = stack.pop()
+        if isinstance(node, Mapping) and len(path) <= 2 * MAX_DEPTH:
+            count += 1
+            yield path, node
+            stack += reversed([(path + steps, subschema) for steps, subschema in list_subschemas(node)])
 
 
 def list_references(schema: Any) -> list[str]:
     """Return the references in a schema, as often as they occur."""
-    return [str(part[keyword]) for _, part in walk_schemas(schema) for keyword in REFERRING & part.keys()]
+    references = []
+    for _, subschema in walk_schemas(schema):
+        references += [str(subschema[keyword]) for keyword in REFERRING & subschema.keys()]
+    return references
 
 
 def walk_applied_schemas(
     schema: Any, root: Any, keywords: Set[str] | tuple[str, ...] = APPLICATORS, most: int = MAX_SCHEMAS
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the schemas that apply to the same value: the schema, and those behind references and these keywords.
+    """Yield all schemas for the same value: the schema, and those behind references and these keywords.
 
-    Each is yielded once, the nearest first. `false` is yielded as a schema without values. References are resolved in
-    `root`.
+    Each is yielded once, the nearest first, at most `most` of them. `false` becomes a schema without values.
+    References are resolved in `root`.
     """
-    waiting = deque([schema])
-    seen: set[int] = set()
-    while waiting and len(seen) < most:
-        part = waiting.popleft()
-        if id(part) in seen:
+    queue = deque([schema])
+    visited: set[int] = set()
+    while queue and len(visited) < most:
+        node = queue.popleft()
+        if id(node) in visited:
             continue
-        seen.add(id(part))
-        if part is False:
+        visited.add(id(node))
+        if node is False:
             yield {"enum": []}
-        if not isinstance(part, Mapping):
+        if not isinstance(node, Mapping):
             continue
-        yield part
-        if isinstance(part.get("$ref"), str):
-            waiting.append(resolve_pointer(part["$ref"], root))
+        yield node
+        if isinstance(node.get("$ref"), str):
+            queue.append(resolve_pointer(node["$ref"], root))
         for keyword in keywords:
-            value = part.get(keyword)
+            value = node.get(keyword)
             if keyword in MAPS_OF_SCHEMAS or keyword == "dependencies":
-                waiting += get_mapping(part, keyword).values()
+                queue += get_mapping(node, keyword).values()
             elif isinstance(value, list):
-                waiting += value
+                queue += value
             else:
-                waiting.append(value)
+                queue.append(value)
