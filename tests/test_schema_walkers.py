@@ -55,7 +55,6 @@ from mcp_bridge._sources.openapi.bundling import bundle_document
 from mcp_bridge._sources.openapi.credentials import ApiCredentials
 from mcp_bridge._sources.openapi.document import ApiDocument
 from mcp_bridge._sources.openapi.operations import find_operations, name_operations
-from mcp_bridge._sources.openapi.servers import ServerChoice
 from mcp_bridge._sources.openapi.tools import ToolBuilder
 from mcp_bridge._upstream.trust.guard import DefinitionGuard
 from tests.kits.schema.hostile_schemas import list_hostile_schemas
@@ -100,9 +99,8 @@ def make_document(schema: Schema) -> dict[str, Any]:
 
 def read_openapi(schema: Schema) -> None:
     document = ApiDocument(make_document(schema))
-    credentials = ApiCredentials(document=document, given={}, headers={}, fetch_token=reject_token)
-    servers = ServerChoice("https://api.example")
-    builder = ToolBuilder(document, credentials, reject_request, servers=servers)
+    credentials = ApiCredentials(document=document, secrets={}, headers={}, fetch_token=reject_token)
+    builder = ToolBuilder(document, credentials, reject_request, server="https://api.example")
     for name, operation in name_operations(find_operations(document, (), (), [])).items():
         with suppress(SourceError):
             repair_schemas(builder.build_entry(name, operation))

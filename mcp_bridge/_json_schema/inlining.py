@@ -111,14 +111,14 @@ class _Inliner:
         """Return the whole schema, with the definitions of `loops`. Raises CannotRewrite and _LoopFound."""
         schema: dict[str, Any] = self._inline(self._root, 0)
         # Inlining a definition can add further references.
-        completed: set[str] = set()
-        while completed != self._loop_references:
-            for reference in sorted(self._loop_references - completed):
+        inlined_references: set[str] = set()
+        while inlined_references != self._loop_references:
+            for reference in sorted(self._loop_references - inlined_references):
                 section, _, name = reference.removeprefix("#/").partition("/")
                 if section not in DEFINITIONS or not _PLAIN_NAME.fullmatch(name):
                     raise CannotRewrite(f"{reference!r} leads back to itself, and is no definition at the root")
                 schema.setdefault(section, {})[name] = self._inline_target(reference, 0)
-                completed.add(reference)
+                inlined_references.add(reference)
         excess = _MAX_SIZE.describe_excess(schema)
         if excess:
             raise CannotRewrite(f"it would be {excess}")

@@ -58,17 +58,17 @@ def merge_schemas(first: Any, second: Any) -> dict[str, Any] | None:
     first, second = _to_mapping(first), _to_mapping(second)
     if first is None or second is None:
         return None
-    constraints, others = select_constraints(first), select_constraints(second)
-    if not (_INDEPENDENT.issuperset(constraints) or _INDEPENDENT.issuperset(others)):
+    constraints, second_constraints = select_constraints(first), select_constraints(second)
+    if not (_INDEPENDENT.issuperset(constraints) or _INDEPENDENT.issuperset(second_constraints)):
         return None
-    for keyword in constraints.keys() & others.keys() - {"required"}:
-        if constraints[keyword] != others[keyword]:
+    for keyword in constraints.keys() & second_constraints.keys() - {"required"}:
+        if constraints[keyword] != second_constraints[keyword]:
             return None
-    merged = {**second, **first}
-    required = dict.fromkeys([*constraints.get("required", ()), *others.get("required", ())])
+    schema = {**second, **first}
+    required = dict.fromkeys([*constraints.get("required", ()), *second_constraints.get("required", ())])
     if required:
-        merged["required"] = list(required)
-    return merged
+        schema["required"] = list(required)
+    return schema
 
 
 def relax_one_of(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,15 +39,15 @@ def resolve_schema(schema: Any, root: Any) -> Mapping[str, Any]:
 
     A reference stays if it leads to nothing, or back to itself. Anything but a mapping becomes an empty schema.
     """
-    merged: dict[str, Any] = dict(schema) if isinstance(schema, Mapping) else {}
+    keywords: dict[str, Any] = dict(schema) if isinstance(schema, Mapping) else {}
     for _ in range(_MAX_REFERENCES):
-        reference = merged.get("$ref")
+        reference = keywords.get("$ref")
         target = resolve_pointer(reference, root) if isinstance(reference, str) else None
         if not isinstance(target, Mapping):
             break
-        del merged["$ref"]
-        merged = {**target, **merged}
-    return merged
+        del keywords["$ref"]
+        keywords = {**target, **keywords}
+    return keywords
 
 
 def extend_pointer(pointer: str, key: object) -> str:

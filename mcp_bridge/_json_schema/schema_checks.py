@@ -78,17 +78,19 @@ def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
     from mcp_bridge._json_schema.size_limits import is_too_large_expanded
     from mcp_bridge._json_schema.validator import TOO_LARGE, Validator
 
-    ignored = Validator(schema).ignored_keywords
-    if not ignored:
+    ignored_keywords = Validator(schema).ignored_keywords
+    if not ignored_keywords:
         return schema, []
-    if ignored == TOO_LARGE:
+    if ignored_keywords == TOO_LARGE:
         reduced_schema = reduce_schema(schema, lambda candidate: not is_too_large_expanded(candidate))
-        copy, removed = repair_schema(reduced_schema, _is_readable)
-        return copy, [f"reduced: {_explain(schema, pointer)}" for pointer in [*ignored, *removed][:_MAX_LISTED]]
-    copy, removed = repair_schema(schema, _is_readable)
+        copy, removed_keywords = repair_schema(reduced_schema, _is_readable)
+        return copy, [
+            f"reduced: {_explain(schema, pointer)}" for pointer in [*ignored_keywords, *removed_keywords][:_MAX_LISTED]
+        ]
+    copy, removed_keywords = repair_schema(schema, _is_readable)
     lines = []
-    for pointer in list(dict.fromkeys([*ignored, *removed]))[:_MAX_LISTED]:
-        effect = "left out" if pointer in removed else "not checked"
+    for pointer in list(dict.fromkeys([*ignored_keywords, *removed_keywords]))[:_MAX_LISTED]:
+        effect = "left out" if pointer in removed_keywords else "not checked"
         lines.append(f"{pointer} is {effect}: {_explain(schema, pointer)}")
     return copy, lines
 
@@ -124,12 +126,12 @@ def _explain(schema: Any, pointer: str, advice: str = "") -> str:
         if _is_readable({"pattern": value}):
             return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"
         return f"the pattern {value!r} is invalid. Patterns are those of JavaScript with the flag u"
-    part = {keyword: value}
+    invalid_schema = {keyword: value}
     if keyword == "$ref" and isinstance(value, str) and resolve_pointer(value, schema) is not None:
         # A reference with a target is explained by the whole schema, where other keywords may fail first.
-        part = schema
+        invalid_schema = schema
     try:
-        build_validator(part)
+        build_validator(invalid_schema)
     except Exception as error:
         return str(error).splitlines()[0]
     return "this cannot be understood"
@@ -190,8 +192,10 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "type": _is_type,
     "required": _is_names,
     "enum": lambda value: _is_list_of(value, _is_scalar) and bool(value),
-    **dict.fromkeys(("title", "description"), _is_text),
+    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
+    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), lambda value: type(value) is bool),
     **dict.fromkeys(("const", "default"), _is_scalar),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
 }

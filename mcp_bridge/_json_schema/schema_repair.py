@@ -172,12 +172,12 @@ class _Repair:
 
 def _loosen(schema: dict[str, Any], relaxed: set[str]) -> dict[str, Any]:
     """Return a schema without the keywords that reject more, now that the `relaxed` ones accept more or are gone."""
-    removed = set[str]()
+    removed_keywords = set[str]()
     for keyword, opposites in _OPPOSITES.items():
         if keyword in relaxed:
-            removed.update(opposites)
+            removed_keywords.update(opposites)
     if not _MENTIONS.isdisjoint(relaxed - schema.keys()):
-        removed.update(_REMAINDERS)
+        removed_keywords.update(_REMAINDERS)
     if "oneOf" in relaxed:
         schema = relax_one_of(schema)
-    return {keyword: value for keyword, value in schema.items() if keyword not in removed}
+    return {keyword: value for keyword, value in schema.items() if keyword not in removed_keywords}

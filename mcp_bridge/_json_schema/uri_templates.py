@@ -1,7 +1,16 @@
-"""Checks which URIs and URI templates (RFC 6570) can be served, and matches URIs with templates.
+"""Checks URIs and URI templates (RFC 6570), and matches URIs with templates.
 
 RFC 6570 defines how a template becomes a URI, not the inverse. Fewer templates are accepted than it allows, so that a
 URI matches in only one way. The rules and their results are those of the official SDK.
+
+A template has at most one wide variable, with slashes in its value, such as {+path}. What precedes it is matched from
+the start of the URI, and what follows it from the end, backwards, each with one atomic regular expression. So the wide
+variable takes what is left, and the time of a match is linear:
+
+    notes://{year}/{+path}.{format} matches notes://2026/work/plan.md:
+    notes://2026/ from the start, .md from the end, work/plan between them
+
+A query at the end of a template ({?page,size}) is matched by names instead, in any order.
 """
 
 from __future__ import annotations
@@ -17,11 +26,13 @@ MAX_LENGTH = 8192
 MAX_VARIABLES = 256
 MAX_URI_LENGTH = 65_536
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:.", re.DOTALL)  # RFC 3986, section 3.1, and something after it
+# RFC 3986, section 3.1, and a character after it.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:.", re.DOTALL)
 _BLANK = re.compile(r"\s")
 _BRACE = re.compile(r"[{}]")
 _EXPRESSION = re.compile(r"\{(?P<operator>[+#./;?&]?)(?P<body>[^}]*)(?P<end>\}?)")
-_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")  # RFC 6570, section 2.3, without percent-encoding
+# RFC 6570, section 2.3, without percent-encoding.
+_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 _LISTS = frozenset("/.;")
 """Operators that write a separator before each item of a list."""
 _BARE = frozenset(("", "+"))
@@ -31,24 +42,26 @@ _WIDE = frozenset("+#")
 _QUERY = re.compile(r"(\{[?&][^}]*\})+\Z")
 """The expressions of a query at the end of a template."""
 _SEPARATORS = {"": ",", "+": ",", "#": ",", "?": "&"}
-"""What separates the variables of an expression, where it is not the operator itself."""
+"""The separators of the variables of an expression, by operator, unless it is the operator itself."""
 _STOPS = {"": "/?#&,", "+": "?#", "#": "", ".": "./?#", "/": "/?#", ";": ";/?#", "?": "&#", "&": "&#"}
 """The characters that a value never contains, by operator. RFC 6570 encodes them, or they separate values."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateVariable:
-    """A variable of a template. With `explode` (`{/path*}`) its value is a list of text.
+    """A variable of a template.
 
-    `expression` is the text in braces that contains it. `anchored` means that text precedes its value: that of the
-    template, an operator or a comma.
+    Attributes:
+        explode: Whether its value is a list of text (`{/path*}`).
+        expression: The text in braces that contains it.
+        follows_text: Whether text precedes its value: that of the template, an operator or a comma.
     """
 
     name: str
     operator: str
     explode: bool
     expression: str
-    anchored: bool
+    follows_text: bool
 
     @property
     def is_wide(self) -> bool:
@@ -57,30 +70,33 @@ class TemplateVariable:
 
 
 def check_uri(uri: Any) -> list[str]:
-    """Why this is not the URI of a single resource, one line for each reason; empty if it is."""
+    """Return a line for each reason why this is not the URI of a single resource; empty if it is."""
     lines = check_uri_start(uri)
-    if not lines and (brace := _BRACE.search(uri)):
-        lines = [f"it is not a URI: there is a brace after '{uri[: brace.start()]}'. Variables need a template"]
-    return lines
+    if lines:
+        return lines
+    brace = _BRACE.search(uri)
+    if brace is None:
+        return []
+    return [f"it is not a URI: there is a brace after '{uri[: brace.start()]}'. Variables need a template"]
 
 
 def check_template(template: Any) -> list[str]:
-    """Why URIs cannot be matched with this template, one line for each reason; empty if they can.
+    """Return a line for each reason why URIs cannot be matched with this template; empty if they can.
 
     The template as a whole is only checked if each expression is correct.
     """
     lines = check_uri_start(template)
-    if not lines and len(template) > MAX_LENGTH:
-        lines = [f"it has {len(template)} characters, a template has {MAX_LENGTH} at most. Write a shorter one"]
-    lines = lines or [line for match in _EXPRESSION.finditer(template) for line in _check_expression(match)]
     if lines:
         return lines
-    variables = parse_template_variables(template)
-    return list(_check_variables(variables))
+    if len(template) > MAX_LENGTH:
+        return [f"it has {len(template)} characters, a template has {MAX_LENGTH} at most. Write a shorter one"]
+    for match in _EXPRESSION.finditer(template):
+        lines += _check_expression(match)
+    return lines or list(_check_variables(parse_template_variables(template)))
 
 
 def parse_template_variables(template: str) -> tuple[TemplateVariable, ...]:
-    """The variables of a valid template, in its order; none for a URI."""
+    """Return the variables of a valid template, in its order; none for a URI."""
     variables: list[TemplateVariable] = []
     end = 0
     for match in _EXPRESSION.finditer(template):
@@ -158,14 +174,16 @@ class UriTemplate:
         query = ""
         if self._query:
             uri, _, query = uri.partition("#")[0].partition("?")
-        values = self._match_path(uri) if uri.startswith(self._head) else None
+        if not uri.startswith(self._head):
+            return None
+        values = self._match_path(uri)
         if values is not None and query:
-            found = _parse_query(query)
-            values.update((name, found[name]) for name in self._query if name in found)
+            parameters = _parse_query(query)
+            values.update((name, parameters[name]) for name in self._query if name in parameters)
         return values
 
     def spell(self, uri: str, values: Mapping[str, str | list[str]]) -> str:
-        """Return a matching URI without what `match` ignores: other parameters of the query, and a fragment after it.
+        """Return a matching URI without other parameters of the query, and without a fragment after it.
 
         Parameters have the order of the template.
         """
@@ -179,20 +197,19 @@ class UriTemplate:
         after = self._after.match(uri[::-1])
         if after is None:
             return None
-        values: dict[str, str | list[str]] = {
-            name: unquote((value or "")[::-1]) for name, value in zip(self._after_names, after.groups(), strict=True)
-        }
+        values: dict[str, str | list[str]] = {}
+        for name, value in zip(self._after_names, after.groups(), strict=True):
+            values[name] = unquote((value or "")[::-1])
         if self._wide is None:
             return values
         end = len(uri) - after.end()
         before = self._before.match(uri, 0, end)
         if before is None:
             return None
-        values.update(
-            (name, unquote(value or "")) for name, value in zip(self._before_names, before.groups(), strict=True)
-        )
-        value = _read_wide_value(self._wide, uri[before.end() : end])
-        return None if value is None else {**values, self._wide.name: value}
+        for name, value in zip(self._before_names, before.groups(), strict=True):
+            values[name] = unquote(value or "")
+        wide_value = _read_wide_value(self._wide, uri[before.end() : end])
+        return None if wide_value is None else {**values, self._wide.name: wide_value}
 
 
 class OpaqueTemplate:
@@ -219,10 +236,9 @@ class OpaqueTemplate:
         return {"uri": uri} if uri.endswith(last) else None
 
     def spell(self, uri: str, values: Mapping[str, str | list[str]]) -> str:
-        """Return the URI as the client wrote it, without what a server ignores.
+        """Return the URI as the client wrote it, without other and repeated parameters of the query, and a fragment.
 
-        These are other parameters of the query, repeated ones, and a fragment after it. Parameters have the order of
-        the template.
+        Servers ignore these. Parameters have the order of the template.
         """
         if not self._query:
             return uri
@@ -256,7 +272,8 @@ def _read_wide_value(variable: TemplateVariable, text: str) -> str | list[str] |
     first, *items = text.split(variable.operator)
     if first or not all(map(stops.isdisjoint, items)):
         return None
-    if variable.operator == ";":  # each item is ;name=value, or ;name
+    if variable.operator == ";":
+        # Each item is ;name=value, or ;name.
         pairs = [item.partition("=") for item in items]
         if any(name != variable.name for name, _, _ in pairs):
             return None
@@ -275,16 +292,21 @@ def _parse_query(query: str) -> dict[str, str]:
 
 
 def _split_query(template: str) -> tuple[str, list[str]]:
-    """Return what precedes the query at the end, and the names in it; none if the query begins elsewhere."""
+    """Return the part before the query at the end, and the names in it; none if the query begins elsewhere."""
     match = _QUERY.search(template)
-    path = template[: match.start()] if match else template
-    if match is None or not template.startswith("{?", match.start()) or "?" in path or "#" in path:
+    if match is None or not match[0].startswith("{?"):
+        return template, []
+    path = template[: match.start()]
+    if "?" in path or "#" in path:
         return template, []
     return path, [variable.name for variable in parse_template_variables(match[0])]
 
 
 def _split_template(template: str) -> tuple[list[str], list[TemplateVariable]]:
-    """Return the variables and the texts around them, which include what the operators write: one text more."""
+    """Return the texts around the variables, with the characters of the operators, and the variables.
+
+    There is one text more than variables.
+    """
     texts: list[str] = []
     variables: list[TemplateVariable] = []
     text, end = "", 0
@@ -299,7 +321,7 @@ def _split_template(template: str) -> tuple[list[str], list[TemplateVariable]]:
 
 
 def _get_lead(variable: TemplateVariable, *, is_first: bool) -> str:
-    """What the operator writes before the value."""
+    """Return the text that an operator writes before a value."""
     operator = variable.operator
     if variable.explode:
         return ""
@@ -313,20 +335,23 @@ def _parse_expression(match: re.Match[str], *, follows_text: bool) -> Iterator[T
     operator = match["operator"]
     for index, item in enumerate(match["body"].split(",")):
         explode = item.endswith("*")
-        # the separator before each item of a list belongs to the list, so it does not end the variable before it
-        anchored = (follows_text and index == 0) if explode else follows_text or operator not in _BARE or index > 0
-        yield TemplateVariable(item.removesuffix("*"), operator, explode, match[0], anchored)
+        is_after_text = follows_text or operator not in _BARE or index > 0
+        if explode:
+            # The separator before each item belongs to the list, so it does not end the variable before it.
+            is_after_text = follows_text and index == 0
+        yield TemplateVariable(item.removesuffix("*"), operator, explode, match[0], is_after_text)
 
 
 def check_uri_start(uri: Any) -> list[str]:
-    """Why this is neither a URI nor a template, apart from its variables."""
+    """Return why this is neither a URI nor a template, apart from its variables."""
     if not isinstance(uri, str):
         return [f"a URI is text, found {type(uri).__name__}"]
     if not _SCHEME.match(uri):
         return ["it is not a URI. Begin with a scheme, as in notes://today or users://{id}"]
-    if blank := _BLANK.search(uri):
-        return [f"it is not a URI: there is a blank after '{uri[: blank.start()]}'. Leave it out, or write %20"]
-    return []
+    blank = _BLANK.search(uri)
+    if blank is None:
+        return []
+    return [f"it is not a URI: there is a blank after '{uri[: blank.start()]}'. Leave it out, or write %20"]
 
 
 def _check_expression(match: re.Match[str]) -> Iterator[str]:
@@ -353,19 +378,21 @@ def _check_variable(item: str, operator: str) -> str:
 def _check_variables(variables: Sequence[TemplateVariable]) -> Iterator[str]:
     if len(variables) > MAX_VARIABLES:
         yield f"it has {len(variables)} variables, a template has {MAX_VARIABLES} at most. Leave some out"
-    seen: set[str] = set()
+    names: set[str] = set()
     for variable in variables:
-        if variable.name in seen:
+        if variable.name in names:
             yield f"'{variable.expression}': '{variable.name}' is in the template twice. Use a name only once"
-        seen.add(variable.name)
+        names.add(variable.name)
     queries = list(dict.fromkeys(item.expression for item in variables if item.operator == "?"))
     for expression in queries[1:]:
         yield f"'{expression}': '{queries[0]}' has begun the query. Continue it with {{&{expression[2:]}"
-    for one, other in pairwise(variables):
-        if not other.anchored:
-            where = one.expression if one.expression == other.expression else one.expression + other.expression
+    for first, second in pairwise(variables):
+        if not second.follows_text:
+            place = first.expression
+            if second.expression != first.expression:
+                place += second.expression
             yield (
-                f"'{where}': nothing separates '{one.name}' from '{other.name}'. "
+                f"'{place}': nothing separates '{first.name}' from '{second.name}'. "
                 f"Put text between them, or make them one variable"
             )
     wide = [item for item in variables if item.is_wide]

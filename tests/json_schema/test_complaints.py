@@ -22,7 +22,7 @@ CASES = {
         "#/properties/a/$ref: Pointer '/$defs/b' does not exist",
     ),
     "an address that is none": ({"$id": "http://[", "$ref": "#"}, "#/$id: Invalid URI reference 'http://['"),
-    "a place with a slash in its name": ({"properties": {"a/b": {"type": "foo"}}}, "#/properties/a/b/type: "),
+    "a place with a slash in its name": ({"properties": {"a/b": {"type": "foo"}}}, "#/properties/a~1b/type: "),
 }
 
 

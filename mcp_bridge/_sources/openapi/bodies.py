@@ -1,13 +1,14 @@
-"""Bodies of requests: the schema of the argument `body`, and the bytes that a value becomes."""
+"""Bodies of requests: the schema of the argument `body`, and the conversion of its value to bytes."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mcp_bridge._contracts.errors import InvalidArguments, SourceError
+from mcp_bridge._json_schema.walking import get_mapping
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.http_client.requests import Part, is_header_value
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
@@ -39,7 +40,7 @@ class EncodedBody(NamedTuple):
 
 
 class BodyWriter(NamedTuple):
-    """How the argument `body` becomes a body. `schema` is that of the argument, without its definitions."""
+    """Writes the argument `body`. `schema` is that of the argument, without its definitions."""
 
     schema: Schema
     write: Callable[[Any], EncodedBody]
@@ -48,20 +49,17 @@ class BodyWriter(NamedTuple):
 def build_body_writer(document: ApiDocument, body: DeclaredBody, converter: SchemaConverter) -> BodyWriter:
     """Choose how a body is written. Raises SourceError for a reference that is wrong."""
     media_type = "application/json" if body.media_type.endswith("/*") else body.media_type
-    kind = media_type.partition(";")[0].strip().lower()
-    if "json" in kind:
-        return BodyWriter(
-            converter.convert_schema(body.schema), lambda value: EncodedBody(media_type, dump_json(value))
-        )
-    if kind == FORM:
+    type_name = media_type.partition(";")[0].strip().lower()
+    if "json" in type_name:
+        schema = converter.convert_schema(body.schema)
+        return BodyWriter(schema, lambda value: EncodedBody(media_type, dump_json(value)))
+    if type_name == FORM:
         return _FormWriter(document, body, converter).build_writer()
-    if kind == MULTIPART:
+    if type_name == MULTIPART:
         return _MultipartWriter(document, body, converter).build_writer()
-    if kind.startswith("text/") or "xml" in kind or "yaml" in kind:
-        return BodyWriter(
-            {"type": "string", "description": f"Text of the type {kind}."},
-            lambda value: EncodedBody(media_type, str(value).encode()),
-        )
+    if type_name.startswith("text/") or "xml" in type_name or "yaml" in type_name:
+        schema = {"type": "string", "description": f"Text of the type {type_name}."}
+        return BodyWriter(schema, lambda value: EncodedBody(media_type, str(value).encode()))
     return BodyWriter(_BASE64, lambda value: EncodedBody(media_type, decode_base64(value, "$.body")))
 
 
@@ -80,13 +78,12 @@ class _FormFields:
         self.document = document
         self.schema: Json = document.resolve_node(body.schema) if body.schema is not None else {}
         self.converter = converter
-        self.encoding = {name: as_mapping(one) for name, one in body.encoding.items()}
+        self.encoding = body.encoding
 
     def convert_form(self) -> Schema:
         """Convert the schema; a form is always an object, and its fields are those of this schema."""
         schema = {key: value for key, value in self.schema.items() if key not in ("nullable", "discriminator")}
-        converted = self.converter.convert_schema(schema)
-        return {**converted, "type": "object"}
+        return {**self.converter.convert_schema(schema), "type": "object"}
 
 
 class _FormWriter(_FormFields):
@@ -96,53 +93,42 @@ class _FormWriter(_FormFields):
         return BodyWriter(self.convert_form(), self._write_body)
 
     def _write_body(self, value: Any) -> EncodedBody:
-        pairs = [
-            pair for name, item in dict(value).items() if item is not None for pair in self._write_field(name, item)
-        ]
+        pairs: list[str] = []
+        for name, item in dict(value).items():
+            if item is not None:
+                pairs += self._write_field(name, item)
         return EncodedBody(FORM, "&".join(pairs).replace("%20", "+").encode())
 
     def _write_field(self, name: str, item: Any) -> list[str]:
-        encoding = self.encoding.get(name, {})
-        style = str(encoding.get("style") or "")
-        explode = encoding.get("explode")
-        media_type = "" if style or not isinstance(item, Mapping) else "application/json"
-        field = Parameter(
-            name,
-            "query",
-            name,
-            style or "form",
-            explode if isinstance(explode, bool) else style in ("", "form"),
-            encoding.get("allowReserved") is True,
-            media_type,
-        )
-        return field.write_query(item)
+        encoding = get_mapping(self.encoding, name)
+        style, explode = str(encoding.get("style") or ""), encoding.get("explode")
+        if not isinstance(explode, bool):
+            explode = style in ("", "form")
+        allow_reserved = encoding.get("allowReserved") is True
+        media_type = "application/json" if isinstance(item, Mapping) and not style else ""
+        return Parameter(name, "query", name, style or "form", explode, allow_reserved, media_type).write_query(item)
 
 
 class _MultipartWriter(_FormFields):
-    """Writes multipart bodies. Properties with binary content are files, given as an object with base64 `data`."""
+    """Writes multipart bodies. A property with binary content is a file: an object with base64 `data`."""
 
     def build_writer(self) -> BodyWriter:
         schema = self.convert_form()
-        properties = as_mapping(self.schema.get("properties"))
-        self.files = {name for name, one in properties.items() if self._is_file(one)}
-        self.lists = {name for name, one in properties.items() if self._is_list_of_files(one)}
-        for name in self.files | self.lists:
-            description = as_mapping(properties[name]).get("description")
-            file = FILE_SCHEMA if not isinstance(description, str) else {**FILE_SCHEMA, "description": description}
-            schema["properties"][name] = file if name in self.files else {"type": "array", "items": FILE_SCHEMA}
+        self.files: set[str] = set()
+        self.lists: set[str] = set()
+        for name, property_schema in get_mapping(self.schema, "properties").items():
+            resolved_schema = self._resolve_schema(property_schema)
+            description = as_mapping(property_schema).get("description")
+            if _is_file(resolved_schema):
+                self.files.add(name)
+                file = {**FILE_SCHEMA, "description": description} if isinstance(description, str) else FILE_SCHEMA
+                schema["properties"][name] = file
+            elif resolved_schema.get("type") == "array" and _is_file(
+                self._resolve_schema(resolved_schema.get("items"))
+            ):
+                self.lists.add(name)
+                schema["properties"][name] = {"type": "array", "items": FILE_SCHEMA}
         return BodyWriter(schema, self._write_body)
-
-    def _is_file(self, schema: Any) -> bool:
-        resolved = self._resolve_schema(schema)
-        media_type = resolved.get("contentMediaType")
-        is_binary = resolved.get("format") == "binary" or (
-            isinstance(media_type, str) and "contentEncoding" not in resolved and not media_type.startswith("text/")
-        )
-        return is_binary and resolved.get("type") in ("string", None)
-
-    def _is_list_of_files(self, schema: Any) -> bool:
-        resolved = self._resolve_schema(schema)
-        return resolved.get("type") == "array" and self._is_file(resolved.get("items") or {})
 
     def _resolve_schema(self, schema: Any) -> Json:
         try:
@@ -151,25 +137,39 @@ class _MultipartWriter(_FormFields):
             return {}
 
     def _write_body(self, value: Any) -> EncodedBody:
-        parts = [
-            part for name, item in dict(value).items() if item is not None for part in self._write_field(name, item)
-        ]
+        parts: list[Part] = []
+        for name, item in dict(value).items():
+            if item is None:
+                continue
+            media_type = str(get_mapping(self.encoding, name).get("contentType") or "").partition(",")[0].strip()
+            if "*" in media_type:
+                media_type = ""
+            if name in self.files:
+                parts.append(_encode_file(name, item, media_type, f"$.body.{name}"))
+            elif name in self.lists:
+                for number, file in enumerate(item):
+                    parts.append(_encode_file(name, file, media_type, f"$.body.{name}[{number}]"))
+            elif "json" in media_type:
+                parts.append(Part(name, dump_json(item), media_type))
+            else:
+                for member in item if isinstance(item, list) else [item]:
+                    default_type = "application/json" if isinstance(member, Mapping | list) else "text/plain"
+                    parts.append(Part(name, write_value(member).encode(), media_type or default_type))
         return EncodedBody(MULTIPART, None, tuple(parts))
 
-    def _write_field(self, name: str, item: Any) -> Iterator[Part]:
-        declared = str(self.encoding.get(name, {}).get("contentType") or "").partition(",")[0].strip()
-        media_type = "" if "*" in declared else declared
-        if name in self.files or name in self.lists:
-            for number, file in enumerate(item if name in self.lists else [item]):
-                place = f"$.body.{name}[{number}]" if name in self.lists else f"$.body.{name}"
-                content = decode_base64(file["data"], f"{place}.data")
-                kind = file.get("media_type") or media_type or BINARY
-                if not is_header_value(kind):
-                    raise InvalidArguments([f"{place}.media_type: expected a media type such as image/png"])
-                yield Part(name, content, kind, file.get("filename") or name)
-            return
-        is_json = "json" in media_type
-        for one in item if isinstance(item, list) and not is_json else [item]:
-            kind = media_type or ("application/json" if isinstance(one, Mapping | list) else "text/plain")
-            content = dump_json(one) if is_json else write_value(one).encode()
-            yield Part(name, content, kind)
+
+def _is_file(schema: Json) -> bool:
+    if schema.get("type") not in ("string", None):
+        return False
+    if schema.get("format") == "binary":
+        return True
+    media_type = schema.get("contentMediaType")
+    return isinstance(media_type, str) and "contentEncoding" not in schema and not media_type.startswith("text/")
+
+
+def _encode_file(name: str, file: Mapping[str, Any], media_type: str, place: str) -> Part:
+    content = decode_base64(file["data"], f"{place}.data")
+    media_type = file.get("media_type") or media_type or BINARY
+    if not is_header_value(media_type):
+        raise InvalidArguments([f"{place}.media_type: expected a media type such as image/png"])
+    return Part(name, content, media_type, file.get("filename") or name)

@@ -1,4 +1,4 @@
-"""Adds the credentials of the settings to requests, as the security schemes of a document require.
+"""Adds the credentials of the settings to requests, according to the security schemes of a document.
 
 Credentials are read when the first call needs them, and again after a response with status 401.
 """
@@ -10,8 +10,9 @@ import codecs
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
@@ -21,6 +22,7 @@ from anyio import to_thread
 from pydantic import Field
 
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
+from mcp_bridge._json_schema.walking import get_list, get_mapping
 from mcp_bridge._runtime.http_client.requests import is_header_value
 from mcp_bridge._settings.sections import SettingsModel
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
@@ -29,7 +31,7 @@ from mcp_bridge._upstream.trust.credentials import Credential, has_reference, re
 EXPIRY_MARGIN = 30.0
 """Seconds before its expiry at which a token is replaced."""
 DEFAULT_LIFETIME = 300.0
-"""Seconds for which a token is used whose lifetime the server does not say."""
+"""Seconds for which a token is used if the server does not declare its lifetime."""
 
 
 class SecretSettings(SettingsModel):
@@ -45,7 +47,7 @@ class SecretSettings(SettingsModel):
 
 
 class RequestSecrets(NamedTuple):
-    """What credentials add to a request."""
+    """The parts of a request that credentials add."""
 
     headers: Mapping[str, str] = {}
     query: str = ""
@@ -67,63 +69,69 @@ class _Token:
 
 @dataclass(slots=True, kw_only=True)
 class ApiCredentials:
-    """The credentials for one API. `given` are those of the settings by the name of the scheme."""
+    """The credentials for one API. `secrets` are those of the settings by the name of the scheme."""
 
     document: ApiDocument
-    given: Mapping[str, SecretSettings]
+    secrets: Mapping[str, SecretSettings]
     headers: Mapping[str, str]
     fetch_token: TokenFetcher
     add_secrets: Callable[[Iterable[str]], None] = field(default=lambda secrets: None)
-    _read: dict[str, str] = field(default_factory=dict)
-    _is_read: bool = False
+    _values: dict[str, str] = field(default_factory=dict)
+    _has_values: bool = False
     _tokens: dict[str, _Token] = field(default_factory=dict)
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     def find_problems(self) -> list[str]:
         """Return a problem for each scheme that the document does not have, or that is not supported."""
         problems = []
-        for name, secret in self.given.items():
+        for name, secret in self.secrets.items():
             if name not in self.document.security_schemes:
-                known = ", ".join(self.document.security_schemes) or "none"
-                problems.append(f"auth.{name}: the document has no such security scheme. It has: {known}")
-            elif problem := _find_problem(self.document.security_schemes[name], secret):
+                names = ", ".join(self.document.security_schemes) or "none"
+                problems.append(f"auth.{name}: the document has no such security scheme. It has: {names}")
+                continue
+            problem = _find_problem(self.document.security_schemes[name], secret)
+            if problem:
                 problems.append(f"auth.{name}: {problem}")
         return problems
 
     def choose_schemes(self, operation: Json) -> tuple[str, ...] | None:
-        """Return the schemes for an operation: the first of its alternatives whose credentials are all given.
+        """Return the schemes for an operation: the first of its alternatives with credentials in the settings.
 
         An empty tuple means that the operation needs none, None that credentials are missing.
         """
-        required = operation.get("security", self.document.data.get("security"))
-        if not isinstance(required, list) or not required:
+        alternatives = self._list_alternatives(operation)
+        if not alternatives:
             return ()
-        alternatives = [tuple(map(str, as_mapping(one))) for one in required]
-        usable = [names for names in alternatives if all(name in self.given for name in names)]
-        return max(usable, key=bool, default=None)  # the first one with a scheme, else the empty one
+        usable = [names for names in alternatives if self.secrets.keys() >= set(names)]
+        # An alternative without schemes is chosen if there is no other one.
+        return max(usable, key=bool, default=None)
 
     def list_required(self, operation: Json) -> list[str]:
         """Return the names of all schemes that an operation accepts."""
-        required = operation.get("security", self.document.data.get("security"))
-        return sorted({str(name) for one in required or () for name in as_mapping(one)})
+        return sorted(set(chain.from_iterable(self._list_alternatives(operation))))
+
+    def _list_alternatives(self, operation: Json) -> list[tuple[str, ...]]:
+        owner = operation if "security" in operation else self.document.data
+        return [tuple(map(str, as_mapping(alternative))) for alternative in get_list(owner, "security")]
 
     def list_added(self, schemes: Iterable[str]) -> set[tuple[str, str]]:
-        """Return what the credentials of these schemes and the headers of the settings add: places and names."""
+        """Return the places and names of what the headers of the settings, and credentials of these schemes, add."""
         added = {("header", name.lower()) for name in self.headers}
-        for scheme in map(self.document.security_schemes.__getitem__, schemes):
-            place, name = str(scheme.get("in")), str(scheme.get("name"))
+        for name in schemes:
+            scheme = self.document.security_schemes[name]
+            place, key = str(scheme.get("in")), str(scheme.get("name"))
             if scheme.get("type") == "apiKey":
-                added.add((place, name.lower() if place == "header" else name))
+                added.add((place, key.lower() if place == "header" else key))
         return added
 
     async def collect(self, schemes: Iterable[str]) -> RequestSecrets:
-        """Return what the credentials of these schemes, and the headers of the settings, add to a request.
+        """Return what the headers of the settings, and credentials of these schemes, add to a request.
 
         Raises SourceError for a credential that cannot be read, ToolUnavailable for a token that cannot be fetched.
         """
-        if not self._is_read:
+        if not self._has_values:
             await self.read_secrets()
-        headers = {name: self._read[f"headers.{name}"] for name in self.headers}
+        headers = {name: self._values[f"headers.{name}"] for name in self.headers}
         query, cookies = [], []
         for name in schemes:
             place, key, value = await self._apply(name)
@@ -137,39 +145,36 @@ class ApiCredentials:
 
     def forget(self) -> None:
         """Read the credentials again for the next call, because the server has rejected them."""
-        self._is_read = False
+        self._has_values = False
         self._tokens.clear()
 
     async def _apply(self, name: str) -> tuple[str, str, str]:
-        """Return where the credentials of a scheme go (header, query or cookie), and the name and the value there."""
+        """Return the place of the credentials of a scheme (header, query or cookie), the name and the value there."""
         scheme = self.document.security_schemes[name]
-        kind = scheme.get("type")
-        value = self._read.get(f"auth.{name}", "")
-        if kind == "apiKey":
+        value = self._values.get(f"auth.{name}", "")
+        if scheme.get("type") == "apiKey":
             return str(scheme.get("in")), str(scheme.get("name")), value
-        if kind == "http" and str(scheme.get("scheme")).lower() == "basic":
-            username, password = self._read[f"auth.{name}.username"], self._read[f"auth.{name}.password"]
+        if scheme.get("type") == "http" and str(scheme.get("scheme")).lower() == "basic":
+            username, password = self._values[f"auth.{name}.username"], self._values[f"auth.{name}.password"]
             return "header", "authorization", _encode_basic(username, password)
         if not value:
-            value = await self._get_token(name, scheme)
+            # All calls share the token of the client in the settings (RFC 6749, 4.4).
+            async with self._lock:
+                token = self._tokens.get(name)
+                if token is None or time.monotonic() >= token.expires:
+                    token = self._tokens[name] = await self._fetch_token(name, scheme)
+            value = token.value
         return "header", "authorization", value if " " in value else f"Bearer {value}"
 
-    async def _get_token(self, name: str, scheme: Json) -> str:
-        """Return a token for the client of the settings (RFC 6749, 4.4), fetched once for all calls."""
-        async with self._lock:
-            token = self._tokens.get(name)
-            if token is None or time.monotonic() >= token.expires:
-                token = self._tokens[name] = await self._fetch_token(name, scheme)
-        return token.value
-
     async def _fetch_token(self, name: str, scheme: Json) -> _Token:
-        secret = self.given[name]
+        secret = self.secrets[name]
         form = {"grant_type": "client_credentials"}
         if secret.scopes:
             form["scope"] = " ".join(secret.scopes)
-        client = quote(self._read[f"auth.{name}.client_id"], safe=""), self._read[f"auth.{name}.client_secret"]
+        username = quote(self._values[f"auth.{name}.client_id"], safe="")
+        password = quote(self._values[f"auth.{name}.client_secret"], safe="")
         headers = {
-            "authorization": _encode_basic(client[0], quote(client[1], safe="")),
+            "authorization": _encode_basic(username, password),
             "content-type": "application/x-www-form-urlencoded",
             "accept": "application/json",
         }
@@ -189,37 +194,32 @@ class ApiCredentials:
         return _Token(value, time.monotonic() + max(lifetime - EXPIRY_MARGIN, 0.0))
 
     async def read_secrets(self) -> None:
-        """Read what the references lead to. Raises SourceError."""
-        read = await to_thread.run_sync(self._read_references, abandon_on_cancel=True)
-        self.add_secrets([one.secret for one in read.values() if one.secret])
-        self._read = {key: one.value for key, one in read.items()}
-        self._is_read = True
+        """Read the targets of references. Raises SourceError."""
+        credentials = await to_thread.run_sync(self._read_credentials, abandon_on_cancel=True)
+        self.add_secrets([credential.secret for credential in credentials.values() if credential.secret])
+        self._values = {key: credential.value for key, credential in credentials.items()}
+        self._has_values = True
 
-    def _read_references(self) -> dict[str, Credential]:
+    def _read_credentials(self) -> dict[str, Credential]:
         """Return the values of the settings, each with the secret in it if it has one."""
-        read: dict[str, Credential] = {}
-        for key, text, is_secret in self._list_given_values():
-            if has_reference(text):
-                read[key] = read_credential(text, key, os.environ)
-            else:
-                read[key] = Credential(text, text if is_secret else "")
-            if not is_header_value(read[key].value):
-                raise SourceError(
-                    f"{key}: the credential has characters that a header cannot have, or spaces at its ends"
-                )
-        return read
-
-    def _list_given_values(self) -> Iterator[tuple[str, str, bool]]:
-        for name, value in self.headers.items():
-            yield f"headers.{name}", value, False
-        for name, secret in self.given.items():
+        credentials: dict[str, Credential] = {}
+        for name, text in self.headers.items():
+            credentials[f"headers.{name}"] = Credential(text, "")
+        for name, secret in self.secrets.items():
             for key in ("value", "username", "password", "client_id", "client_secret"):
-                if text := getattr(secret, key):
-                    yield (
-                        f"auth.{name}" if key == "value" else f"auth.{name}.{key}",
-                        text,
-                        key not in ("username", "client_id"),
-                    )
+                text = getattr(secret, key)
+                if text:
+                    path = f"auth.{name}" if key == "value" else f"auth.{name}.{key}"
+                    is_secret = key not in ("username", "client_id")
+                    credentials[path] = Credential(text, text if is_secret else "")
+        for path, credential in credentials.items():
+            if has_reference(credential.value):
+                credentials[path] = read_credential(credential.value, path, os.environ)
+            if not is_header_value(credentials[path].value):
+                raise SourceError(
+                    f"{path}: the credential has characters that a header cannot have, or spaces at its ends"
+                )
+        return credentials
 
 
 def _encode_basic(username: str, password: str) -> str:
@@ -227,23 +227,23 @@ def _encode_basic(username: str, password: str) -> str:
 
 
 def _find_token_url(scheme: Json) -> str:
-    flow = as_mapping(as_mapping(scheme.get("flows")).get("clientCredentials"))
+    flow = get_mapping(get_mapping(scheme, "flows"), "clientCredentials")
     return str(flow.get("tokenUrl") or "")
 
 
 def _find_problem(scheme: Json, secret: SecretSettings) -> str:
     """Return why credentials do not suit a scheme, or an empty text."""
-    kind, name = scheme.get("type"), str(scheme.get("scheme") or "").lower()
-    if kind == "apiKey" and scheme.get("in") in ("header", "query", "cookie"):
+    scheme_type, name = scheme.get("type"), str(scheme.get("scheme") or "").lower()
+    if scheme_type == "apiKey" and scheme.get("in") in ("header", "query", "cookie"):
         return "" if secret.value else "it is an API key. Write a reference such as env:NAME"
-    if kind == "http" and name == "basic":
+    if scheme_type == "http" and name == "basic":
         return "" if secret.username else "it needs `username` and `password`"
-    if kind in ("oauth2", "openIdConnect") and secret.client_id:
+    if scheme_type in ("oauth2", "openIdConnect") and secret.client_id:
         has_url = secret.token_url or _find_token_url(scheme)
         return "" if has_url else "the document has no flow clientCredentials. Add `token_url`, or write a token"
-    if kind in ("oauth2", "openIdConnect") or (kind == "http" and name):
+    if scheme_type in ("oauth2", "openIdConnect") or (scheme_type == "http" and name):
         return "" if secret.value else "it needs a token. Write a reference such as env:NAME"
-    return f"schemes of type '{kind}' are not supported"
+    return f"schemes of type '{scheme_type}' are not supported"
 
 
 def draft_auth(document: ApiDocument) -> dict[str, Any]:

@@ -1,12 +1,12 @@
-"""ApiDocument: an OpenAPI document (3.0 or 3.1) as plain data, whose references are resolved where they are used.
+"""ApiDocument: an OpenAPI document (3.0 or 3.1) as plain data. References are resolved where they are used.
 
-A document is neither copied nor expanded as a whole, so that a large one costs what its selected operations cost.
+A document is neither copied nor expanded as a whole, so a large one costs only as much as its selected operations.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -16,21 +16,25 @@ import orjson
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.references import resolve_pointer
+from mcp_bridge._json_schema.walking import get_list, get_mapping
 from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._version import DISTRIBUTION
 
 Json = Mapping[str, Any]
 
+VARIABLE = re.compile(r"\{([^{}]+)\}")
+"""A variable in a path or in the URL of a server."""
+
 MAX_DOCUMENT = 64 * 1024 * 1024
 """The maximum number of bytes of a document. GitHub's has 13 million."""
 MAX_VALUES = 2_000_000
-"""The maximum number of values of a YAML document whose aliases are followed: they can double at each level."""
+"""The maximum number of values of a YAML document with followed aliases: they can double at each level."""
 MAX_REFERENCES = 32
 """The maximum number of references that lead from one to the next."""
 
 
 class ApiDocument:
-    """An OpenAPI document. `is_3_0` says which JSON Schema its schemas are written in."""
+    """An OpenAPI document. With `is_3_0`, its schemas are those of OpenAPI 3.0, else of JSON Schema 2020-12."""
 
     def __init__(self, data: Any) -> None:
         self.data: Json = check_version(data)
@@ -39,31 +43,30 @@ class ApiDocument:
     @property
     def info(self) -> Json:
         """The `info` object; empty if there is none."""
-        return as_mapping(self.data.get("info"))
+        return get_mapping(self.data, "info")
 
     @cached_property
     def security_schemes(self) -> Mapping[str, Json]:
-        """The security schemes by name, without those whose references are wrong."""
-        found: dict[str, Json] = {}
-        for name, given in as_mapping(as_mapping(self.data.get("components")).get("securitySchemes")).items():
+        """The security schemes by name, without those with a wrong reference."""
+        schemes: dict[str, Json] = {}
+        for name, scheme in get_mapping(get_mapping(self.data, "components"), "securitySchemes").items():
             with suppress(SourceError):
-                found[str(name)] = self.resolve_node(given)
-        return found
+                schemes[str(name)] = self.resolve_node(scheme)
+        return schemes
 
     @cached_property
     def children(self) -> Mapping[str, list[str]]:
         """The references of schemas, by the references in their `allOf`."""
         children: dict[str, list[str]] = {}
-        for name, schema in as_mapping(as_mapping(self.data.get("components")).get("schemas")).items():
-            members = as_mapping(schema).get("allOf")
-            for member in members if isinstance(members, list) else ():
+        for name, schema in get_mapping(get_mapping(self.data, "components"), "schemas").items():
+            for member in get_list(as_mapping(schema), "allOf"):
                 parent = as_mapping(member).get("$ref")
                 if isinstance(parent, str):
                     children.setdefault(parent, []).append(f"#/components/schemas/{name}")
         return children
 
     def resolve_node(self, node: Any) -> Json:
-        """Return a mapping, or what it refers to. Raises SourceError for a reference that leads to no mapping."""
+        """Return a mapping, or the target of its reference. Raises SourceError if there is no mapping."""
         for _ in range(MAX_REFERENCES):
             if not isinstance(node, Mapping):
                 raise SourceError(f"expected a mapping, found {shorten(node)}")
@@ -74,14 +77,14 @@ class ApiDocument:
         raise SourceError(f"'{shorten(reference)}' refers to itself")
 
     def follow_reference(self, reference: str) -> Any:
-        """Return what a reference leads to. Raises SourceError if that is nothing, or in another document."""
+        """Return the target of a reference. Raises SourceError if there is none, or if it is in another document."""
         if not reference.startswith("#"):
             hint = "`mcp-bridge import openapi` makes one document of several"
             raise SourceError(f"'{shorten(reference)}' refers to another document. {hint}")
-        found = resolve_pointer(reference, self.data)
-        if found is None:
+        target = resolve_pointer(reference, self.data)
+        if target is None:
             raise SourceError(f"'{shorten(reference)}' does not resolve")
-        return found
+        return target
 
 
 def read_document(path: Path) -> ApiDocument:
@@ -130,6 +133,20 @@ def shorten(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]} …"
 
 
+def clean_name(text: str) -> str:
+    """Return text with underscores in place of the characters that names in schemas and arguments cannot have."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", text)
+
+
+def number_name(name: str, names: Container[str]) -> str:
+    """Return a name, with a number after it if it is among the names."""
+    candidate, number = name, 1
+    while candidate in names:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
 def _parse_yaml(content: bytes) -> Any:
     """Parse YAML 1.2. PyYAML parses in C, twelve times as fast as ruamel.yaml, which matters for megabytes."""
     try:
@@ -153,11 +170,11 @@ def _parse_yaml(content: bytes) -> Any:
 
 def _check_size(data: Any) -> None:
     """Check the number of values, because aliases can double at each level, or lead back to where they are."""
-    stack, left = [data], MAX_VALUES
+    stack, count = [data], 0
     while stack:
         value = stack.pop()
-        left -= 1
-        if left < 0:
+        count += 1
+        if count > MAX_VALUES:
             raise SourceError(f"it has more than {MAX_VALUES} values if its aliases are followed")
         if isinstance(value, dict):
             stack.extend(value.values())

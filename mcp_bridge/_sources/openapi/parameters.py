@@ -1,9 +1,10 @@
-"""Writes parameters as strings: the styles of OpenAPI (3.1.1, 4.8.12.2 "Style Values"), which are those of RFC 6570."""
+"""Writes parameters as strings, in the styles of OpenAPI (3.1.1, 4.8.12.2 "Style Values") and RFC 6570."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.http_client.requests import is_header_value
 
 RESERVED = ":/?@!$'()*,;[]"
-"""The reserved characters of RFC 3986 that `allowReserved` keeps. `#`, `&`, `+` and `=` would end or change a value."""
+"""The reserved characters of RFC 3986 for `allowReserved`, without those that would end or change a value: `#&+=`."""
 _SEPARATORS = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _ENCODED_SLASH = re.compile(r"%2F|%5C")
 _DOTS = frozenset({".", "..", "%2e", "%2e%2e", ".%2e", "%2e."})
@@ -43,7 +44,7 @@ class Parameter(NamedTuple):
         if isinstance(value, Mapping) and self.explode and self.style == "form":
             return [f"{quote(str(key), safe='')}={quote(text, safe=safe)}" for key, text in _write_members(value)]
         if isinstance(value, Sequence) and not isinstance(value, str) and self.explode:
-            return [f"{name}={quote(write_value(one), safe=safe)}" for one in value]
+            return [f"{name}={quote(write_value(item), safe=safe)}" for item in value]
         separator = _SEPARATORS.get(self.style, ",")
         return [f"{name}={separator.join(quote(text, safe=safe) for text in _list_texts(value))}"]
 
@@ -56,7 +57,11 @@ class Parameter(NamedTuple):
             return _check_segment(quote(write_value(value), safe=""), self.argument)
         if self.style == "matrix":
             return self._write_matrix(value)
-        prefix, separator = (".", "." if self.explode else ",") if self.style == "label" else ("", ",")
+        prefix, separator = "", ","
+        if self.style == "label":
+            prefix = "."
+            if self.explode:
+                separator = "."
         if isinstance(value, Mapping) and self.explode:
             texts = [f"{quote(str(key), safe='')}={quote(text, safe='')}" for key, text in _write_members(value)]
         else:
@@ -68,7 +73,7 @@ class Parameter(NamedTuple):
         if self.media_type:
             text = write_value(value)
         elif isinstance(value, Mapping) and self.explode:
-            text = ",".join(f"{key}={part}" for key, part in _write_members(value))
+            text = ",".join(f"{key}={member}" for key, member in _write_members(value))
         else:
             text = ",".join(_list_texts(value))
         if not is_header_value(text):
@@ -85,10 +90,10 @@ class Parameter(NamedTuple):
         if isinstance(value, Mapping) and self.explode:
             pairs = [(quote(str(key), safe=""), text) for key, text in _write_members(value)]
         elif isinstance(value, Sequence) and not isinstance(value, str) and self.explode:
-            pairs = [(name, write_value(one)) for one in value]
+            pairs = [(name, write_value(item)) for item in value]
         else:
-            joined = ",".join(quote(text, safe="") for text in _list_texts(value))
-            return f";{name}={joined}" if joined else f";{name}"
+            items = ",".join(quote(text, safe="") for text in _list_texts(value))
+            return f";{name}={items}" if items else f";{name}"
         return "".join(f";{key}={quote(text, safe='')}" if text else f";{key}" for key, text in pairs)
 
 
@@ -98,9 +103,10 @@ def write_value(value: Any) -> str:
 
 
 def _check_segment(text: str, argument: str) -> str:
-    if text.lower() in _DOTS or not text:
-        problem = "must not be empty" if not text else "must not be '.' or '..', which lead to another path"
-        raise InvalidArguments([f"$.{argument}: {problem}"])
+    if not text:
+        raise InvalidArguments([f"$.{argument}: must not be empty"])
+    if text.lower() in _DOTS:
+        raise InvalidArguments([f"$.{argument}: must not be '.' or '..', which lead to another path"])
     if ".." in _ENCODED_SLASH.split(text):
         raise InvalidArguments([f"$.{argument}: must not have '..' beside a slash, which leads to another path"])
     return text
@@ -113,11 +119,11 @@ def _write_members(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _list_texts(value: Any) -> list[str]:
-    """Return the texts that a style joins: items, alternating names and values of members, or the value itself."""
+    """Return the texts to join: items, alternating names and values of members, or the value itself."""
     if isinstance(value, Mapping):
-        return [text for pair in _write_members(value) for text in pair]
+        return list(chain.from_iterable(_write_members(value)))
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [write_value(one) for one in value]
+        return [write_value(item) for item in value]
     return [write_value(value)]
 
 

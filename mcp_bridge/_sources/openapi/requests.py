@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mcp_bridge._runtime.http_client.requests import ApiRequest
 from mcp_bridge._sources.openapi.bodies import EncodedBody
 from mcp_bridge._sources.openapi.credentials import RequestSecrets
+from mcp_bridge._sources.openapi.document import VARIABLE
 from mcp_bridge._sources.openapi.parameters import Parameter
 
 NO_SECRETS = RequestSecrets()
-_VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
 class RequestBuilder(NamedTuple):
-    """Builds requests. `path` is the template of the path, `accept` the value of that header.
+    """Builds requests.
 
-    `write_body` is None for operations without a body.
+    Attributes:
+        path: The template of the path.
+        write_body: Encodes the body; None for operations without one.
+        accept: The value of the header Accept.
     """
 
     method: str
@@ -47,18 +49,20 @@ class RequestBuilder(NamedTuple):
             else:
                 cookies += parameter.write_cookie(value)
         if cookies or secrets.cookies:
-            headers["cookie"] = "; ".join([*cookies, *secrets.cookies])
+            headers["cookie"] = "; ".join(cookies + list(secrets.cookies))
         body = arguments.get("body")
-        encoded = self.write_body(body) if self.write_body is not None and body is not None else EncodedBody("")
-        if encoded.media_type and not encoded.parts:
-            headers["content-type"] = encoded.media_type
+        encoded_body = EncodedBody("")
+        if self.write_body is not None and body is not None:
+            encoded_body = self.write_body(body)
+        if encoded_body.media_type and not encoded_body.parts:
+            headers["content-type"] = encoded_body.media_type
         return ApiRequest(
             self.method.upper(),
-            self.server + _VARIABLE.sub(lambda match: segments[match[1]], self.path.partition("#")[0]),
+            self.server + VARIABLE.sub(lambda match: segments[match[1]], self.path.partition("#")[0]),
             "&".join(query),
             headers,
-            encoded.content,
-            encoded.parts,
+            encoded_body.content,
+            encoded_body.parts,
             secrets.headers,
             secrets.query,
         )

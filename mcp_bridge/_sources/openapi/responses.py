@@ -1,4 +1,4 @@
-"""Turns responses into results of tools: JSON, text, images and files, and errors that a model can read."""
+"""Turns responses into results of tools: JSON, text, images and files, and errors for the model."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from mcp_bridge._runtime.http_client.requests import HttpResponse
 from mcp_bridge._upstream.trust.screening import shorten_text
 
 META_KEY = "mcp-bridge/http"
-"""The key in `_meta` for the status of the response, and what its headers say about further requests."""
+"""The key in `_meta` for the status of the response, and for its headers about further requests."""
 MAX_ERROR = 2_000
 """The maximum number of characters of a body in an error."""
 MAX_DIFFERENCES = 5
 """The maximum number of differences from the document that a note lists."""
 HTTP_ERROR = "http_error"
 _RATE_LIMITS = ("limit", "remaining", "reset", "policy")
+_TEXT_TYPES = ("json", "xml", "yaml", "javascript", "form-url")
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
 """The next page in a Link header. It never reads a part twice: a header can be long, and the server chooses it."""
 _NO_CHARSETS = frozenset({"idna", "punycode"})
-"""Encodings of Python that are none of texts, and that are slow."""
+"""Slow encodings of Python that are not for texts."""
 
 
 def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_schema: bool = False) -> ToolResult:
@@ -42,87 +43,95 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
     meta = {META_KEY: describe_response(response)}
     if not 200 <= response.status < 300:
         return ToolResult(success=False, error=_describe_error(response), code=HTTP_ERROR, meta=meta)
+    media_type = _get_media_type(response)
+    body = response.body
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        body = body.decode("utf-16", errors="replace").encode()
+    body = body.removeprefix(codecs.BOM_UTF8)
+    excess = ""
     if response.is_truncated:
-        problem = f"the response has more than {len(response.body)} bytes. The call did run. Request less, if possible"
-        return ToolResult(success=False, error=problem, code="result_too_large", meta=meta)
-    note = _describe_next_page(response, parameters)
-    kind = _get_media_type(response)
-    body = _remove_mark(response.body)
-    if "json" in kind and has_too_many_values(body):
-        problem = f"the response has more than {MAX_VALUES} values. The call did run. Request less, if possible"
+        excess = f"{len(response.body)} bytes"
+    elif "json" in media_type and has_too_many_values(body):
+        excess = f"{MAX_VALUES} values"
+    if excess:
+        problem = f"the response has more than {excess}. The call did run. Request less, if possible"
         return ToolResult(success=False, error=problem, code="result_too_large", meta=meta)
     if not body or (has_schema and body.strip() == b"null"):
         text = f"HTTP status {response.status} {response.reason}".strip()
         content = [Text(text), *_list_headers(response)]
         return ToolResult(success=True, output={} if has_schema else None, content=content, meta=meta)
-    if "json" in kind:
+    note = _describe_next_page(response, parameters)
+    if "json" in media_type:
         try:
             output = load_json(body)
         except orjson.JSONDecodeError:
             return ToolResult(success=True, output=_decode_body(response), meta=meta)
-        noted = [Text(as_text(output)), Text(note)] if note else None
-        return ToolResult(success=True, output=output, content=noted, meta=meta)
-    block = _to_block(response, kind)
-    if isinstance(block, Text) and not note:
-        return ToolResult(success=True, output=block.text, meta=meta)
-    return ToolResult(success=True, content=[block, Text(note)] if note else [block], meta=meta)
+        if not note:
+            return ToolResult(success=True, output=output, meta=meta)
+        return ToolResult(success=True, output=output, content=[Text(as_text(output)), Text(note)], meta=meta)
+    if not _is_text(media_type) and (media_type or not _is_utf8(response.body)):
+        file = from_bytes(response.body, media_type or "application/octet-stream", response.url)
+        return ToolResult(success=True, content=[file, Text(note)] if note else [file], meta=meta)
+    text = _decode_body(response)
+    if not note:
+        return ToolResult(success=True, output=text, meta=meta)
+    return ToolResult(success=True, content=[Text(text), Text(note)], meta=meta)
 
 
-def note_differences(result: ToolResult, documented: Validator) -> ToolResult:
-    """Return a successful result whose output is an object, with a note if the document describes another one."""
+def note_differences(result: ToolResult, validator: Validator) -> ToolResult:
+    """Return a successful result with an object as its output, and a note if the document describes another one."""
     output = result.output
-    if isinstance(output, dict) and documented.is_valid(output):
+    if isinstance(output, dict) and validator.is_valid(output):
         return result
-    problems = ["$: expected JSON"] if output is None else documented.describe_problems(output)[:MAX_DIFFERENCES]
-    replacement = output
-    if not isinstance(output, dict):
-        replacement = {} if output is None else {"result": output}
     content = result.content if result.content is not None else [Text(as_text(output))]
+    replacement: dict[str, Any] = {}
+    problems = ["$: expected JSON"]
+    if output is not None:
+        problems = validator.describe_problems(output)[:MAX_DIFFERENCES]
+        replacement = output if isinstance(output, dict) else {"result": output}
     lines = [shorten_text(problem) for problem in problems]
     note = Text("The call succeeded, but the response differs from the API's document:\n" + "\n".join(lines))
     return replace(result, output=replacement, content=[*content, note])
 
 
-def _remove_mark(body: bytes) -> bytes:
-    """Return a body without its byte order mark, in UTF-8 if the mark is that of UTF-16."""
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return body.decode("utf-16", errors="replace").encode()
-    return body.removeprefix(codecs.BOM_UTF8)
-
-
 def describe_response(response: HttpResponse) -> dict[str, Any]:
     """Return the status of a response, with its rate limits and links if it has any."""
     headers = response.headers
-    found: dict[str, Any] = {"status": response.status}
+    description: dict[str, Any] = {"status": response.status}
     for name in ("retry-after", "link", "etag", "location"):
-        if value := headers.get(name):
-            found[name] = value
+        if headers.get(name):
+            description[name] = headers[name]
     limits: dict[str, str] = {}
     for prefix in ("ratelimit", "x-ratelimit", "x-rate-limit"):
-        for part in _RATE_LIMITS:
-            if value := headers.get(f"{prefix}-{part}"):
-                limits.setdefault(part, value)
-    if value := headers.get("ratelimit"):
-        limits["ratelimit"] = value
-    return {**found, "rateLimit": limits} if limits else found
+        for suffix in _RATE_LIMITS:
+            value = headers.get(f"{prefix}-{suffix}")
+            if value:
+                limits.setdefault(suffix, value)
+    if headers.get("ratelimit"):
+        limits["ratelimit"] = headers["ratelimit"]
+    if limits:
+        description["rateLimit"] = limits
+    return description
 
 
 def _describe_error(response: HttpResponse) -> str:
-    parts = [f"HTTP status {response.status} {response.reason}".strip()]
-    if 300 <= response.status < 400 and (location := response.headers.get("location")):
+    lines = [f"HTTP status {response.status} {response.reason}".strip()]
+    location = response.headers.get("location")
+    if 300 <= response.status < 400 and location:
         host = shorten_text(urlsplit(location).hostname or "another path")
-        parts.append(f"The server redirects to {host}, which is not followed for this method.")
+        lines.append(f"The server redirects to {host}, which is not followed for this method.")
     if response.body and _is_text(_get_media_type(response)):
         text = _decode_body(response).strip()
-        parts.append(text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]} [truncated]")
-    if seconds := response.headers.get("retry-after"):
+        lines.append(text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]} [truncated]")
+    seconds = response.headers.get("retry-after")
+    if seconds:
         unit = " seconds" if seconds.isdecimal() else ""
-        parts.append(f"Retry after {shorten_text(seconds)}{unit}.")
-    return "\n".join(parts)
+        lines.append(f"Retry after {shorten_text(seconds)}{unit}.")
+    return "\n".join(lines)
 
 
 def _describe_next_page(response: HttpResponse, parameters: Mapping[str, str]) -> str:
-    """Say which arguments lead to the next page, if the response links to it (RFC 8288)."""
+    """Return the arguments for the next page as a note, if the response links to it (RFC 8288), or an empty text."""
     match = _NEXT.search(response.headers.get("link", ""))
     if match is None:
         return ""
@@ -130,29 +139,23 @@ def _describe_next_page(response: HttpResponse, parameters: Mapping[str, str]) -
     arguments = {parameters[name]: value for name, value in query if name in parameters}
     if not arguments:
         return "There are more results on a next page."
-    listed = ", ".join(f"{name}={value}" for name, value in arguments.items())
-    return f"There are more results. For the next page, call again with {shorten_text(listed)}."
+    text = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    return f"There are more results. For the next page, call again with {shorten_text(text)}."
 
 
 def _list_headers(response: HttpResponse) -> list[Content]:
-    """Return the headers that a response without a body is requested for."""
+    """Return the headers that are of interest if a response has no body."""
     names = ("content-type", "content-length", "last-modified", "etag", "location")
     lines = [f"{name}: {response.headers[name]}" for name in names if name in response.headers]
     return [Text("\n".join(lines))] if lines else []
-
-
-def _to_block(response: HttpResponse, kind: str) -> Content:
-    if _is_text(kind) or (not kind and _is_utf8(response.body)):
-        return Text(_decode_body(response))
-    return from_bytes(response.body, kind or "application/octet-stream", response.url)
 
 
 def _get_media_type(response: HttpResponse) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _is_text(kind: str) -> bool:
-    return kind.startswith("text/") or any(part in kind for part in ("json", "xml", "yaml", "javascript", "form-url"))
+def _is_text(media_type: str) -> bool:
+    return media_type.startswith("text/") or any(word in media_type for word in _TEXT_TYPES)
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -1,13 +1,23 @@
-"""Converts the schemas of a document to JSON Schema 2020-12, for arguments and for results of tools.
+"""Converts the schemas of a document to JSON Schema 2020-12, for the arguments and the results of tools.
 
-References stay references: each schema that is referred to becomes an entry of `$defs`, so recursion needs no special
-case and nothing is expanded. A tool's schema has a maximum size; what exceeds it becomes a schema that accepts all.
-Only known keywords with valid values are kept, because one invalid keyword would make the tool unusable.
+A document has thousands of schemas that refer to each other in circles, and a tool needs a few of them. So nothing is
+expanded: a reference stays a reference, and its target becomes an entry of `$defs` when the first tool needs it.
+
+    {"$ref": "#/components/schemas/Pet"}  ->  {"$ref": "#/$defs/Pet", "$defs": {"Pet": {...}}}
+
+Three things make this more than a copy:
+
+- Documents are inexact. Only known keywords with valid values are kept, because one invalid keyword would make the tool
+  unusable, and arguments may follow any sensible reading (`leniency`).
+- A schema that another one extends with `allOf` must not be closed, or it would reject the properties of the other one,
+  and must not show its subtypes, which lead back to that one. Then it has a second definition, `Pet_base`.
+- A tool has a maximum size. Definitions are collected from the nearest to the farthest; those beyond the budget become
+  schemas that accept everything.
 """
 
 from __future__ import annotations
 
-import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +26,7 @@ from mcp_bridge._json_schema.merging import relax_one_of
 from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, iter_values, sum_references
 from mcp_bridge._json_schema.type_sets import list_types
 from mcp_bridge._json_schema.walking import COMBINATORS, get_list, get_mapping, list_references, walk_applied_schemas
-from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping
+from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping, clean_name, number_name
 from mcp_bridge._sources.openapi.keywords import MEMBERS, is_pattern, list_known_types, select_keywords
 from mcp_bridge._sources.openapi.leniency import (
     accept_members,
@@ -35,16 +45,20 @@ Schema = dict[str, Any]
 MAX_DEPTH = 48
 """The maximum depth of a schema between two references. Clients reject deep schemas, and so does validation."""
 BUDGETS = (4_000, 400, 0)
-"""The maximum numbers of values in the definitions of one tool; the next one is tried if references multiply them."""
+"""The numbers of values that the definitions of a tool may have; the next one is tried if references multiply them."""
 _INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 MAX_MEMBERS = 300
-"""The maximum number of schemas that are read to see what applies to the same value as a schema."""
+"""The maximum number of schemas for the same value that are read."""
 
 
 class Position(NamedTuple):
-    """Where a schema is. `is_part` means that a schema extends it, so it neither is closed nor shows subtypes.
+    """The place of a schema.
 
-    `reference` leads to the schema if it is a definition, and `hidden` are properties of the whole that do not occur.
+    Attributes:
+        depth: The number of levels since the last reference.
+        is_part: Whether another schema extends it, so it is neither closed nor shows its subtypes.
+        reference: The reference to the schema, if it is a definition.
+        hidden: Properties of the whole that do not occur.
     """
 
     depth: int = 0
@@ -58,22 +72,25 @@ class Position(NamedTuple):
 
 
 class _Definition(NamedTuple):
-    """A converted definition: the names that it refers to, as often as it does, and its number of values.
+    """A converted definition.
 
-    `size` is what it takes of the budget.
+    Attributes:
+        references: The names of its targets, as often as it refers to them.
+        values: The number of its values.
+        cost: The amount that it takes of the budget.
     """
 
     schema: Schema
     references: Sequence[str]
     values: int
-    size: int = 0
+    cost: int = 0
 
 
 class SchemaConverter:
     """Converts schemas of one document. Converted definitions are shared by all tools.
 
-    Schemas of arguments accept what any sensible reading of the document allows. With `only_types`, for results, they
-    have only the types of values, each of which may also be null.
+    Schemas of arguments accept everything that a sensible reading of the document allows. With `only_types`, for
+    results, they have only the types of values, each of which may also be null.
     """
 
     def __init__(self, document: ApiDocument, screen: TextScreen, *, only_types: bool = False) -> None:
@@ -83,229 +100,238 @@ class SchemaConverter:
         self._definitions: dict[str, _Definition] = {}
         self._names: dict[tuple[str, bool], str] = {}
         self._references: dict[str, tuple[str, bool]] = {}
-        self._differing: dict[str, bool] = {}
+        self._differs_as_part: dict[str, bool] = {}
         self._hidden: dict[int, frozenset[str]] = {}
-        self._size = 0
+        self._cost = 0
 
     def convert_schema(self, schema: Any) -> Schema:
         """Return a converted schema without its definitions; `add_definitions` adds them."""
         return self._convert_node(schema, Position())
 
     def add_definitions(self, schema: Schema) -> Schema:
-        """Return a schema that `convert_schema` has made parts of, with the definitions that it refers to."""
+        """Return a schema, which contains results of `convert_schema`, with the definitions of its references."""
         root = _measure_definition(schema)
         if not root.references:
             return schema
         for budget in BUDGETS:
             definitions = self._collect_definitions(root.references, budget)
-            parts = {name: self._definitions[name] for name, part in definitions.items() if part} | {"": root}
-            values = {name: part.values for name, part in parts.items()}
-            references = {name: part.references for name, part in parts.items()}
             # Each definition was counted when it was converted.
+            counted = {name: self._definitions[name] for name, definition in definitions.items() if definition}
+            counted[""] = root
+            values = {name: definition.values for name, definition in counted.items()}
+            references = {name: definition.references for name, definition in counted.items()}
             if budget == 0 or sum_references("", values, references) <= MAX_SUBSCHEMAS:
                 break
         return {**schema, "$defs": definitions}
 
     def _collect_definitions(self, references: Iterable[str], budget: int) -> dict[str, Schema]:
-        """Collect the definitions that references lead to, the nearest first; those beyond the budget are empty."""
+        """Collect the definitions behind references, the nearest first; those beyond the budget are empty."""
         definitions: dict[str, Schema] = {}
-        waiting = list(references)
-        for name in waiting:  # grows
-            if name not in definitions:
-                definition = self._get_definition(name)
-                budget -= definition.size
-                definitions[name] = definition.schema if budget >= 0 else {}
-                waiting += dict.fromkeys(definition.references) if budget >= 0 else ()
+        queue = deque(references)
+        while queue:
+            name = queue.popleft()
+            if name in definitions:
+                continue
+            definition = self._get_definition(name)
+            budget -= definition.cost
+            definitions[name] = {}
+            if budget >= 0:
+                definitions[name] = definition.schema
+                queue += dict.fromkeys(definition.references)
         return dict(sorted(definitions.items()))
 
     def _get_definition(self, name: str) -> _Definition:
         if name not in self._definitions:
-            size, self._size = self._size, 0
+            outer_cost, self._cost = self._cost, 0
             try:
                 reference, is_part = self._references.get(name, ("", False))
                 target = self._document.follow_reference(reference)
                 schema = self._convert_node(target, Position(0, is_part, reference))
             except SourceError:
-                schema = {}  # the document is wrong at this place; the API checks the value itself
-            self._definitions[name] = _measure_definition(schema)._replace(size=self._size)
-            self._size = size
+                # The document is wrong at this place. The API checks the value itself.
+                schema = {}
+            self._definitions[name] = _measure_definition(schema)._replace(cost=self._cost)
+            self._cost = outer_cost
         return self._definitions[name]
 
     def _name_definition(self, reference: str, is_part: bool) -> str:
-        key = reference, is_part and self._differs_as_part(reference)
-        if key not in self._names:
-            base = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2]) or "schema"
-            base = f"{base}_base" if key[1] else base
-            name, number = base, 1
-            while name in self._references:
-                number += 1
-                name = f"{base}_{number}"
-            self._names[key], self._references[name] = name, key
-        return self._names[key]
-
-    def _differs_as_part(self, reference: str) -> bool:
-        """Whether a schema is closed or has subtypes, so that those that extend it need another definition."""
-        if reference not in self._differing:
+        """Return the name of a definition, which has another one if it differs as a part of other schemas."""
+        if is_part and reference not in self._differs_as_part:
             members = [] if self._only_types else self._list_members({"$ref": reference})
-            self._differing[reference] = len(members) == MAX_MEMBERS or any(
+            self._differs_as_part[reference] = len(members) == MAX_MEMBERS or any(
                 "discriminator" in member or not is_open(member) for member in members
             )
-        return self._differing[reference]
+        key = reference, is_part and self._differs_as_part[reference]
+        if key not in self._names:
+            name = clean_name(reference.rpartition("/")[2]) or "schema"
+            if key[1]:
+                name = f"{name}_base"
+            self._names[key] = number_name(name, self._references)
+            self._references[self._names[key]] = key
+        return self._names[key]
 
     def _find_hidden(self, schema: Json) -> frozenset[str]:
-        """Return the names of the properties of a schema, and of what it extends, that do not occur."""
-        hidden: frozenset[str] = frozenset()
-        for node in self._list_members(schema):
-            properties = get_mapping(node, "properties")
+        """Return the names of the properties of a schema, and of those that it extends, that do not occur."""
+        names: frozenset[str] = frozenset()
+        for member in self._list_members(schema):
+            properties = get_mapping(member, "properties")
             if id(properties) not in self._hidden:
                 self._hidden[id(properties)] = frozenset(_list_hidden(properties, "readOnly"))
-            hidden |= self._hidden[id(properties)]
-        return hidden
+            names |= self._hidden[id(properties)]
+        return names
 
     def _list_members(self, schema: Json) -> list[Json]:
-        """List a schema and those that apply to the same value, at most MAX_MEMBERS."""
+        """List a schema and those for the same value, at most MAX_MEMBERS."""
         return list(walk_applied_schemas(schema, self._document.data, COMBINATORS, MAX_MEMBERS))
 
     def _convert_node(self, schema: Any, position: Position) -> Schema:
-        self._size += 1
+        self._cost += 1
+        if schema is False and not self._only_types:
+            return {"not": {}}
         if not isinstance(schema, Mapping) or position.depth > MAX_DEPTH:
-            return {"not": {}} if schema is False and not self._only_types else {}
+            return {}
         reference = schema.get("$ref")
-        if isinstance(reference, str):
-            is_part = position.is_part or (not self._document.is_3_0 and not MEMBERS.isdisjoint(schema))
-            converted: Schema = {"$ref": f"#/$defs/{self._name_definition(reference, is_part)}"}
-            if not self._document.is_3_0:  # which ignores what is beside a reference
-                converted |= self._convert_keywords(schema, position)
-            # Many documents write `nullable` there, for all versions.
-            is_nullable = schema.get("nullable") is True
-            return allow_null(converted) if is_nullable and not self._only_types else converted
-        return self._convert_keywords(schema, position)
+        if not isinstance(reference, str):
+            return self._convert_keywords(schema, position)
+        is_part = position.is_part or (not self._document.is_3_0 and not MEMBERS.isdisjoint(schema))
+        result: Schema = {"$ref": f"#/$defs/{self._name_definition(reference, is_part)}"}
+        if not self._document.is_3_0:
+            # Only OpenAPI 3.0 ignores the keywords beside a reference.
+            result |= self._convert_keywords(schema, position)
+        # Many documents write `nullable` there, for all versions.
+        is_nullable = schema.get("nullable") is True
+        return allow_null(result) if is_nullable and not self._only_types else result
 
     def _convert_keywords(self, schema: Json, position: Position) -> Schema:
         if self._only_types:
             return self._convert_types(schema, position)
-        converted = select_keywords(schema)
-        self._size += len(converted)
+        result = select_keywords(schema)
+        self._cost += len(result)
         for key in ("title", "description"):
-            if key in converted:
-                converted[key] = self._screen.screen_text(converted[key], "schemas")
-        kinds = list_known_types(schema)
-        if kinds:
-            converted["type"] = kinds[0] if len(kinds) == 1 else kinds
+            if key in result:
+                result[key] = self._screen.screen_text(result[key], "schemas")
+        types = list_known_types(schema)
+        if types:
+            result["type"] = types[0] if len(types) == 1 else types
         if self._document.is_3_0:
-            _convert_limits(schema, converted)
-        if converted.get("format") == "byte":
-            del converted["format"]
-            converted["contentEncoding"] = "base64"
-        self._convert_properties(schema, converted, position)
+            for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+                if schema.get(exclusive) is True and limit in result:
+                    result[exclusive] = result.pop(limit)
+        if result.get("format") == "byte":
+            del result["format"]
+            result["contentEncoding"] = "base64"
+        self._convert_properties(schema, result, position)
         for key in _INNER:
-            if isinstance(value := schema.get(key), Mapping | bool):
-                converted[key] = value if isinstance(value, bool) else self._convert_node(value, position.descend())
-        if isinstance(value := schema.get("prefixItems"), list) and value:
-            converted["prefixItems"] = [self._convert_node(one, position.descend()) for one in value]
-        self._convert_combinators(schema, converted, position)
-        converted = self._relax_keywords(schema, converted, position)
-        converted = self._show_subtypes(schema, converted, position)
-        return allow_null(converted) if schema.get("nullable") is True else converted
+            value = schema.get(key)
+            if isinstance(value, bool):
+                result[key] = value
+            elif isinstance(value, Mapping):
+                result[key] = self._convert_node(value, position.descend())
+        items = get_list(schema, "prefixItems")
+        if items:
+            result["prefixItems"] = [self._convert_node(item, position.descend()) for item in items]
+        self._convert_combinators(schema, result, position)
+        result = self._relax_keywords(schema, result, position)
+        result = self._show_subtypes(schema, result, position)
+        return allow_null(result) if schema.get("nullable") is True else result
 
-    def _convert_combinators(self, schema: Json, converted: Schema, position: Position) -> None:
-        lists = {key: members for key in COMBINATORS if (members := get_list(schema, key))}
-        if position.is_part and "discriminator" in schema:
-            # These are the subtypes, which lead back to the schema that extends this one.
-            lists = {key: members for key, members in lists.items() if key == "allOf"}
-        hidden = position.hidden
-        if "allOf" in lists:
-            hidden |= self._find_hidden(schema)
-        for key, members in lists.items():
-            is_part = position.is_part or _is_extended(schema, key, position)
-            inner = Position(position.depth + 1, is_part, "", hidden)
-            converted[key] = [self._convert_node(member, inner) for member in members]
-
-    def _relax_keywords(self, schema: Json, converted: Schema, position: Position) -> Schema:
-        """Return a schema without what rejects values that a sensible reading of the document allows."""
-        if "pattern" in converted:
-            pattern = read_pattern(converted.pop("pattern"))
-            if pattern is not None:
-                converted["pattern"] = pattern
-        for key in ("not", "if"):
-            if key in converted and not is_exact(schema[key]):
-                del converted[key]
-        if not is_open(schema) and (position.is_part or has_other_properties(schema)):
-            converted.pop("additionalProperties", None)
-        # Alternatives overlap more often than they are meant to exclude each other.
-        converted = relax_one_of(converted)
-        accept_members(converted)
-        return converted
-
-    def _show_subtypes(self, schema: Json, converted: Schema, position: Position) -> Schema:
-        """Return a schema with a discriminator as the alternatives of its subtypes and itself."""
-        name = as_mapping(schema.get("discriminator")).get("propertyName")
-        if position.is_part or not isinstance(name, str):
-            return converted
-        subtypes = {
-            reference: self._screen.screen_text(f"If {name} is {value}.", "schemas")
-            for reference, value in list_subtypes(self._document, schema, position.reference).items()
-        }
-        for member in converted.get("anyOf", ()):
-            reference, _ = self._references.get(str(member.get("$ref")).removeprefix("#/$defs/"), ("", False))
-            if reference in subtypes:
-                member.setdefault("description", subtypes[reference])
-        if "anyOf" in converted or not subtypes:
-            return converted
-        alternatives = [
-            {"$ref": f"#/$defs/{self._name_definition(reference, False)}", "description": description}
-            for reference, description in subtypes.items()
-        ]
-        outer: Schema = {key: converted[key] for key in ("title", "description", "type") if key in converted}
-        return {**outer, "anyOf": [*alternatives, converted]}
-
-    def _convert_properties(self, schema: Json, converted: Schema, position: Position) -> None:
+    def _convert_properties(self, schema: Json, result: Schema, position: Position) -> None:
+        hidden = set(position.hidden)
         properties = schema.get("properties")
-        hidden: set[str] = set()
         if isinstance(properties, Mapping):
-            hidden.update(_list_hidden(properties, "readOnly"))
-            converted["properties"] = {
-                str(name): self._convert_node(value, position.descend())
-                for name, value in properties.items()
-                if str(name) not in hidden
-            }
+            own_hidden = _list_hidden(properties, "readOnly")
+            hidden.update(own_hidden)
+            result["properties"] = self._convert_map(properties, own_hidden, position)
         patterns = schema.get("patternProperties")
         if isinstance(patterns, Mapping):
-            valid = {
-                key: self._convert_node(value, position.descend()) for key, value in patterns.items() if is_pattern(key)
-            }
-            if len(valid) == len(patterns):
-                converted["patternProperties"] = valid
+            unusable = [pattern for pattern in patterns if not is_pattern(pattern)]
+            if not unusable:
+                result["patternProperties"] = self._convert_map(patterns, unusable, position)
             elif schema.get("additionalProperties") is not None:
-                converted["additionalProperties"] = {}
+                result["additionalProperties"] = {}
         required = schema.get("required")
         if isinstance(required, list):
-            hidden |= position.hidden
             if "allOf" in schema:
                 hidden |= self._find_hidden(schema)
             names = [name for name in dict.fromkeys(map(str, required)) if name not in hidden]
             if names:
-                converted["required"] = names
+                result["required"] = names
+
+    def _convert_map(self, schemas: Json, excluded_names: Sequence[str], position: Position) -> dict[str, Schema]:
+        converted_schemas = {}
+        for name, schema in schemas.items():
+            if str(name) not in excluded_names:
+                converted_schemas[str(name)] = self._convert_node(schema, position.descend())
+        return converted_schemas
+
+    def _convert_combinators(self, schema: Json, result: Schema, position: Position) -> None:
+        hidden = position.hidden
+        if get_list(schema, "allOf"):
+            hidden |= self._find_hidden(schema)
+        for key in COMBINATORS:
+            members = get_list(schema, key)
+            # The other members are the subtypes, which lead back to the schema that extends this one.
+            has_subtypes = position.is_part and "discriminator" in schema and key != "allOf"
+            if members and not has_subtypes:
+                is_part = position.is_part or _is_extended(schema, key, position)
+                inner = Position(position.depth + 1, is_part, "", hidden)
+                result[key] = [self._convert_node(member, inner) for member in members]
+
+    def _relax_keywords(self, schema: Json, result: Schema, position: Position) -> Schema:
+        """Return a schema that accepts all values that a sensible reading of the document allows."""
+        if "pattern" in result:
+            pattern = read_pattern(result.pop("pattern"))
+            if pattern is not None:
+                result["pattern"] = pattern
+        for key in ("not", "if"):
+            if key in result and not is_exact(schema[key]):
+                del result[key]
+        if not is_open(schema) and (position.is_part or has_other_properties(schema)):
+            result.pop("additionalProperties", None)
+        # Alternatives overlap more often than they are meant to exclude each other.
+        result = relax_one_of(result)
+        accept_members(result)
+        return result
+
+    def _show_subtypes(self, schema: Json, result: Schema, position: Position) -> Schema:
+        """Return a schema with a discriminator as the alternatives of its subtypes and itself."""
+        name = get_mapping(schema, "discriminator").get("propertyName")
+        if position.is_part or not isinstance(name, str):
+            return result
+        descriptions = {}
+        for reference, value in list_subtypes(self._document, schema, position.reference).items():
+            descriptions[reference] = self._screen.screen_text(f"If {name} is {value}.", "schemas")
+        for member in result.get("anyOf", ()):
+            reference, _ = self._references.get(str(member.get("$ref")).removeprefix("#/$defs/"), ("", False))
+            if reference in descriptions:
+                member.setdefault("description", descriptions[reference])
+        if "anyOf" in result or not descriptions:
+            return result
+        alternatives: list[Schema] = []
+        for reference, description in descriptions.items():
+            definition = f"#/$defs/{self._name_definition(reference, False)}"
+            alternatives.append({"$ref": definition, "description": description})
+        alternatives.append(result)
+        outer: Schema = {key: result[key] for key in ("title", "description", "type") if key in result}
+        return {**outer, "anyOf": alternatives}
 
     def _convert_types(self, schema: Json, position: Position) -> Schema:
-        converted: Schema = {}
-        kinds = list_known_types(schema)
-        if kinds:
-            converted["type"] = list(dict.fromkeys([*kinds, "null"]))
-        if isinstance(properties := schema.get("properties"), Mapping):
-            hidden = _list_hidden(properties, "writeOnly")
-            converted["properties"] = {
-                str(name): self._convert_node(one, position.descend())
-                for name, one in properties.items()
-                if str(name) not in hidden
-            }
+        result: Schema = {}
+        types = list_known_types(schema)
+        if types:
+            result["type"] = list(dict.fromkeys([*types, "null"]))
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            result["properties"] = self._convert_map(properties, _list_hidden(properties, "writeOnly"), position)
         for key in ("items", "additionalProperties"):
-            if isinstance(value := schema.get(key), Mapping):
-                converted[key] = self._convert_node(value, position.descend())
+            value = schema.get(key)
+            if isinstance(value, Mapping):
+                result[key] = self._convert_node(value, position.descend())
         for key in COMBINATORS:
-            if members := get_list(schema, key):
-                converted[key] = [self._convert_node(member, position.descend()) for member in members]
-        return relax_one_of(converted)
+            members = get_list(schema, key)
+            if members:
+                result[key] = [self._convert_node(member, position.descend()) for member in members]
+        return relax_one_of(result)
 
 
 def _list_hidden(properties: Json, flag: str) -> list[str]:
@@ -314,22 +340,17 @@ def _list_hidden(properties: Json, flag: str) -> list[str]:
 
 
 def is_object_schema(document: ApiDocument, schema: Any) -> bool:
-    """Whether a schema certainly describes an object."""
-    parts = walk_applied_schemas(schema, document.data, ("allOf",))
-    return list_types(schema, document.data) == {"object"} and not any(part.get("nullable") is True for part in parts)
-
-
-def _convert_limits(schema: Json, converted: Schema) -> None:
-    """Convert `exclusiveMinimum: true` beside `minimum`, as in OpenAPI 3.0."""
-    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if schema.get(exclusive) is True and limit in converted:
-            converted[exclusive] = converted.pop(limit)
+    """Return whether a schema certainly describes an object."""
+    if list_types(schema, document.data) != {"object"}:
+        return False
+    members = walk_applied_schemas(schema, document.data, ("allOf",))
+    return not any(member.get("nullable") is True for member in members)
 
 
 def _is_extended(schema: Json, key: str, position: Position) -> bool:
-    """Whether the members of a combinator are extended: by properties beside it, or by each other.
+    """Return whether the members of a combinator are extended: by properties beside it, or by each other.
 
-    An `allOf` often has one member only because nothing else could be beside a reference.
+    An `allOf` often has only one member, because a reference could not have other keywords beside it.
     """
     if not (MEMBERS - {key}).isdisjoint(schema):
         return True
@@ -339,6 +360,6 @@ def _is_extended(schema: Json, key: str, position: Position) -> bool:
 
 
 def _measure_definition(schema: Schema) -> _Definition:
-    """Count the values of a converted schema, and list the definitions that it refers to."""
+    """Count the values of a converted schema, and list the definitions of its references."""
     references = [reference.removeprefix("#/$defs/") for reference in list_references(schema)]
     return _Definition(schema, references, sum(1 for _ in iter_values(schema, ())))

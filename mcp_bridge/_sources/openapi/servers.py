@@ -3,51 +3,45 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mcp_bridge._contracts.errors import SourceError
-from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping, shorten
+from mcp_bridge._json_schema.walking import get_list, get_mapping
+from mcp_bridge._sources.openapi.document import VARIABLE, ApiDocument, Json, as_mapping, shorten
 from mcp_bridge._sources.openapi.operations import Operation
 
-_VARIABLE = re.compile(r"\{([^{}]+)\}")
+
+def find_server_url(server: str, document: ApiDocument, operation: Operation) -> str:
+    """Return the URL of an operation's server, without a slash at its end. Raises SourceError.
+
+    `server` is that of the settings; if it is not empty, it replaces all servers of the document.
+    """
+    if server:
+        return check_url(server)
+    for owner in (operation.content, operation.item, document.data):
+        servers = get_list(owner, "servers")
+        if not servers:
+            continue
+        url = _fill_variables(document.resolve_node(servers[0]))
+        if url.startswith("/") and not url.startswith("//"):
+            raise SourceError(
+                f"the document names only a path as its server ('{shorten(url)}'), but no host. "
+                f"Set `server` to the URL of the API, such as https://api.example.com{shorten(url)}"
+            )
+        return check_url(url)
+    raise SourceError("the document names no server. Set `server` to its URL")
 
 
-class ServerChoice(NamedTuple):
-    """How servers are chosen: `url` replaces all servers of a document."""
+def _fill_variables(server: Json) -> str:
+    variables = get_mapping(server, "variables")
 
-    url: str = ""
+    def get_default(match: re.Match[str]) -> str:
+        value = as_mapping(variables.get(match[1])).get("default")
+        if value is None:
+            raise SourceError(f"the variable '{match[1]}' of the server has no value. Set `server` to the whole URL")
+        return str(value)
 
-    def find_url(self, document: ApiDocument, operation: Operation) -> str:
-        """Return the URL of an operation's server, without a slash at its end. Raises SourceError."""
-        if self.url:
-            return check_url(self.url)
-        for owner in (operation.content, operation.item, document.data):
-            servers = owner.get("servers")
-            if isinstance(servers, list) and servers:
-                url = self._fill(document.resolve_node(servers[0]))
-                if url.startswith("/") and not url.startswith("//"):
-                    example = f"https://api.example.com{shorten(url)}"
-                    raise SourceError(
-                        f"the document names only a path as its server ('{shorten(url)}'), but no host. "
-                        f"Set `server` to the URL of the API, such as {example}"
-                    )
-                return check_url(url)
-        raise SourceError("the document names no server. Set `server` to its URL")
-
-    @staticmethod
-    def _fill(server: Json) -> str:
-        declared = as_mapping(server.get("variables"))
-
-        def replace(match: re.Match[str]) -> str:
-            name = match[1]
-            variable = as_mapping(declared.get(name))
-            value = variable.get("default")
-            if value is None:
-                raise SourceError(f"the variable '{name}' of the server has no value. Set `server` to the whole URL")
-            return str(value)
-
-        return _VARIABLE.sub(replace, str(server.get("url") or ""))
+    return VARIABLE.sub(get_default, str(server.get("url") or ""))
 
 
 def check_url(url: str) -> str:

@@ -17,9 +17,8 @@ from mcp_bridge._json_schema.schema_checks import repair_tools
 from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpClientError, HttpResponse
 from mcp_bridge._sources.openapi.credentials import ApiCredentials
 from mcp_bridge._sources.openapi.document import read_document
-from mcp_bridge._sources.openapi.operations import find_operations, name_operations
+from mcp_bridge._sources.openapi.operations import Operation, find_operations, name_operations
 from mcp_bridge._sources.openapi.options import OpenApiOptions
-from mcp_bridge._sources.openapi.servers import ServerChoice
 from mcp_bridge._sources.openapi.tools import ToolBuilder
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ MAX_NAMED = 5
 
 
 class OpenApiSource(Source):
-    """The operations of the API that a document describes. With `watch`, the document is read again after an edit."""
+    """The operations of the API in a document. With `watch`, the document is read again after an edit."""
 
     Options = OpenApiOptions
     reads_secrets = True
@@ -85,7 +84,7 @@ class OpenApiSource(Source):
         options = self.options
         credentials = ApiCredentials(
             document=document,
-            given=options.auth,
+            secrets=options.auth,
             headers=options.headers,
             fetch_token=self._fetch_token,
             add_secrets=self.services.hide_secrets,
@@ -93,20 +92,19 @@ class OpenApiSource(Source):
         if problems := credentials.find_problems():
             raise SourceError("\n".join(problems))
         await credentials.read_secrets()
-        servers = ServerChoice(options.server or "")
         builder = ToolBuilder(
             document,
             credentials,
             self._send_request,
-            servers=servers,
+            server=options.server or "",
         )
         return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
 
     def _build_offer(self, builder: ToolBuilder, credentials: ApiCredentials) -> Offer:
         problems = list[str]()
         document = credentials.document
-        found = find_operations(document, self.options.operations, self.options.exclude_operations, problems)
-        operations = name_operations(found)
+        rules, exclusions = self.options.operations, self.options.exclude_operations
+        operations = name_operations(find_operations(document, rules, exclusions, problems))
         if len(operations) > MAX_TOOLS:
             raise SourceError(f"it has {len(operations)} operations. Select at most {MAX_TOOLS} with `operations`")
         tools: list[ToolEntry] = []
@@ -116,41 +114,52 @@ class OpenApiSource(Source):
                 tools.append(builder.build_entry(name, operation))
             except SourceError as error:
                 failures.setdefault(str(error), []).append(operation.place)
-        problems += [_describe_failure(places, error) for error, places in failures.items()]
+        for failure, places in failures.items():
+            # Often the document is wrong in the same way at many operations.
+            subject = f"{places[0]} is" if len(places) == 1 else f"{len(places)} operations are"
+            names = f" ({_list_places(places)})" if len(places) > 1 else ""
+            problems.append(f"{subject} not published{names}: {failure}")
         if not tools and not problems:
             raise SourceError(f"{self._path} has no operations that match `operations`")
-        without = [one for one in operations.values() if credentials.choose_schemes(one.content) is None]
-        if without:
-            names = _list_places([one.place for one in without])
-            schemes = sorted({name for one in without for name in credentials.list_required(one.content)})
-            logger.warning(
-                "source %r: %d operations require credentials that the settings do not have (%s). Set auth.%s",
-                self.name, len(without), names, " or auth.".join(schemes),
-            )  # fmt: skip
+        self._warn_of_missing_credentials(list(operations.values()), credentials)
         for line in builder.screen.list_changes():
             logger.info("source %r: %s", self.name, line)
         tools, notes = repair_tools(tools)
         return Offer(tools=tools, problems=problems, notes=notes, is_repaired=True)
 
+    def _warn_of_missing_credentials(self, operations: Sequence[Operation], credentials: ApiCredentials) -> None:
+        places: list[str] = []
+        schemes: set[str] = set()
+        for operation in operations:
+            if credentials.choose_schemes(operation.content) is None:
+                places.append(operation.place)
+                schemes.update(credentials.list_required(operation.content))
+        if places:
+            logger.warning(
+                "source %r: %d operations require credentials that the settings do not have (%s). Set auth.%s",
+                self.name, len(places), _list_places(places), " or auth.".join(sorted(schemes)),
+            )  # fmt: skip
+
     async def _send_request(self, request: ApiRequest) -> HttpResponse:
         return await (await self._open_client()).fetch_response(request)
 
     async def _open_client(self) -> HttpClient:
-        """Return the client, which the first call opens, because importing it takes a fifth of a second."""
+        """Return the client. The first call opens it, because importing it takes a fifth of a second."""
+
+        def build_client() -> HttpClient:
+            from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_networks
+            from mcp_bridge._runtime.http_client.client import HttpClient
+
+            networks = parse_networks(self.options.allow_addresses)
+            return HttpClient(AddressPolicy(networks), max_body=MAX_RESPONSE)
+
         if self._client is None:
             async with self._opening:
                 if self._client is None and not self._is_closed:
-                    self._client = await to_thread.run_sync(self._build_client)
+                    self._client = await to_thread.run_sync(build_client)
         if self._client is None or self._is_closed:
             raise ToolUnavailable("The server is shutting down.")
         return self._client
-
-    def _build_client(self) -> HttpClient:
-        from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_networks
-        from mcp_bridge._runtime.http_client.client import HttpClient
-
-        networks = parse_networks(self.options.allow_addresses)
-        return HttpClient(AddressPolicy(networks), max_body=MAX_RESPONSE)
 
     async def _fetch_token(self, url: str, form: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
         try:
@@ -158,13 +167,6 @@ class OpenApiSource(Source):
         except HttpClientError as error:
             raise ToolUnavailable(f"The token could not be fetched: {error}.") from error
         return response.status, response.body
-
-
-def _describe_failure(places: Sequence[str], error: str) -> str:
-    """Describe why operations are not published: once, if the document is wrong in the same way at each of them."""
-    if len(places) == 1:
-        return f"{places[0]} is not published: {error}"
-    return f"{len(places)} operations are not published ({_list_places(places)}): {error}"
 
 
 def _list_places(places: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from mcp_bridge._contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult, add_hints
 from mcp_bridge._json_schema.validator import Validator
+from mcp_bridge._json_schema.walking import get_mapping
 from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpClientError, HttpResponse
 from mcp_bridge._sources.openapi.bodies import BodyWriter, build_body_writer
 from mcp_bridge._sources.openapi.credentials import ApiCredentials
@@ -22,11 +23,10 @@ from mcp_bridge._sources.openapi.operations import (
     read_body,
     read_parameters,
 )
-from mcp_bridge._sources.openapi.parameters import Parameter
 from mcp_bridge._sources.openapi.requests import RequestBuilder
 from mcp_bridge._sources.openapi.responses import note_differences, to_result
 from mcp_bridge._sources.openapi.schemas import Schema, SchemaConverter, is_object_schema
-from mcp_bridge._sources.openapi.servers import ServerChoice
+from mcp_bridge._sources.openapi.servers import find_server_url
 from mcp_bridge._upstream.trust.screening import TextScreen
 
 Send = Callable[[ApiRequest], Awaitable[HttpResponse]]
@@ -47,13 +47,13 @@ class ToolBuilder:
         credentials: ApiCredentials,
         send: Send,
         *,
-        servers: ServerChoice,
+        server: str,
     ) -> None:
         self.screen = TextScreen()
         self._document = document
         self._credentials = credentials
         self._send = send
-        self._servers = servers
+        self._server = server
         self._inputs = SchemaConverter(document, self.screen)
         self._outputs = SchemaConverter(document, self.screen, only_types=True)
 
@@ -61,22 +61,26 @@ class ToolBuilder:
         """Build the tool of an operation. Raises SourceError if the document is wrong at this place."""
         document, content = self._document, operation.content
         schemes = self._credentials.choose_schemes(content) or ()
-        # What the settings add to each request is not asked from the model.
-        added = self._credentials.list_added(schemes)
-        parameters = [one for one in read_parameters(document, operation) if _get_key(one.parameter) not in added]
+        # The settings add some parameters to each request, so the model does not have to give them.
+        added_keys = self._credentials.list_added(schemes)
+        parameters = []
+        for item in read_parameters(document, operation):
+            location, name = item.parameter.location, item.parameter.name
+            if (location, name.lower() if location == "header" else name) not in added_keys:
+                parameters.append(item)
         body = read_body(document, operation)
         writer = build_body_writer(document, body, self._inputs) if body is not None else None
         builder = RequestBuilder(
             operation.method,
-            self._servers.find_url(document, operation),
+            find_server_url(self._server, document, operation),
             operation.path,
-            [declared.parameter for declared in parameters],
+            [item.parameter for item in parameters],
             writer.write if writer is not None else None,
             _choose_accept(document, operation),
         )
         output_schema = self._build_output_schema(operation)
-        queries = {one.name: one.argument for one in builder.parameters if one.location == "query"}
-        caller = _OperationCaller(builder, self._credentials, schemes, self._send, queries, output_schema)
+        arguments = {item.name: item.argument for item in builder.parameters if item.location == "query"}
+        caller = _OperationCaller(builder, self._credentials, schemes, self._send, arguments, output_schema)
         return ToolEntry(
             name,
             self._screen_text(_describe_operation(operation), operation),
@@ -96,18 +100,20 @@ class ToolBuilder:
     ) -> Schema:
         properties: dict[str, Schema] = {}
         required = []
-        for declared in parameters:
-            schema = self._inputs.convert_schema(declared.schema)
-            description = self.screen.screen_text(declared.description, "parameters")
-            properties[declared.parameter.argument] = _add_description(schema, description)
-            if declared.required:
-                required.append(declared.parameter.argument)
+        for item in parameters:
+            schema = self._inputs.convert_schema(item.schema)
+            description = self.screen.screen_text(item.description, "parameters")
+            properties[item.parameter.argument] = _add_description(schema, description)
+            if item.is_required:
+                required.append(item.parameter.argument)
         if body is not None and writer is not None:
             properties["body"] = _add_description(writer.schema, self.screen.screen_text(body.description, "bodies"))
-            if body.required:
+            if body.is_required:
                 required.append("body")
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        return self._inputs.add_definitions({**schema, "required": required} if required else schema)
+        if required:
+            schema["required"] = required
+        return self._inputs.add_definitions(schema)
 
     def _build_output_schema(self, operation: Operation) -> Schema:
         """Return the schema of results if every response of success has the same JSON object; else an empty one."""
@@ -115,7 +121,7 @@ class ToolBuilder:
             return {}
         schemas = []
         for response in list_success_responses(self._document, operation):
-            content = as_mapping(response.get("content"))
+            content = get_mapping(response, "content")
             if len(content) != 1 or "json" not in next(iter(content)):
                 return {}
             schemas.append(as_mapping(next(iter(content.values()))).get("schema"))
@@ -123,27 +129,29 @@ class ToolBuilder:
             return {}
         if not isinstance(schemas[0], Mapping) or not is_object_schema(self._document, schemas[0]):
             return {}
-        converted = self._outputs.add_definitions({**self._outputs.convert_schema(schemas[0]), "type": "object"})
-        return converted if len(str(converted)) <= MAX_OUTPUT_SCHEMA else {}
+        schema = self._outputs.add_definitions({**self._outputs.convert_schema(schemas[0]), "type": "object"})
+        return schema if len(str(schema)) <= MAX_OUTPUT_SCHEMA else {}
 
 
 @dataclass(frozen=True)
 class _OperationCaller:
-    """Calls an operation. `queries` are its arguments by the names of the query's parameters.
+    """Calls an operation.
 
-    `documented` is the schema of its results in the document; empty if there is none.
+    Attributes:
+        arguments: Its arguments by the names of the query's parameters.
+        result_schema: The schema of its results in the document; empty if there is none.
     """
 
     builder: RequestBuilder
     credentials: ApiCredentials
     schemes: tuple[str, ...]
     send: Send
-    queries: Mapping[str, str]
-    documented: Schema
+    arguments: Mapping[str, str]
+    result_schema: Schema
 
     @cached_property
     def _validator(self) -> Validator:
-        return Validator(self.documented)
+        return Validator(self.result_schema)
 
     async def call_operation(self, data: Any) -> ToolResult:
         """Send the request for these arguments, and return the response as a result. Raises CallError."""
@@ -154,47 +162,46 @@ class _OperationCaller:
             raise ToolUnavailable(f"The API did not respond: {error}.") from error
         if response.status == UNAUTHORIZED:
             self.credentials.forget()
-        result = to_result(response, self.queries, has_schema=bool(self.documented))
-        return note_differences(result, self._validator) if result.success and self.documented else result
+        result = to_result(response, self.arguments, has_schema=bool(self.result_schema))
+        if result.success and self.result_schema:
+            result = note_differences(result, self._validator)
+        return result
 
 
-def _allow_differences(documented: Schema) -> Schema:
+def _allow_differences(schema: Schema) -> Schema:
     """Return an output schema that describes results, and rejects no object.
 
     APIs differ from their documents, and a client rejects a result that does not match its schema, although the call
     took effect.
     """
-    definitions = {key: value for key, value in documented.items() if key == "$defs"}
-    described = {key: value for key, value in documented.items() if key != "$defs"}
-    other = {"description": "Another result than the API's document describes."}
-    return {"type": "object", "anyOf": [described, other], **definitions}
-
-
-def _get_key(parameter: Parameter) -> tuple[str, str]:
-    """Return the place and the name of a parameter, as `ApiCredentials.list_added` does."""
-    name = parameter.name.lower() if parameter.location == "header" else parameter.name
-    return parameter.location, name
+    described_result = dict(schema)
+    definitions = described_result.pop("$defs", None)
+    other_result = {"description": "Another result than the API's document describes."}
+    relaxed_schema = {"type": "object", "anyOf": [described_result, other_result]}
+    return relaxed_schema if definitions is None else {**relaxed_schema, "$defs": definitions}
 
 
 def _choose_accept(document: ApiDocument, operation: Operation) -> str:
     """Return the media types of successful responses, JSON first."""
-    kinds = dict.fromkeys(
-        str(kind)
-        for response in list_success_responses(document, operation)
-        for kind in as_mapping(response.get("content"))
-        if str(kind).isascii() and str(kind).isprintable()
-    )
-    ordered = sorted(kinds, key=lambda kind: "json" not in kind)
-    return ", ".join([*ordered[:8], "*/*;q=0.1"]) if ordered else "*/*"
+    media_types: dict[str, None] = {}
+    for response in list_success_responses(document, operation):
+        for media_type in map(str, get_mapping(response, "content")):
+            if media_type.isascii() and media_type.isprintable():
+                media_types[media_type] = None
+    if not media_types:
+        return "*/*"
+    return ", ".join([*sorted(media_types, key=lambda name: "json" not in name)[:8], "*/*;q=0.1"])
 
 
 def _describe_operation(operation: Operation) -> str:
-    """Return the description of a tool. Models need to know what is deprecated."""
-    summary, description = (_get_text(operation.content, key) for key in ("summary", "description"))
-    text = description if description.startswith(summary) else f"{summary}\n\n{description}".strip()
+    """Return the description of a tool. Models need to know that an operation is deprecated."""
+    summary, text = _get_text(operation.content, "summary"), _get_text(operation.content, "description")
+    if not text.startswith(summary):
+        text = f"{summary}\n\n{text}".strip()
     text = text or operation.place
-    deprecated = "Deprecated. " if operation.content.get("deprecated") is True else ""
-    return _limit_text(f"{deprecated}{text}")
+    if operation.content.get("deprecated") is True:
+        text = f"Deprecated. {text}"
+    return _limit_text(text)
 
 
 def _add_description(schema: Schema, description: str) -> Schema:
@@ -211,7 +218,7 @@ def _limit_text(text: str) -> str:
 
 
 def _get_hints(method: str) -> dict[str, Any]:
-    """Return what HTTP guarantees about a method (RFC 9110, 9.2), and nothing that would be a guess."""
+    """Return the guarantees of HTTP about a method (RFC 9110, 9.2)."""
     if method in ("get", "head", "options", "trace"):
         return add_hints(None, {"read_only": True, "open_world": True})
     if method == "delete":

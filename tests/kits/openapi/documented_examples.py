@@ -36,7 +36,6 @@ from mcp_bridge._sources.openapi.operations import (
     read_parameters,
 )
 from mcp_bridge._sources.openapi.parameters import write_value
-from mcp_bridge._sources.openapi.servers import ServerChoice
 from mcp_bridge._sources.openapi.tools import ToolBuilder
 from tests.kits.openapi.public_documents import DIRECTORY, install_from_npm
 
@@ -180,12 +179,12 @@ async def check_document(path: Path, count: Count) -> None:
     try:
         document = read_document(path)
         credentials = ApiCredentials(
-            document=document, given={}, headers={}, fetch_token=fetch_nothing, add_secrets=lambda _: None
+            document=document, secrets={}, headers={}, fetch_token=fetch_nothing, add_secrets=lambda _: None
         )
     except SourceError as error:
         print(f"{path.name}: {error}")
         return
-    builder = ToolBuilder(document, credentials, record_request, servers=ServerChoice("https://api.example"))
+    builder = ToolBuilder(document, credentials, record_request, server="https://api.example")
     number = count["examples"]
     for name, operation in name_operations(find_operations(document, (), (), [])).items():
         try:
