@@ -1,4 +1,4 @@
-"""ChainSource: publishes the chains of the settings, as far as their tools exist and fit together."""
+"""ChainSource: publishes the chains of the settings if their tools exist and fit together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_bridge._engine.tool_use.steps import ChainStep
 from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._runtime.thread_pool import make_call_soon
 
-if TYPE_CHECKING:  # pydantic
+if TYPE_CHECKING:
     from mcp_bridge._settings.chains import ChainSettings, ChainStepSettings
 
 NAME = "chains"
@@ -46,25 +46,23 @@ class ChainSource(Source):
         """Publish the chains, and again after changes, until cancelled."""
         call_soon = make_call_soon()
 
-        def report_change() -> None:  # in any thread
-            call_soon(self._wake)
+        def report_change() -> None:
+            # The registry may change in any thread.
+            call_soon(self._changed.set)
 
         stop = self._registry.watch(report_change)
-        published: Offer | None = None
+        last_offer: Offer | None = None
         try:
             while True:
                 self._changed = anyio.Event()
                 describe_absence = self.services.describe_absence
                 offer = _ChainBuilder(self._chains, self._registry, self._locate, describe_absence).build_offer()
-                if offer != published:
-                    published = offer
+                if offer != last_offer:
+                    last_offer = offer
                     publish(offer)
                 await self._changed.wait()
         finally:
             stop()
-
-    def _wake(self) -> None:
-        self._changed.set()
 
 
 class _ChainBuilder:
@@ -87,8 +85,8 @@ class _ChainBuilder:
 
     def build_offer(self) -> Offer:
         """Build all chains, and describe why the others cannot be published."""
-        built = [self._find_tool(name) for name in self._chains]
-        return Offer(tools=[entry for entry in built if entry is not None], problems=self._problems)
+        entries = [self._find_tool(name) for name in self._chains]
+        return Offer(tools=[entry for entry in entries if entry is not None], problems=self._problems)
 
     def _find_tool(self, name: str) -> ToolEntry | None:
         """Return a chain, or the published tool of another source; None if it cannot be called."""
@@ -116,8 +114,8 @@ class _ChainBuilder:
             key = ("input", problem.argument) if problem.argument is not None else ()
             place = ("output",) if problem.step is None else ("steps", problem.step, *key)
             problems.append(self._locate_problem(problem.text, name, *place))
-        for side, declared in (("input_schema", chain.input_schema), ("output_schema", chain.output_schema)):
-            problems += [self._locate_problem(problem, name, side) for problem in check_schema(declared)]
+        for side, declared_schema in (("input_schema", chain.input_schema), ("output_schema", chain.output_schema)):
+            problems += [self._locate_problem(problem, name, side) for problem in check_schema(declared_schema)]
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None
@@ -142,13 +140,15 @@ class _ChainBuilder:
 
 
 def _build_step(step: ChainStepSettings) -> ChainStep:
-    given = step.input
+    inputs = step.input
     return ChainStep(
         step.tool,
-        {name: one.path for name, one in given.items() if one.path is not None},
+        {name: item.path for name, item in inputs.items() if item.path is not None},
         step.output or "",
         defaults={
-            name: one.default if one.path is not None else one.value for name, one in given.items() if one.has_value
+            name: item.default if item.path is not None else item.value
+            for name, item in inputs.items()
+            if item.has_value
         },
         continue_on_failure=step.continue_on_failure,
         omits_context="input" in step.model_fields_set,

@@ -92,19 +92,19 @@ def read_skill(folder: Path) -> list[ResourceEntry]:
 
 def _list_skill_files(folder: Path) -> list[Path]:
     """Return the files of a folder, without what symbolic links lead to outside of it. Raises SourceError."""
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.resolve().is_relative_to(folder)]
-    if len(found) > MAX_FILES or sum(path.stat().st_size for path in found) > MAX_SIZE:
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.resolve().is_relative_to(folder)]
+    if len(paths) > MAX_FILES or sum(path.stat().st_size for path in paths) > MAX_SIZE:
         raise SourceError(f"it has more than {MAX_FILES} files, or more than {MAX_SIZE // 2**20} MiB")
-    return found
+    return paths
 
 
 def _read_frontmatter(content: bytes) -> dict[str, Any]:
     """Return the frontmatter of a SKILL.md. Raises SourceError."""
     try:
-        found = _FRONTMATTER.match(content.decode())
-        if found is None:
+        match = _FRONTMATTER.match(content.decode())
+        if match is None:
             raise SourceError(f"{SKILL_FILE} does not begin with frontmatter: YAML between two lines of ---")
-        source = parse_source("yaml", found[1], strict=True)
+        source = parse_source("yaml", match[1], strict=True)
         frontmatter: dict[str, Any] = orjson.loads(orjson.dumps(source.data))
     except (ConfigError, UnicodeDecodeError, TypeError) as error:
         raise SourceError(f"the frontmatter of {SKILL_FILE} cannot be read: {error}") from error
@@ -120,14 +120,16 @@ def _build_file_entry(skill: str, path: str, content: bytes, frontmatter: dict[s
     if path == SKILL_FILE:
         meta[FRONTMATTER] = frontmatter
         name, description = skill, frontmatter["description"]
-    kind = "text/markdown" if path.endswith(".md") else mimetypes.guess_type(path)[0] or "application/octet-stream"
+    media_type = (
+        "text/markdown" if path.endswith(".md") else mimetypes.guess_type(path)[0] or "application/octet-stream"
+    )
     text = _decode_text(content)
     return ResourceEntry(
         f"skill://{skill}/{quote(path)}",
         lambda data: content if text is None else text,
         name,
         description,
-        mime_type=kind,
+        mime_type=media_type,
         size=len(content),
         meta=meta,
     )

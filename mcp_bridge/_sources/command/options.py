@@ -72,22 +72,22 @@ class CommandToolSettings(OutputSettings):
         self._template = parse_template(self.command)
         self._directory = parse_word(self.cwd)
         self._input = None if self.stdin is None else parse_word(self.stdin)
-        others = {
+        other_names = {
             piece.name
             for word in (self._directory, self._input or ())
             for piece in word
             if isinstance(piece, Placeholder)
         }
-        parameters = parse_parameters(self.parameters, self._template.required | others)
-        dotted = find_dotted_paths([*self._template.words, self._directory, self._input or ()], parameters.paths)
-        self._parameters = replace(parameters, dotted_paths=dotted)
-        check_use(self._parameters, self._template, others)
-        if unknown := sorted({*self.allow_dash} - self._parameters.properties.keys()):
-            raise ValueError(f"allow_dash: there is no parameter '{unknown[0]}'")
+        parameters = parse_parameters(self.parameters, self._template.required | other_names)
+        dotted_paths = find_dotted_paths([*self._template.words, self._directory, self._input or ()], parameters.paths)
+        self._parameters = replace(parameters, dotted_paths=dotted_paths)
+        check_use(self._parameters, self._template, other_names)
+        if unknown_names := sorted({*self.allow_dash} - self._parameters.properties.keys()):
+            raise ValueError(f"allow_dash: there is no parameter '{unknown_names[0]}'")
         if self.output_schema and self.output not in ("json", "json_lines"):
             raise ValueError("output_schema requires output: json")
-        if successful := sorted(self.errors.keys() & {*self.exit_codes}):
-            raise ValueError(f"errors: {successful[0]} is an exit code that means success")
+        if success_codes := sorted(self.errors.keys() & {*self.exit_codes}):
+            raise ValueError(f"errors: {success_codes[0]} is an exit code that means success")
         return self
 
     def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:

@@ -95,15 +95,17 @@ class OutputSettings(SettingsModel):
             return [_parse_json(line) for line in data.decode(errors="replace").split("\n") if line.strip()]
         return make_content(data, self.output, f"command://{quote(label)}/output")
 
-    def _describe_failure(self, ended: ProgramExit, label: str) -> str:
-        if ended.code in self.errors:
-            return self.errors[ended.code]
-        if ended.code == EXIT_NOT_EXECUTED and not ended.stderr and not ended.output:
+    def _describe_failure(self, program_exit: ProgramExit, label: str) -> str:
+        if program_exit.code in self.errors:
+            return self.errors[program_exit.code]
+        if program_exit.code == EXIT_NOT_EXECUTED and not program_exit.stderr and not program_exit.output:
             return f"The program '{label}' could not be executed (exit code {EXIT_NOT_EXECUTED})."
-        how = f"exit code {ended.code}" if ended.code >= 0 else f"signal {_name_signal(-ended.code)}"
-        stderr = _take_tail(ended.stderr)
-        output = _take_tail(ended.output) if self.output == TEXT or not stderr else ""
-        return "\n".join(part for part in (f"The program '{label}' ended with {how}.", stderr, output) if part)
+        how = (
+            f"exit code {program_exit.code}" if program_exit.code >= 0 else f"signal {_name_signal(-program_exit.code)}"
+        )
+        stderr = _take_tail(program_exit.stderr)
+        output = _take_tail(program_exit.output) if self.output == TEXT or not stderr else ""
+        return "\n".join(text for text in (f"The program '{label}' ended with {how}.", stderr, output) if text)
 
 
 def _parse_json(text: str) -> Any:
@@ -129,7 +131,7 @@ def _make_failed_result(text: str, meta: Mapping[str, Any]) -> ToolResult:
 
 def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, label: str) -> list[Content]:
     """Read the files of a result. Raises OSError, and ValueError for one outside of `root` or beyond the limit."""
-    found = []
+    blocks = []
     for name in names:
         path = (directory / name).resolve()
         if not path.is_relative_to(root):
@@ -142,8 +144,8 @@ def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, l
         if limit < 0:
             raise ValueError(f"{name} is larger than the limit of the output")
         media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        found.append(make_content(data, media_type, f"command://{quote(label)}/{quote(name)}"))
-    return found
+        blocks.append(make_content(data, media_type, f"command://{quote(label)}/{quote(name)}"))
+    return blocks
 
 
 def _take_tail(data: bytes) -> str:

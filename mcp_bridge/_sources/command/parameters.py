@@ -46,47 +46,49 @@ def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandPar
     default are required. Raises ValueError.
     """
     is_schema = given.get("type") == "object" and isinstance(given.get("properties"), Mapping)
-    parts = given["properties"] if is_schema else given
-    properties = {name: _parse_property(name, part) for name, part in parts.items()}
-    defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
+    definitions = given["properties"] if is_schema else given
+    properties = {name: _parse_property(name, definition) for name, definition in definitions.items()}
+    defaults = {name: definition["default"] for name, definition in properties.items() if "default" in definition}
     if is_schema and not isinstance(given.get("required", []), list):
         raise ValueError("required: expected a list of parameters")
     schema = dict(given) if is_schema else {"type": "object", "additionalProperties": False}
     if not is_schema and (names := [name for name in properties if name in required - defaults.keys()]):
         schema["required"] = names
-    paths = {name for name, part in parts.items() if _is_path(part)}
-    listed_options = {name: values for name, part in properties.items() if (values := _list_options(part))}
+    paths = {name for name, definition in definitions.items() if _is_path(definition)}
+    listed_options = {name: values for name, definition in properties.items() if (values := _list_options(definition))}
     return CommandParameters({**schema, "properties": properties}, defaults, paths, listed_options=listed_options)
 
 
 def _list_options(schema: Mapping[str, Any]) -> Set[str]:
     """Return the values beginning with a dash that a schema, or that of its items, lists."""
     values: list[Any] = []
-    for part in (schema, schema.get("items")):
-        if isinstance(part, Mapping):
-            values += [*(part["enum"] if isinstance(part.get("enum"), list) else ()), part.get("const")]
+    for subschema in (schema, schema.get("items")):
+        if isinstance(subschema, Mapping):
+            values += [*(subschema["enum"] if isinstance(subschema.get("enum"), list) else ()), subschema.get("const")]
     return {value for value in values if isinstance(value, str) and value.startswith("-")}
 
 
-def _is_path(part: Any) -> bool:
-    kind = part.get("type") if isinstance(part, Mapping) else part
-    return kind in (PATH, f"{PATH}[]")
+def _is_path(definition: Any) -> bool:
+    type_name = definition.get("type") if isinstance(definition, Mapping) else definition
+    return type_name in (PATH, f"{PATH}[]")
 
 
-def _parse_property(name: str, given: Any) -> dict[str, Any]:
+def _parse_property(name: str, definition: Any) -> dict[str, Any]:
     """Return the schema of a parameter. `path` is text in it, and `string[]` a list of text."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"'{name}' is not a name of a parameter: use letters, digits, '_' and '-'")
-    schema = {"type": given} if isinstance(given, str) else given
+    schema = {"type": definition} if isinstance(definition, str) else definition
     if not isinstance(schema, Mapping):
         problem = f"parameter '{name}': expected a type such as string, or a JSON Schema"
         raise ValueError(problem)  # noqa: TRY004 - pydantic collects only ValueError
-    kind = schema.get("type")
-    match = _SHORT.fullmatch(kind) if isinstance(kind, str) else None
+    type_name = schema.get("type")
+    match = _SHORT.fullmatch(type_name) if isinstance(type_name, str) else None
     if match is None:
-        if isinstance(given, str):
-            known = ", ".join(_TYPES)
-            raise ValueError(f"parameter '{name}': expected one of the types {known}, or a list of one as string[]")
+        if isinstance(definition, str):
+            type_names = ", ".join(_TYPES)
+            raise ValueError(
+                f"parameter '{name}': expected one of the types {type_names}, or a list of one as string[]"
+            )
         return dict(schema)
     item = "string" if match[1] == PATH else match[1]
     return {**schema, "type": item} if match[2] is None else {"items": {"type": item}, **schema, "type": "array"}
@@ -97,14 +99,16 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
 
     Raises ValueError with the first problem.
     """
-    known = parameters.properties
+    properties = parameters.properties
     always = {*parameters.schema.get("required", ()), *parameters.defaults}
-    used = {*template.names, *others}
-    if unknown := sorted(used - known.keys()):
-        name = unknown[0]
+    used_names = {*template.names, *others}
+    if unknown_names := sorted(used_names - properties.keys()):
+        name = unknown_names[0]
         raise ValueError(f"there is no parameter '{name}'. Declare it, or write {{{{{name}}}}} for the text {{{name}}}")
-    if unused := sorted(known.keys() - used):
-        raise ValueError(f"the parameter '{unused[0]}' is not used. Write {{{unused[0]}}} where its value belongs")
+    if unused_names := sorted(properties.keys() - used_names):
+        raise ValueError(
+            f"the parameter '{unused_names[0]}' is not used. Write {{{unused_names[0]}}} where its value belongs"
+        )
     if optional := sorted((template.required | others) - always):
         hint = f"Give it a default, or put its word into a list, such as ['{{{optional[0]}}}']"
         raise ValueError(f"the parameter '{optional[0]}' is optional, but the command always needs it. {hint}")
@@ -112,7 +116,8 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
         raise ValueError(f"the parameter '{missing[0]}' may be missing where `if` adds it. Make it required")
     for word in template.words:
         paths = [piece.name for piece in word if isinstance(piece, Placeholder) and piece.name in parameters.paths]
-        if len(paths) > 1:  # each is checked alone, but together they can lead elsewhere
+        if len(paths) > 1:
+            # Each path is checked alone, but together they can lead elsewhere.
             raise ValueError(
                 f"the paths '{paths[0]}' and '{paths[1]}' are in one word. Put each into a word of its own"
             )
@@ -120,7 +125,7 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
             raise ValueError(
                 f"the path '{paths[0]}' is a part of another path, which is not checked. Use `cwd` instead"
             )
-    flags = sorted(name for name in template.flags if known[name].get("type") == "boolean")
+    flags = sorted(name for name in template.flags if properties[name].get("type") == "boolean")
     if flags:
         hint = f"Write {{if: {flags[0]}, add: --{flags[0].replace('_', '-')}}}"
         raise ValueError(f"the value of '{flags[0]}' is true or false, which is not a word for a program. {hint}")
@@ -137,13 +142,13 @@ def _has_folder(word: Word, path: str) -> bool:
 
 def find_dotted_paths(words: Iterable[Word], paths: Set[str]) -> Set[str]:
     """Return the paths before which the words always have `./`, also before each item of a list."""
-    dotted: set[str] = set()
-    bare: set[str] = set()
+    dotted_paths: set[str] = set()
+    bare_paths: set[str] = set()
     for word in words:
         before = ""
         for piece in word:
             if isinstance(piece, Placeholder):
                 is_dotted = piece.separator is None and _DOT_BEFORE.search(before)
-                (dotted if is_dotted else bare).add(piece.name)
+                (dotted_paths if is_dotted else bare_paths).add(piece.name)
             before = piece if isinstance(piece, str) else "{}"
-    return dotted & paths - bare
+    return dotted_paths & paths - bare_paths

@@ -1,4 +1,14 @@
-"""Runs a program below a supervisor, which ends it with everything that it has started."""
+"""Runs a program below a supervisor, which ends the program and all of its descendants.
+
+A run is a task of the source, not of its call, so that a cancelled call cannot interrupt the end of the program:
+
+1. `run` starts the supervisor with a pipe, the lifeline. If this process dies, the pipe closes, and the supervisor ends
+   the program.
+2. Two tasks read stdout and stderr until both are closed. Five seconds after the end of the program they stop, because
+   it may have left its output to another process.
+3. `cancel`, too much output and the end of the source all cancel the scope of the run. Then the supervisor gets
+   SIGTERM, and after its grace period the process group is killed.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +48,14 @@ EXIT_NOT_EXECUTED = 127
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOrder:
-    """What to run. `limit` is the most bytes of output, `label` the name of the program for messages.
+    """An order to run a program.
 
-    With `joins_stderr`, stderr is a part of the output. `streams_output` and `streams_stderr` say whose lines are
-    streamed.
+    Attributes:
+        label: The name of the program in messages.
+        limit: The maximum number of bytes of output.
+        joins_stderr: Whether stderr is a part of the output.
+        streams_output: Whether lines of stdout are streamed.
+        streams_stderr: Whether lines of stderr are streamed.
     """
 
     words: Sequence[str]
@@ -57,7 +71,7 @@ class ProgramOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProgramExit:
-    """How a program has ended: its exit code (negative for a signal), its output, and the end of its stderr."""
+    """The end of a program: its exit code (negative for a signal), its output, and the end of its stderr."""
 
     code: int
     output: bytes
@@ -65,10 +79,7 @@ class ProgramExit:
 
 
 class ProgramRun:
-    """One run of a program. `run` is its life, in a task of its own, so that its end cannot be interrupted.
-
-    `lines` has its lines while it runs; the caller closes it.
-    """
+    """One run of a program, in its own task. `lines` has its lines while it runs; the caller closes it."""
 
     def __init__(self, order: ProgramOrder) -> None:
         self._order = order
@@ -106,9 +117,10 @@ class ProgramRun:
             self._ended.set()
 
     async def _run_program(self) -> None:
-        lifeline, end = os.pipe()  # its end shows the supervisor that this process has ended
+        lifeline, end = os.pipe()
         try:
-            with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
+            # A process would have no owner if its start were cancelled.
+            with anyio.CancelScope(shield=True):
                 process = await self._start_program(lifeline)
         except BaseException:
             os.close(end)
@@ -180,9 +192,10 @@ class ProgramRun:
             self._stream_lines(splitter.finish())
 
     def _stream_lines(self, lines: Iterable[bytes | None]) -> None:
-        found = [line for line in lines if line is not None]  # all of them: a splitter keeps its state
+        # The splitter keeps its state only if all of its lines are read.
+        complete_lines = [line for line in lines if line is not None]
         with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError):
-            for line in found:
+            for line in complete_lines:
                 self._lines.send_nowait(line.decode(errors="replace").rstrip("\r"))
 
 

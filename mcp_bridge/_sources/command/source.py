@@ -36,8 +36,8 @@ class CommandSource(Source):
         super().__init__(name, options, context)
         directory = context.directory
         root = (directory / Path(options.root).expanduser()).resolve()
-        sandboxed = options.sandbox.to_options(directory) if options.sandbox is not None else None
-        self._system = CommandSystem(root=root, env=options.env, sandbox=sandboxed)
+        sandbox_options = options.sandbox.to_options(directory) if options.sandbox is not None else None
+        self._system = CommandSystem(root=root, env=options.env, sandbox=sandbox_options)
         self._tools = [settings.build_command(tool, self._system) for tool, settings in options.tools.items()]
 
     @classmethod
@@ -58,41 +58,41 @@ class CommandSource(Source):
             options = self._allow_files(system.sandbox, programs.values())
             system.sandbox = await sandbox.probe(options, str(system.root), SANDBOX_MEMORY)
         async with own_tasks() as system.owner:
-            found = [
+            runnable_tools = [
                 (entry, tool, programs[entry.name])
                 for entry, tool in self._tools
                 if entry.name in programs and not find_schema_problems(entry)
             ]
-            tools = [replace(entry, handler=replace(tool, program=program)) for entry, tool, program in found]
+            tools = [replace(entry, handler=replace(tool, program=program)) for entry, tool, program in runnable_tools]
             publish(Offer(tools=tools, problems=problems))
             await anyio.sleep_forever()
 
     def _read_environment(self) -> dict[str, str]:
-        given = self._system.env
+        settings = self._system.env
         credentials = {
             name: read_credential(value, f"env.{name}", os.environ)
-            for name, value in given.items()
+            for name, value in settings.items()
             if has_reference(value)
         }
-        self.services.hide_secrets([one.secret for one in credentials.values()])
-        own = {**given, **{name: one.value for name, one in credentials.items()}}
-        return process_group.build_environment("LOGNAME", "SHELL") | own
+        self.services.hide_secrets([credential.secret for credential in credentials.values()])
+        variables = {**settings, **{name: credential.value for name, credential in credentials.items()}}
+        return process_group.build_environment("LOGNAME", "SHELL") | variables
 
     def _find_programs(self, search_path: str | None, problems: list[str]) -> dict[str, str]:
         """Return the path of each tool's program, and add a problem for each that is missing."""
-        found = {}
+        programs = {}
         for entry, tool in self._tools:
             problems += find_schema_problems(entry)
             program = tool.program
             path = self.context.directory / Path(program).expanduser() if "/" in program else None
             place = shutil.which(str(path) if path is not None else program, path=search_path)
             if place is not None:
-                found[entry.name] = os.path.abspath(place)
+                programs[entry.name] = os.path.abspath(place)
                 continue
             exists = path is not None and path.is_file()
             reason = "is not executable. Run chmod +x" if exists else "was not found. Install it, or give its full path"
             problems.append(f"tool '{entry.name}' is not published: the program {program!r} {reason}")
-        return found
+        return programs
 
     def _allow_files(self, options: SandboxOptions, programs: Iterable[str]) -> SandboxOptions:
         """Return the options of a sandbox in which the programs and the root can be read."""

@@ -1,4 +1,12 @@
-"""The template of a command: words with placeholders, of which each value stays a part of one word."""
+"""The template of a command: words with placeholders. A value never becomes several words.
+
+A list has words of three kinds, and `{name:,}` joins the items of a list:
+
+    ["grep", "{pattern}", ["-m", "{limit}"], {if: count, add: --count}]
+
+`grep` and the pattern are required. `-m` and the limit are optional: they are there if `limit` is given, and once for
+each item if it is a list. `--count` is conditional: it is there if `count` is true.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +111,8 @@ class ArgumentTemplate:
         `always` are the parameters that always have a value.
         """
         conditional = [part for part in self.parts if isinstance(part, ConditionalWords)]
-        used = {(part.name, name) for part in conditional for word in _list_words(part) for name in _list_names(word)}
-        return {name for condition, name in used if name != condition and name not in always}
+        pairs = {(part.name, name) for part in conditional for word in _list_words(part) for name in _list_names(word)}
+        return {name for condition, name in pairs if name != condition and name not in always}
 
     def fill(
         self,
@@ -126,8 +134,8 @@ class ArgumentTemplate:
         words: list[str] = []
         size = 0
         is_past_options = False
-        for word, chosen in self._select_words(values):
-            for text in fill_word(word, chosen):
+        for word, word_values in self._select_words(values):
+            for text in fill_word(word, word_values):
                 first = word[0] if word else ""
                 if (
                     isinstance(first, Placeholder)
@@ -149,11 +157,11 @@ class ArgumentTemplate:
                 yield part.word, values
             elif isinstance(part, ConditionalWords):
                 value = values.get(part.name)
-                chosen = part.otherwise if value is False else part.words if part.name in values else ()
-                yield from ((word, values) for word in chosen)
+                words = part.otherwise if value is False else part.words if part.name in values else ()
+                yield from ((word, values) for word in words)
             else:
-                for each in _repeat(part, values):
-                    yield from ((word, each) for word in part.words)
+                for word_values in _repeat(part, values):
+                    yield from ((word, word_values) for word in part.words)
 
 
 def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -161,8 +169,8 @@ def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[
     if not all(name in values for word in part.words for name in _list_names(word)):
         return
     pieces = [piece for word in part.words for piece in word if isinstance(piece, Placeholder)]
-    repeated = [piece.name for piece in pieces if piece.separator is None and isinstance(values[piece.name], list)]
-    lists = {name: values[name] for name in repeated}
+    list_names = [piece.name for piece in pieces if piece.separator is None and isinstance(values[piece.name], list)]
+    lists = {name: values[name] for name in list_names}
     for items in product(*lists.values()):
         yield {**values, **dict(zip(lists, items, strict=True))}
 
@@ -195,7 +203,8 @@ def _list_texts(placeholder: Placeholder, value: Any) -> list[str]:
 
 def _convert_value(name: str, value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON Schema accepts 1.0 as an integer, programs usually do not
+        # JSON Schema accepts 1.0 as an integer, programs usually do not.
+        value = int(value)
     text = value if isinstance(value, str) else as_text(value)
     if "\0" in text:
         raise InvalidArguments([f"$.{name}: {_NULL}"])
@@ -273,15 +282,17 @@ def _split_text(text: str) -> list[str]:
         words = shlex.split(text)
     except ValueError as error:
         raise ValueError(f"the command cannot be split into words: {error}. Write it as a list") from None
-    if found := next((word for word in words if word in _SHELL_WORDS), None):
-        raise ValueError(f"'{found}' needs a shell, and commands run without one. Put it into a script and run that")
+    if shell_word := next((word for word in words if word in _SHELL_WORDS), None):
+        raise ValueError(
+            f"'{shell_word}' needs a shell, and commands run without one. Put it into a script and run that"
+        )
     return words
 
 
 def _parse_part(part: Any) -> Part:
     if isinstance(part, Mapping):
-        unknown = sorted(map(str, part.keys() - {"if", "add", "else"}))
-        if unknown or not isinstance(part.get("if"), str) or "add" not in part:
+        unknown_keys = sorted(map(str, part.keys() - {"if", "add", "else"}))
+        if unknown_keys or not isinstance(part.get("if"), str) or "add" not in part:
             raise ValueError("expected a part such as {if: verbose, add: --verbose}, which may also have `else`")
         return ConditionalWords(part["if"], _parse_words(part["add"]), _parse_words(part.get("else", [])))
     if isinstance(part, list):
@@ -293,8 +304,8 @@ def _parse_part(part: Any) -> Part:
     return RequiredWord(word)
 
 
-def _parse_words(given: Any) -> tuple[Word, ...]:
-    words = given if isinstance(given, list) else [given]
+def _parse_words(words_or_word: Any) -> tuple[Word, ...]:
+    words = words_or_word if isinstance(words_or_word, list) else [words_or_word]
     for word in words:
         if isinstance(word, bool) or not isinstance(word, str | int | float):
             problem = f"the words of a command are text, found {word!r}"

@@ -28,7 +28,7 @@ LINE_RATE, LINE_BURST = 20, 50
 SANDBOX_MEMORY = 1024**3
 """Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed program may have."""
 _MORE_THAN_A_PATH = re.compile(r"[~:@|<>]|[A-Za-z][A-Za-z0-9+.-]+:")
-"""Text that many programs read otherwise: home folders, pathspecs (git), argument files, pipes and URLs."""
+"""Text with another meaning in many programs: home folders, pathspecs (git), argument files, pipes and URLs."""
 _NO_PATH = "many programs do not read this as a path in the working directory. Write './' before it"
 Streaming = Literal["none", "progress", "log"]
 
@@ -47,7 +47,7 @@ class CommandSystem:
 class CommandTool(PlanningHandler):
     """The handler of a command. `program` is the path of its program, and `template` has all of its words.
 
-    `separators` are the texts that join lists of paths, by the names of their parameters.
+    `separators` are the texts between the items of lists of paths, by the names of their parameters.
     """
 
     program: str
@@ -64,17 +64,18 @@ class CommandTool(PlanningHandler):
     async def __call__(self, data: Any, ctx: RunningCall) -> ToolResult:
         """Run the program and return its result. If the call is cancelled, the program is ended."""
         order = self._build_order(data)
-        assert self.system.owner is not None  # no call comes before the source has started
+        # There is no call before the source has started.
+        assert self.system.owner is not None
         run = ProgramRun(order)
         self.system.owner.spawn(run.run, cancel=run.cancel)
         try:
             with run.lines:
                 if self.streaming != "none":
                     await self._stream_lines(run, ctx)
-            ended = await run.wait_for_exit()
+            program_exit = await run.wait_for_exit()
         finally:
             run.cancel()
-        return self.output.build_result(ended, order.label, order.directory, self.system.root)
+        return self.output.build_result(program_exit, order.label, order.directory, self.system.root)
 
     def plan_call(self, data: Any) -> list[PlannedCall]:
         """Return the command line that a call would run. Raises InvalidArguments."""
@@ -102,7 +103,8 @@ class CommandTool(PlanningHandler):
         for name in self.parameters.paths & values.keys():
             items = values[name] if isinstance(values[name], list) else [values[name]]
             for item in items:
-                if any(separator in item for separator in self.separators[name]):  # it would become several paths
+                # An item with a separator would become several paths.
+                if any(separator in item for separator in self.separators[name]):
                     raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
                 is_dotted = name in self.parameters.dotted_paths
                 if not is_dotted and _MORE_THAN_A_PATH.match(item):
@@ -129,10 +131,12 @@ class CommandTool(PlanningHandler):
 def resolve_inside(root: Path, folder: Path, path: str, name: str) -> Path:
     """Return the real path of one that is relative to `folder`. Raises InvalidArguments if it leads out of `root`."""
     try:
-        found = Path(os.path.realpath(folder / path))
-        shortened = Path(os.path.realpath(os.path.normpath(folder / path)))  # programs may remove `..` before links
-    except (OSError, ValueError) as error:  # a null character, or a loop of links
+        real_path = Path(os.path.realpath(folder / path))
+        # Programs may remove `..` before they follow links.
+        normal_path = Path(os.path.realpath(os.path.normpath(folder / path)))
+    except (OSError, ValueError) as error:
+        # The path has a null character, or a loop of links.
         raise InvalidArguments([f"{name}: this path cannot be used"]) from error
-    if not (found.is_relative_to(root) and shortened.is_relative_to(root)):
+    if not (real_path.is_relative_to(root) and normal_path.is_relative_to(root)):
         raise InvalidArguments([f"{name}: this path leads out of the folder that the tool works in"])
-    return found
+    return real_path

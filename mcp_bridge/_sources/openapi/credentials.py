@@ -116,13 +116,13 @@ class ApiCredentials:
 
     def list_added(self, schemes: Iterable[str]) -> set[tuple[str, str]]:
         """Return the places and names of what the headers of the settings, and credentials of these schemes, add."""
-        added = {("header", name.lower()) for name in self.headers}
+        keys = {("header", name.lower()) for name in self.headers}
         for name in schemes:
             scheme = self.document.security_schemes[name]
             place, key = str(scheme.get("in")), str(scheme.get("name"))
             if scheme.get("type") == "apiKey":
-                added.add((place, key.lower() if place == "header" else key))
-        return added
+                keys.add((place, key.lower() if place == "header" else key))
+        return keys
 
     async def collect(self, schemes: Iterable[str]) -> RequestSecrets:
         """Return what the headers of the settings, and credentials of these schemes, add to a request.

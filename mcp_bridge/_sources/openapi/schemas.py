@@ -116,10 +116,12 @@ class SchemaConverter:
         for budget in BUDGETS:
             definitions = self._collect_definitions(root.references, budget)
             # Each definition was counted when it was converted.
-            counted = {name: self._definitions[name] for name, definition in definitions.items() if definition}
-            counted[""] = root
-            values = {name: definition.values for name, definition in counted.items()}
-            references = {name: definition.references for name, definition in counted.items()}
+            complete_definitions = {
+                name: self._definitions[name] for name, definition in definitions.items() if definition
+            }
+            complete_definitions[""] = root
+            values = {name: definition.values for name, definition in complete_definitions.items()}
+            references = {name: definition.references for name, definition in complete_definitions.items()}
             if budget == 0 or sum_references("", values, references) <= MAX_SUBSCHEMAS:
                 break
         return {**schema, "$defs": definitions}
@@ -236,11 +238,11 @@ class SchemaConverter:
         return allow_null(result) if schema.get("nullable") is True else result
 
     def _convert_properties(self, schema: Json, result: Schema, position: Position) -> None:
-        hidden = set(position.hidden)
+        hidden_names = set(position.hidden)
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
             own_hidden = _list_hidden(properties, "readOnly")
-            hidden.update(own_hidden)
+            hidden_names.update(own_hidden)
             result["properties"] = self._convert_map(properties, own_hidden, position)
         patterns = schema.get("patternProperties")
         if isinstance(patterns, Mapping):
@@ -252,8 +254,8 @@ class SchemaConverter:
         required = schema.get("required")
         if isinstance(required, list):
             if "allOf" in schema:
-                hidden |= self._find_hidden(schema)
-            names = [name for name in dict.fromkeys(map(str, required)) if name not in hidden]
+                hidden_names |= self._find_hidden(schema)
+            names = [name for name in dict.fromkeys(map(str, required)) if name not in hidden_names]
             if names:
                 result["required"] = names
 
@@ -265,16 +267,16 @@ class SchemaConverter:
         return converted_schemas
 
     def _convert_combinators(self, schema: Json, result: Schema, position: Position) -> None:
-        hidden = position.hidden
+        hidden_names = position.hidden
         if get_list(schema, "allOf"):
-            hidden |= self._find_hidden(schema)
+            hidden_names |= self._find_hidden(schema)
         for key in COMBINATORS:
             members = get_list(schema, key)
             # The other members are the subtypes, which lead back to the schema that extends this one.
             has_subtypes = position.is_part and "discriminator" in schema and key != "allOf"
             if members and not has_subtypes:
                 is_part = position.is_part or _is_extended(schema, key, position)
-                inner = Position(position.depth + 1, is_part, "", hidden)
+                inner = Position(position.depth + 1, is_part, "", hidden_names)
                 result[key] = [self._convert_node(member, inner) for member in members]
 
     def _relax_keywords(self, schema: Json, result: Schema, position: Position) -> Schema:

@@ -28,53 +28,57 @@ _SERVER_NAMES = ("mcp", "server", "app")
 
 
 def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
-    """Find what a module offers, in the order of its definitions; the functions `names` become tools without a mark.
+    """Find the offer of a module, in the order of its definitions; the functions `names` become tools without a mark.
 
     Raises SourceError for a name that does not exist or cannot be a tool.
     """
-    values = [
-        (name, value)
-        for name, value in vars(module).items()
-        if not name.startswith("__") and not isinstance(value, type | ModuleType)
-    ]
-    tools = [entry for name, value in values for entry in _find_tools(name, value)]
-    chains = [_convert_chain(name, value) for name, value in values if _is_chain(value)]
-    tools += [chain for chain in chains if not any(_runs_same_chain(chain, tool) for tool in tools)]
-    others = [entry for _, value in values for entry in _iter_candidates(value)]
+    tools: list[ToolEntry] = []
+    chains: list[ToolEntry] = []
+    candidates: list[Any] = []
+    for name, value in vars(module).items():
+        if not name.startswith("__") and not isinstance(value, type | ModuleType):
+            tools += _find_tools(name, value)
+            candidates += _iter_candidates(value)
+            if _is_chain(value):
+                chains.append(_convert_chain(name, value))
+    # A chain may be among the tools already, by `as_tool`.
+    chains = [chain for chain in chains if not any(_runs_same_chain(chain, tool) for tool in tools)]
+    tools += chains
+    tools += [_infer_tool(module, name) for name in names]
     return Offer(
-        tools=[*tools, *(_infer_tool(module, name) for name in names)],
-        resources=[entry for entry in others if isinstance(entry, ResourceEntry)],
-        templates=[entry for entry in others if isinstance(entry, ResourceTemplate)],
-        prompts=[entry for entry in others if isinstance(entry, PromptEntry)],
-        server=next((value for _, value in values if isinstance(value, ServerInfo)), None),
+        tools=tools,
+        resources=[entry for entry in candidates if isinstance(entry, ResourceEntry)],
+        templates=[entry for entry in candidates if isinstance(entry, ResourceTemplate)],
+        prompts=[entry for entry in candidates if isinstance(entry, PromptEntry)],
+        server=next((entry for entry in candidates if isinstance(entry, ServerInfo)), None),
     )
 
 
 def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered: DiscoveredTools) -> list[str]:
-    """Add all tools of other frameworks, and the sets of tools that are in `names`. Return the names that are left.
+    """Add all tools of other frameworks, and the sets of tools in `names`. Return the remaining names.
 
-    Opening a set may start a process or a connection, so only the named ones are opened. A server (FastMCP, MCPServer)
-    is published without being named.
+    Opening a set may start a process or a connection, so only sets in `names` are opened. A server (FastMCP, MCPServer)
+    is published without a name in the settings.
     """
     prefix = f"{module.__name__}:"
-    left = []
+    remaining_names = []
     for name in names:
         value = getattr(module, name, None)
         may_be_foreign = type(value) in (list, tuple, dict) or is_foreign(value)
         if not (may_be_foreign and discovered.add(prefix + name, value)):
-            left.append(name)
+            remaining_names.append(name)
     if not any(is_server(getattr(module, name, None)) for name in names):
         _add_server(module, discovered)
     for name, value in vars(module).items():
         if not name.startswith("_") and is_foreign(value) and not issubclass(type(value), type):
             discovered.add_tool(prefix + name, value)
-    return left
+    return remaining_names
 
 
 def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
     """Add the server of a module: `mcp`, `server` or `app`, as in FastMCP's and the SDK's commands, or the only one.
 
-    Other servers of the module may be mounted in that one, so none is added if it is not clear which.
+    A module may mount its other servers in that one, so none is added if there are several with other names.
     """
     servers = {name: value for name, value in vars(module).items() if is_server(value) and not name.startswith("_")}
     distinct = {id(value): name for name, value in servers.items()}
@@ -83,9 +87,9 @@ def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
     if name is not None:
         discovered.add(f"{module.__name__}:{name}", servers[name])
     elif servers:
-        found = ", ".join(f"'{each}'" for each in servers)
+        server_names = ", ".join(f"'{server_name}'" for server_name in servers)
         discovered.problems.append(
-            f"{module.__file__}: there are several servers, {found}. Name one of them `mcp`, or list it under "
+            f"{module.__file__}: there are several servers, {server_names}. Name one of them `mcp`, or list it under "
             "`tools` in the settings"
         )
 
@@ -106,7 +110,7 @@ def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer
 
 
 def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
-    """Return the tools of an offer whose calls can succeed, and a line for each problem of the others."""
+    """Return the tools of an offer with calls that can succeed, and a line for each problem of the others."""
     runnable, problems = [], []
     for entry in offer.tools:
         handler_problems = find_handler_problems(entry.handler)
@@ -124,13 +128,13 @@ def _remove_duplicates(entries: Iterable[T], key: str) -> list[T]:
     by_name: dict[str, list[T]] = {}
     for entry in entries:
         same_name = by_name.setdefault(name(entry), [])
-        if not any(handler(other) == handler(entry) for other in same_name):
+        if not any(handler(same_entry) == handler(entry) for same_entry in same_name):
             same_name.append(entry)
     return [entry for same_name in by_name.values() for entry in same_name]
 
 
 def _iter_candidates(value: Any) -> Iterator[Any]:
-    """Yield what may be a resource or a prompt: the value, its marks, and the contents of a registry."""
+    """Yield possible resources and prompts: the value, its marks, and the contents of a registry."""
     yield value
     if callable(value):
         yield from (getattr(value, name) for name in ("resource_entry", "prompt_entry") if _has(value, name))
@@ -152,10 +156,11 @@ def _find_tools(name: str, value: Any) -> Iterator[ToolEntry]:
 
 
 def _has(value: Any, *names: str) -> bool:
-    """Return whether an object has these attributes, and not just any attribute, as a mock has."""
+    """Return whether an object has these attributes. A mock, which has any attribute, does not count."""
     try:
         return all(hasattr(value, name) for name in names) and not hasattr(value, "no_such_attribute_anywhere")
-    except Exception:  # a third-party __getattr__
+    except Exception:
+        # A third-party __getattr__ may fail.
         return False
 
 
@@ -206,11 +211,12 @@ class ForeignChain(CheckedHandler):
         return result.context
 
     def list_problems(self) -> Sequence[str]:
-        """List what the chain's own `validate` reports, if it has one that works."""
+        """List the problems from the chain's own `validate`, if it works."""
         try:
-            checked = self.chain.validate()
-            return [] if checked.valid else list(map(str, checked.errors)) or ["its own validation fails"]
-        except Exception:  # third-party code: a call will show what is wrong
+            validation = self.chain.validate()
+            return [] if validation.valid else list(map(str, validation.errors)) or ["its own validation fails"]
+        except Exception:
+            # The validation is third-party code. A call will report its problem.
             return []
 
 
@@ -244,8 +250,9 @@ def _infer_tool(module: ModuleType, name: str) -> ToolEntry:
     if isinstance(entry, ToolEntry):
         return entry
     try:
-        marked: Any = tool()(partial(function) if isinstance(function, type) else function)
+        decorated: Any = tool()(partial(function) if isinstance(function, type) else function)
     except TypeError as error:
         raise SourceError(f"{module.__file__}: '{name}' cannot be a tool: {error}") from error
-    inferred: ToolEntry = marked.tool_entry
-    return replace(inferred, name=name)
+    entry = decorated.tool_entry
+    assert isinstance(entry, ToolEntry)
+    return replace(entry, name=name)

@@ -40,12 +40,12 @@ async def run_with_lifespan(offer: Offer) -> AsyncIterator[Offer]:
 
 def _bind_lifespan(entry: E, value: Any) -> E:
     """Return an entry whose handler has the value in its context; the entry itself if it takes no context."""
-    prepared = PreparedEntry(entry)
-    if prepared.context is None:
+    prepared_entry = PreparedEntry(entry)
+    if prepared_entry.context is None:
         return entry
-    handler = prepared.handler
+    handler = prepared_entry.handler
     bound: Callable[..., Any]
-    if prepared.is_async:
+    if prepared_entry.is_async:
 
         async def run_bound_async(data: Any, ctx: RunningCall) -> Any:
             ctx.lifespan = value

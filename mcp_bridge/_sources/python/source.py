@@ -92,30 +92,31 @@ class PythonSource(Source):
     async def run(self, publish: Publish) -> None:
         """Publish an offer, and again after edits and changes of toolboxes. Raises SourceError for an empty one."""
         stamps = self._read_stamps()
-        loaded = self._load_modules()
+        result = self._load_modules()
         if not self._watch:
-            async with run_with_lifespan(loaded.offer) as offer:
-                await publish_toolboxes(loaded.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, offer), publish)
-                if offer is not loaded.offer:
+            async with run_with_lifespan(result.offer) as offer:
+                await publish_toolboxes(result.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, offer), publish)
+                if offer is not result.offer:
                     await anyio.sleep_forever()
             return
         publisher = _Publisher(publish)
         async with anyio.create_task_group() as tasks:
             try:
-                await tasks.start(publisher.publish, loaded)
-            except SourceError as error:  # an edit can repair it
+                await tasks.start(publisher.publish, result)
+            except SourceError as error:
+                # An edit can repair it.
                 publish(Offer(problems=[str(error)]))
-            async for reloaded in self._reload_after_edits(stamps, is_broken=bool(loaded.errors)):
+            async for new_result in self._reload_after_edits(stamps, is_broken=bool(result.errors)):
                 try:
-                    await tasks.start(publisher.publish, reloaded)
+                    await tasks.start(publisher.publish, new_result)
                 except SourceError as error:
                     logger.error("%s: the tools stay as they were", error)
 
     def list_files(self) -> Sequence[Path]:
-        """Return the source's files, or its folder, and what they import from beside them.
+        """Return the files of the source, or its folder, and the files that they import from there.
 
-        A folder that contains the settings or the user's home is not returned itself. While files are watched, it is,
-        because a sandbox has an edited file only with its folder.
+        A folder with the settings or the user's home is not returned itself, except while files are watched, because a
+        sandbox has an edited file only with its folder.
         """
         if self._module is not None:
             return find_source_files(self._directory, modules=[self._module.partition(".")[0]])
@@ -127,18 +128,19 @@ class PythonSource(Source):
         return find_source_files(root, _list_python_files(path))
 
     def load(self) -> Offer:
-        """Import everything and return what it offers, except what a set of tools would list once it is open.
+        """Import everything and return its offer, without the tools of sets that have to be opened first.
 
-        Files that cannot be imported are among the problems.
+        Files with an import error are among the problems.
         """
         return self._load_modules().offer
 
-    def _load_modules(self) -> _Loaded:
+    def _load_modules(self) -> _LoadResult:
         discovered = DiscoveredTools()
         problems: list[str] = []
         offers: list[Offer] = []
         with without_bytecode():
-            for module in list(self._import_modules(problems)):  # all before the first: they may use each other's tools
+            # All modules are imported first, because they may use each other's tools.
+            for module in list(self._import_modules(problems)):
                 try:
                     names = discover_foreign_tools(module, self._select_names(module), discovered)
                     offers.append(find_offer(module, names))
@@ -148,13 +150,13 @@ class PythonSource(Source):
         tools, unrunnable = select_runnable(offer)
         offer = replace(offer, tools=tools)
         foreign, duplicates = remove_duplicates(discovered.tools, _get_taken_names(offer))
-        others = [*unrunnable, *discovered.problems, *duplicates]
+        tool_problems = [*unrunnable, *discovered.problems, *duplicates]
         offer = replace(offer, tools=[*offer.tools, *foreign])
-        if not (problems or others or discovered.toolboxes or offer.entries or offer.server):
+        if not (problems or tool_problems or discovered.toolboxes or offer.entries or offer.server):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
-        offer = replace(offer, problems=[*offer.problems, *problems, *others])
-        return _Loaded(offer=offer, toolboxes=discovered.toolboxes, errors=problems)
+        offer = replace(offer, problems=[*offer.problems, *problems, *tool_problems])
+        return _LoadResult(offer=offer, toolboxes=discovered.toolboxes, errors=problems)
 
     def _import_modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
@@ -180,24 +182,24 @@ class PythonSource(Source):
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
 
-    async def _reload_after_edits(self, stamps: Mapping[Path, int], *, is_broken: bool) -> AsyncIterator[_Loaded]:
-        """Yield what is loaded after each edit. `stamps` reveal edits from before the watcher was ready.
+    async def _reload_after_edits(self, stamps: Mapping[Path, int], *, is_broken: bool) -> AsyncIterator[_LoadResult]:
+        """Yield the result of loading after each edit. `stamps` reveal edits from before the watcher was ready.
 
         An edit that repairs a source `is_broken` is logged at a level that is shown by default, as its error was.
         """
-        async for edited in _watch_edits(self._root):
-            if edited or self._read_stamps() != stamps:
+        async for is_edit in _watch_edits(self._root):
+            if is_edit or self._read_stamps() != stamps:
                 forget_modules(self._root)
-                loaded = self._load_modules()
-                for problem in loaded.errors:
+                result = self._load_modules()
+                for problem in result.errors:
                     logger.error("%s: the tools stay as they were", problem)
-                if not loaded.errors:
-                    yield loaded
-                    offer = loaded.offer
+                if not result.errors:
+                    yield result
+                    offer = result.offer
                     resources = len(offer.resources) + len(offer.templates)
                     level = logging.WARNING if is_broken else logging.INFO
                     logger.log(level, _RELOADED, self.name, len(offer.tools), resources, len(offer.prompts))
-                is_broken = bool(loaded.errors)
+                is_broken = bool(result.errors)
             stamps = self._read_stamps()
 
     def _read_stamps(self) -> dict[Path, int]:
@@ -212,8 +214,8 @@ class PythonSource(Source):
         return self._directory
 
 
-class _Loaded(NamedTuple):
-    """What an import found. `errors` are the problems that make a reload fail."""
+class _LoadResult(NamedTuple):
+    """The result of an import. A reload fails if it has `errors`."""
 
     offer: Offer
     toolboxes: Mapping[str, Toolbox]
@@ -221,34 +223,34 @@ class _Loaded(NamedTuple):
 
 
 class _Publisher:
-    """Publishes what was loaded last, together with the tools of its toolboxes."""
+    """Publishes the last result of loading, with the tools of its toolboxes."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
         self._last = anyio.CancelScope()
 
-    async def publish(self, loaded: _Loaded, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Replace what was published before, whose toolboxes close. Started once the new offer is published.
+    async def publish(self, result: _LoadResult, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Replace the last offer, and close its toolboxes. The task has started once the new offer is published.
 
         An empty offer is published too: the next edit may add a tool.
         """
         with anyio.CancelScope() as scope:
-            async with run_with_lifespan(loaded.offer) as offer, open_toolboxes(loaded.toolboxes) as opened:
+            async with run_with_lifespan(result.offer) as offer, open_toolboxes(result.toolboxes) as toolboxes:
                 self._last.cancel()
                 self._last = scope
-                self._publish(_add_toolboxes(offer, opened))
+                self._publish(_add_toolboxes(offer, toolboxes))
                 task_status.started()
-                while opened.is_open:
-                    await opened.wait_for_change()
-                    self._publish(_add_toolboxes(offer, opened))
-                if offer is not loaded.offer:
+                while toolboxes.is_open:
+                    await toolboxes.wait_for_change()
+                    self._publish(_add_toolboxes(offer, toolboxes))
+                if offer is not result.offer:
                     await anyio.sleep_forever()
 
 
-def _add_toolboxes(offer: Offer, opened: OpenToolboxes) -> Offer:
-    tools, duplicates = remove_duplicates(opened.tools, _get_taken_names(offer))
-    problems = [*offer.problems, *opened.problems, *duplicates]
-    return opened.add_to(replace(offer, tools=[*offer.tools, *tools], problems=problems))
+def _add_toolboxes(offer: Offer, toolboxes: OpenToolboxes) -> Offer:
+    tools, duplicates = remove_duplicates(toolboxes.tools, _get_taken_names(offer))
+    problems = [*offer.problems, *toolboxes.problems, *duplicates]
+    return toolboxes.add_to(replace(offer, tools=[*offer.tools, *tools], problems=problems))
 
 
 def _get_taken_names(offer: Offer) -> dict[str, str]:
@@ -260,7 +262,8 @@ async def _watch_edits(root: Path) -> AsyncIterator[bool]:
 
     A shutdown waits as long for the watcher.
     """
-    import watchfiles  # 30 ms, and only for --reload
+    # The import takes 30 ms, and only --reload needs it.
+    import watchfiles
 
     python = watchfiles.PythonFilter()
     watcher = watchfiles.awatch(

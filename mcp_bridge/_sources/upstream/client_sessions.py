@@ -1,4 +1,10 @@
-"""Further connections to a server: those of single clients, which share nothing, and the one of the other era."""
+"""Further connections to a server: those of single clients, which share nothing, and the one of the other era.
+
+UpstreamSource has the first connection, and its offer is published. A call uses a further one in two cases: with
+`sessions: client`, if its client has a session, and if its era differs from that of the first connection. The first
+such call opens the connection, the others wait for it. If the tool has another definition there, the call is rejected,
+because the model knows only the published one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +34,7 @@ IDLE_TIMEOUT = 1800.0
 
 
 class FirstConnection(Forwarder, Protocol):
-    """The connection that determines what is published. It serves clients without a session, too."""
+    """The connection with the published offer. It also serves clients without a session."""
 
     choice: EraChoice
 
@@ -105,7 +111,8 @@ class ClientSessions:
         choice, session = self._first.choice, "" if self._is_shared else ctx.session
         era = choice.choose_era(method, params, ctx)
         if era != choice.first_era:
-            await self._first.require_session()  # now it is certain which eras the server speaks
+            # The first connection shows which eras the server speaks.
+            await self._first.require_session()
             era = choice.choose_era(method, params, ctx)
         try:
             if not session and era == choice.first_era:
@@ -131,7 +138,8 @@ class ClientSessions:
         except RpcError as error:
             if error.code != NOT_RECEIVED:
                 raise
-        return await self._forward_once(key, method, params, ctx)  # the server has not begun the call
+        # The server has not begun the call, so it can be repeated.
+        return await self._forward_once(key, method, params, ctx)
 
     async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
         """Send completion/complete to the first connection. Raises RpcError and ToolUnavailable."""
@@ -139,53 +147,55 @@ class ClientSessions:
 
     async def _forward_once(self, key: Key, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         if key not in self._connections:
-            await self._first.require_session()  # it knows whether the server can be reached
-        found = self._connections.get(key) or self._add(key, ctx)
-        found.calls += 1
+            # The first connection shows whether the server can be reached.
+            await self._first.require_session()
+        upstream = self._connections.get(key) or self._add(key, ctx)
+        upstream.calls += 1
         try:
-            await found.settled.wait()
-            session = found.link.session
-            if found.lacks_era:
+            await upstream.settled.wait()
+            session = upstream.link.session
+            if upstream.lacks_era:
                 raise MissingEra
-            if session is None or not found.is_ready:
-                problem = f"The server '{self.name}' is not available: {found.link.reason}. Retry later."
+            if session is None or not upstream.is_ready:
+                problem = f"The server '{self.name}' is not available: {upstream.link.reason}. Retry later."
                 raise ToolUnavailable(problem)
             self._first.check_accepted(method, params)
-            if method == "tools/call" and params["name"] in found.changed_tools:
+            if method == "tools/call" and params["name"] in upstream.changed_tools:
                 raise DefinitionChanged(_describe_change(params["name"], self.name))
             return await session.relay(method, params, ctx)
         finally:
-            found.release()
+            upstream.release()
 
     def _add(self, key: Key, ctx: RunningCall) -> ClientUpstream:
         if self._tasks is None:
             raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
-        owner, kind = get_owner(ctx) if key[0] else None, f"connections to the server '{self.name}'"
-        ended = choose_session_to_end(self._connections.items(), self._session_limit, owner, kind)
-        if ended is not None:
-            self._end(ended, "another client needs its connection")
-        added = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, added), owner)
-        self._tasks.start_soon(self._run_connection, key, added)
+        owner, label = get_owner(ctx) if key[0] else None, f"connections to the server '{self.name}'"
+        ended_key = choose_session_to_end(self._connections.items(), self._session_limit, owner, label)
+        if ended_key is not None:
+            self._end(ended_key, "another client needs its connection")
+        upstream = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, upstream), owner)
+        self._tasks.start_soon(self._run_connection, key, upstream)
         if key[0]:
             end_with_client(ctx, self._connections, key, lambda key: self._end(key, "the client has disconnected"))
-        return added
+        return upstream
 
-    async def _run_connection(self, key: Key, added: ClientUpstream) -> None:
+    async def _run_connection(self, key: Key, upstream: ClientUpstream) -> None:
         try:
-            async with self._slots:  # a connection that is ending still has its process
-                if not added.link.ended.is_set():
-                    added.link.reason = await self._first.serve_further(
-                        added.link, key[2], added.handle_ready, has_one_client=bool(key[0])
+            # A connection that is ending still has its process.
+            async with self._slots:
+                if not upstream.link.ended.is_set():
+                    upstream.link.reason = await self._first.serve_further(
+                        upstream.link, key[2], upstream.handle_ready, has_one_client=bool(key[0])
                     )
         except MissingEra:
-            added.lacks_era = True
+            upstream.lacks_era = True
             self._first.choice.note_missing_era()
         finally:
-            self._forget(key, added)
-            added.settled.set()
+            self._forget(key, upstream)
+            upstream.settled.set()
 
-    def _forget(self, key: Key, added: ClientUpstream) -> None:
-        if self._connections.get(key) is added:
+    def _forget(self, key: Key, upstream: ClientUpstream) -> None:
+        if self._connections.get(key) is upstream:
             del self._connections[key]
 
     def _end(self, key: Key, reason: str) -> None:

@@ -56,16 +56,18 @@ class CredentialAddress:
     async def read_values(self) -> Values:
         """Return the values with the credentials. Raises SourceError if one cannot be read."""
         credentials = await to_thread.run_sync(self._read_credentials, abandon_on_cancel=True)
-        self.add_secrets([one.secret for one in credentials.values()])
-        return {**self.values, **{name: one.value for name, one in credentials.items()}}
+        self.add_secrets([credential.secret for credential in credentials.values()])
+        return {**self.values, **{name: credential.value for name, credential in credentials.items()}}
 
     def _read_credentials(self) -> dict[str, Credential]:
         references = {name: value for name, value in self.values.items() if has_reference(value)}
-        read = {name: read_credential(value, f"{self.key}.{name}", os.environ) for name, value in references.items()}
-        for name, one in read.items():
-            if self.key == "headers" and not (one.secret.isascii() and one.secret.isprintable()):
+        credentials = {
+            name: read_credential(value, f"{self.key}.{name}", os.environ) for name, value in references.items()
+        }
+        for name, credential in credentials.items():
+            if self.key == "headers" and not (credential.secret.isascii() and credential.secret.isprintable()):
                 raise SourceError(f"{self.key}.{name}: the credential has characters that a header cannot have")
-        return read
+        return credentials
 
 
 def resolve_later(

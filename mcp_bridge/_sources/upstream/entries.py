@@ -1,4 +1,4 @@
-"""Turns what a server lists into entries, whose handlers forward each call to the server."""
+"""Turns the lists of a server into entries with handlers that forward each call to the server."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ MAX_NAME = 8 * 1024
 """The maximum number of characters of a name or a URI."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CLIENT_CAPABILITIES = {"elicitation": ("form", "url"), "sampling": ("tools", "context"), "roots": ()}
-"""What servers may require of clients, and its parts."""
+"""The capabilities that servers may require of clients, and their options."""
 _RESOURCE_NOT_FOUND = -32002
-"""What servers of the handshake era answer for an unknown resource."""
+"""The error code of handshake servers for an unknown resource."""
 
 
 class Forwarder(Protocol):
@@ -113,22 +113,27 @@ class EntryBuilder:
         name = _read_text(prompt, "name")
         arguments = [
             PromptArgument(
-                _read_text(one, "name"), str(one.get("description") or ""), bool(one.get("required")), one.get("title")
+                _read_text(item, "name"),
+                str(item.get("description") or ""),
+                bool(item.get("required")),
+                item.get("title"),
             )
-            for one in prompt.get("arguments") or ()
+            for item in prompt.get("arguments") or ()
         ]
 
         async def get_prompt(data: Any, ctx: RunningCall) -> Any:
             params = {"name": name, "arguments": dict(data or {})}
             return await self._forward("prompts/get", params, ctx, _read_messages)
 
-        completions = self._build_completions({"type": "ref/prompt", "name": name}, [one.name for one in arguments])
+        completions = self._build_completions({"type": "ref/prompt", "name": name}, [item.name for item in arguments])
         description = str(prompt.get("description") or "")
         return PromptEntry(
             name, get_prompt, description, arguments, completions=completions, **_read_presentation(prompt)
         )
 
-    async def _forward(self, method: str, params: dict[str, Any], ctx: RunningCall, read: Callable[[Json], Any]) -> Any:
+    async def _forward(
+        self, method: str, params: dict[str, Any], ctx: RunningCall, read_result: Callable[[Json], Any]
+    ) -> Any:
         if ctx.answers or ctx.state is not None:
             params |= questions.render_continuation(ctx.answers, ctx.state)
         try:
@@ -140,19 +145,21 @@ class EntryBuilder:
                 needs = questions.read_needs(result.get("inputRequests") or {}, result.get("requestState"))
                 name = self.forwarder.name
                 return NeedsInput(
-                    {key: screen_question(one, name) for key, one in needs.questions.items()}, needs.state
+                    {key: screen_question(question, name) for key, question in needs.questions.items()}, needs.state
                 )
-            return read(result)
+            return read_result(result)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"The server '{self.forwarder.name}' returned a result that is malformed: {shorten_text(str(error))}"
             raise ToolError(text, code="server_error") from error
 
     def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Callable[..., Any]]:
         def build_function(argument: str) -> Callable[..., Any]:
-            async def suggest_values(value: str, known: Mapping[str, str]) -> Any:
-                given = {"name": argument, "value": value}
-                context = {"context": {"arguments": dict(known)}} if known else {}
-                result = await self.forwarder.request_completion({"ref": reference, "argument": given, **context})
+            async def suggest_values(value: str, arguments: Mapping[str, str]) -> Any:
+                completed_argument = {"name": argument, "value": value}
+                context = {"context": {"arguments": dict(arguments)}} if arguments else {}
+                result = await self.forwarder.request_completion(
+                    {"ref": reference, "argument": completed_argument, **context}
+                )
                 return result.get("completion") or ()
 
             return suggest_values
@@ -184,8 +191,8 @@ def describe_failure(error: RpcError, method: str, name: str) -> CallError:
     """Return the error response of the server `name` as the error of a call."""
     if error.code == CONNECTION_CLOSED:
         return ToolUnavailable(f"The server '{name}' ended during the call. Retry the call.")
-    if error.code == MISSING_CAPABILITY and (required := _read_required_capabilities(error.data)):
-        return MissingCapability(required)
+    if error.code == MISSING_CAPABILITY and (capabilities := _read_required_capabilities(error.data)):
+        return MissingCapability(capabilities)
     if method == "resources/read" and error.code in (INVALID_PARAMS, _RESOURCE_NOT_FOUND):
         return ToolError(error.message, code=ResourceNotFound.code)
     if method == "prompts/get" and error.code == INVALID_PARAMS:
@@ -194,18 +201,18 @@ def describe_failure(error: RpcError, method: str, name: str) -> CallError:
 
 
 def _read_required_capabilities(data: Any) -> dict[str, Any]:
-    """Return what a server requires of clients, as far as it can be relayed to them."""
-    given = _read_mapping(data, REQUIRED) if isinstance(data, Mapping) else {}
+    """Return the capabilities that a server requires of clients, if they can be relayed."""
+    capabilities = _read_mapping(data, REQUIRED) if isinstance(data, Mapping) else {}
     return {
-        name: {part: {} for part in _read_mapping(given, name) if part in parts}
-        for name, parts in _CLIENT_CAPABILITIES.items()
-        if name in given
+        name: {option: {} for option in _read_mapping(capabilities, name) if option in options}
+        for name, options in _CLIENT_CAPABILITIES.items()
+        if name in capabilities
     }
 
 
 def _read_block(block: Any) -> Content:
-    read = from_block(block) if isinstance(block, dict) else block
-    return read if isinstance(read, Content) else Text(as_text(read))
+    content = from_block(block) if isinstance(block, dict) else block
+    return content if isinstance(content, Content) else Text(as_text(content))
 
 
 def _read_meta(result: Json) -> Json | None:
@@ -216,15 +223,15 @@ def _read_meta(result: Json) -> Json | None:
 
 def _read_resource_result(result: Json) -> ToolResult:
     listed = result.get("contents") or ()
-    blocks = [from_block({"type": "resource", "resource": one, "_meta": one.get("_meta")}) for one in listed]
-    contents = [block for block in blocks if isinstance(block, EmbeddedResource)]
-    if not contents:
+    blocks = [from_block({"type": "resource", "resource": item, "_meta": item.get("_meta")}) for item in listed]
+    resources = [block for block in blocks if isinstance(block, EmbeddedResource)]
+    if not resources:
         raise ResourceNotFound("The server returned no contents for this resource.")
-    return ToolResult(success=True, content=contents, meta=_read_meta(result))
+    return ToolResult(success=True, content=resources, meta=_read_meta(result))
 
 
 def _read_messages(result: Json) -> ToolResult:
-    messages = [Message(_read_block(one.get("content")), one.get("role")) for one in result.get("messages") or ()]
+    messages = [Message(_read_block(item.get("content")), item.get("role")) for item in result.get("messages") or ()]
     return ToolResult(success=True, content=messages, meta=_read_meta(result))
 
 
@@ -254,11 +261,13 @@ def _read_presentation(item: Json) -> dict[str, Any]:
 
 
 def _read_resource_fields(item: Json) -> dict[str, Any]:
-    kind = item.get("mimeType")
+    media_type = item.get("mimeType")
     return {
         "name": str(item.get("name") or ""),
         "description": str(item.get("description") or ""),
-        "mime_type": kind if isinstance(kind, str) and kind.isprintable() and kind.isascii() else None,
+        "mime_type": media_type
+        if isinstance(media_type, str) and media_type.isprintable() and media_type.isascii()
+        else None,
         "annotations": _read_mapping(item, "annotations"),
         **_read_presentation(item),
     }

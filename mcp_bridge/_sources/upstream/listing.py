@@ -1,4 +1,4 @@
-"""Reads the lists of a server, and keeps what is known of those that fail."""
+"""Reads the lists of a server, and keeps the last entries of a list that fails."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OfferReader:
     """Reads the lists of one server, again after each change. Entries of a list that has not changed stay the same.
 
     Attributes:
-        offer: What was read last. For a list that failed then, it has the entries that were known before.
+        offer: The last offer. For a list that failed, it has the entries of an earlier one.
         failure: The first failure of the last time; None if every list could be read.
     """
 
@@ -45,72 +45,76 @@ class OfferReader:
         self, session: UpstreamSession, builder: EntryBuilder, timeout: float, *, wanted: Container[str] = _KINDS
     ) -> Offer:
         """Read all `wanted` lists at once. Raises RpcError if none can be read, or if the connection ends."""
-        offered = (kind for kind, (capability, *_) in _KINDS.items() if capability in session.capabilities)
-        kinds = [kind for kind in offered if kind in wanted]
+        available_lists = (name for name, (capability, *_) in _KINDS.items() if capability in session.capabilities)
+        names = [name for name in available_lists if name in wanted]
         failures: dict[str, RpcError] = {
-            kind: RpcError(REQUEST_TIMEOUT, f"{_KINDS[kind][1]}: no response") for kind in kinds
+            name: RpcError(REQUEST_TIMEOUT, f"{_KINDS[name][1]}: no response") for name in names
         }
 
-        async def read_list(kind: str) -> None:
-            _, method, key, _ = _KINDS[kind]
+        async def read_list(name: str) -> None:
+            _, method, key, _ = _KINDS[name]
             try:
-                listed = await session.list_all_pages(method, key)
+                items = await session.list_all_pages(method, key)
             except RpcError as error:
-                failures[kind] = RpcError(error.code, f"{method} failed: {error}")
+                failures[name] = RpcError(error.code, f"{method} failed: {error}")
                 if error.code != METHOD_NOT_FOUND:
                     return
-                listed = []  # templates, for example, are optional
-            del failures[kind]
-            self._build_entries(kind, listed, builder)
+                # Templates, for example, are optional.
+                items = []
+            del failures[name]
+            self._build_entries(name, items, builder)
             tasks.cancel_scope.deadline = min(tasks.cancel_scope.deadline, anyio.current_time() + LIST_PATIENCE)
 
         async with anyio.create_task_group() as tasks:
             tasks.cancel_scope.deadline = anyio.current_time() + timeout
-            for kind in kinds:
-                tasks.start_soon(read_list, kind)
+            for name in names:
+                tasks.start_soon(read_list, name)
         self.failure = next(iter(failures.values()), None)
-        if self.failure is not None and (self.failure.code == CONNECTION_CLOSED or len(failures) == len(kinds)):
+        if self.failure is not None and (self.failure.code == CONNECTION_CLOSED or len(failures) == len(names)):
             raise self.failure
-        self._entries = {kind: built for kind, built in self._entries.items() if kind in kinds}
+        self._entries = {name: read_list_entries for name, read_list_entries in self._entries.items() if name in names}
         self._instructions = session.instructions
         return self._combine_entries(
             [shorten_text(str(failure)) for failure in failures.values()], builder.forwarder.name
         )
 
     def restore_catalogue(self, catalogue: Catalogue, builder: EntryBuilder) -> Offer:
-        """Use what a server has listed earlier, until it can be read again."""
-        for kind, listed in catalogue.lists.items():
-            if kind in _KINDS:
-                self._build_entries(kind, listed, builder)
+        """Use the stored lists of a server until they can be read again."""
+        for name, items in catalogue.lists.items():
+            if name in _KINDS:
+                self._build_entries(name, items, builder)
         self._instructions = catalogue.instructions
         return self._combine_entries([], builder.forwarder.name)
 
     def build_catalogue(self) -> Catalogue:
-        """Return what the server has listed, to be stored."""
-        lists = {kind: list(listed) for kind, (_, listed, *_) in self._entries.items()}
+        """Return the lists of the server, to be stored."""
+        lists = {name: list(items) for name, (_, items, *_) in self._entries.items()}
         completes = any(builder.completes for builder, *_ in self._entries.values())
         return Catalogue(lists=lists, instructions=self._instructions, completes=completes)
 
-    def _build_entries(self, kind: str, listed: Listed, builder: EntryBuilder) -> None:
+    def _build_entries(self, name: str, items: Listed, builder: EntryBuilder) -> None:
         """Build the entries of a list, unless it is as it was: then clients need not be notified."""
-        if kind in self._entries and self._entries[kind][:2] == (builder, listed):
+        if name in self._entries and self._entries[name][:2] == (builder, items):
             return
         entries, problems = [], []
-        for item in listed:
+        for item in items:
             try:
-                entries.append(_KINDS[kind][3](builder, item))
+                entries.append(_KINDS[name][3](builder, item))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
                 problems.append(f"an entry is not published, because it is invalid: {shorten_text(str(error))}")
-        self._entries[kind] = builder, listed, entries, problems
+        self._entries[name] = builder, items, entries, problems
 
     def _combine_entries(self, problems: list[str], server: str) -> Offer:
-        entries = {kind: built for kind, (_, _, built, _) in self._entries.items()}
+        entries = {name: list_entries for name, (_, _, list_entries, _) in self._entries.items()}
         self.offer = Offer(
             tools=entries.get("tools", ()),
             resources=entries.get("resources", ()),
             templates=entries.get("templates", ()),
             prompts=entries.get("prompts", ()),
-            problems=[*problems, *(problem for *_, found in self._entries.values() for problem in found)],
+            problems=[
+                *problems,
+                *(problem for *_, list_problems in self._entries.values() for problem in list_problems),
+            ],
             server=_describe_instructions(server, self._instructions),
             partial=True,
         )

@@ -123,7 +123,7 @@ class UpstreamOptions(SettingsModel):
         if self.transport == "sse":
             from mcp_bridge._upstream.legacy_sse import SseUrl
 
-            return lambda headers, read: SseUrl(url=url, headers=headers, read_headers=read, auth=auth)
+            return lambda headers, read_values: SseUrl(url=url, headers=headers, read_headers=read_values, auth=auth)
         from mcp_bridge._upstream.remote import ServerUrl
 
-        return lambda headers, read: ServerUrl(url=url, headers=headers, read_headers=read, auth=auth)
+        return lambda headers, read_values: ServerUrl(url=url, headers=headers, read_headers=read_values, auth=auth)

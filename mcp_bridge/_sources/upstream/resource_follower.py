@@ -29,7 +29,8 @@ class ResourceFollower:
     """Follows the changes of resources of one server, with one subscription for all clients."""
 
     def __init__(self) -> None:
-        self._wanted: set[str] = set()  # of all servers: which one has a resource may change
+        # These are the resources of all servers, because a resource may move to another one.
+        self._wanted: set[str] = set()
         self._pending: set[str] = set()
         self._spellings: dict[str, str] = {}
         self._templates: list[UriTemplate | OpaqueTemplate] = []
@@ -61,16 +62,18 @@ class ResourceFollower:
         self._pending = set(self._wanted)
         self._settled = anyio.Event()
         subscriptions = _Streams(session) if session.is_stateless else _Requests(session)
-        followed: frozenset[str] = frozenset()
+        followed_uris: frozenset[str] = frozenset()
         try:
             async with anyio.create_task_group() as tasks:
                 while True:
                     self._changed = anyio.Event()
                     pending = set(self._pending)
-                    wanted = frozenset([*(followed - pending), *filter(self._is_followed, pending)][:MAX_FOLLOWED])
-                    if wanted != followed:
-                        await subscriptions.replace(self._spell(followed), self._spell(wanted), tasks)
-                        followed = wanted
+                    wanted_uris = frozenset(
+                        [*(followed_uris - pending), *filter(self._is_followed, pending)][:MAX_FOLLOWED]
+                    )
+                    if wanted_uris != followed_uris:
+                        await subscriptions.replace(self._spell(followed_uris), self._spell(wanted_uris), tasks)
+                        followed_uris = wanted_uris
                     self._pending -= pending if not self._changed.is_set() else set()
                     self._release_waiting(anyio.Event())
                     await self._changed.wait()
@@ -84,9 +87,9 @@ class ResourceFollower:
             self._changed.set()
 
     def _release_waiting(self, following: anyio.Event | None) -> None:
-        settled, self._settled = self._settled, following
-        if settled is not None:
-            settled.set()
+        last_event, self._settled = self._settled, following
+        if last_event is not None:
+            last_event.set()
 
     def _is_followed(self, uri: str) -> bool:
         is_offered = uri in self._spellings or any(template.match(uri) is not None for template in self._templates)
@@ -122,23 +125,23 @@ class _Streams:
     async def replace(self, old: frozenset[str], new: frozenset[str], tasks: TaskGroup) -> None:
         last, self._last = self._last, anyio.CancelScope()
         if new:
-            opened = anyio.Event()
-            tasks.start_soon(self._receive_changes, sorted(new), self._last, opened)
+            open_event = anyio.Event()
+            tasks.start_soon(self._receive_changes, sorted(new), self._last, open_event)
             with anyio.move_on_after(OPEN_TIMEOUT):
-                await opened.wait()
+                await open_event.wait()
         last.cancel()
 
-    async def _receive_changes(self, uris: list[str], scope: anyio.CancelScope, opened: anyio.Event) -> None:
+    async def _receive_changes(self, uris: list[str], scope: anyio.CancelScope, open_event: anyio.Event) -> None:
         retries = StreamRetries()
         with scope:
             while True:
                 retries.start_stream()
                 try:
-                    await self._session.receive_changes(uris, on_open=opened.set)
+                    await self._session.receive_changes(uris, on_open=open_event.set)
                 except RpcError as error:
                     if error.code == METHOD_NOT_FOUND:
-                        opened.set()
+                        open_event.set()
                         return
                 if not await retries.pause(RETRY_INTERVAL):
-                    opened.set()
+                    open_event.set()
                     return

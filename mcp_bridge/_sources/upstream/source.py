@@ -1,4 +1,18 @@
-"""UpstreamSource: keeps a connection to one MCP server, and publishes everything that the server offers."""
+"""UpstreamSource: keeps a connection to one MCP server, and publishes the offer of the server.
+
+A client never waits for a server longer than necessary, and a restart of the server changes nothing for it:
+
+- STARTING: `restore` publishes the stored catalogue. If the first attempt to connect takes longer than START_PATIENCE,
+  clients are served without it.
+- READY: the lists are read, published and stored. Changes are collected, and then the lists are read again.
+- DEGRADED: the connection has ended, or a list cannot be read. The last offer stays published. `run` connects again:
+  at once after a stable connection, else with waits that double, or as soon as a call needs the server.
+- BROKEN: several attempts have failed. Only the first call waits for the next attempt, the others fail at once.
+
+Each attempt has an event, `_attempt`. It is set when the attempt has succeeded or failed, which releases the calls that
+wait for it, and then a new event takes its place. `guard` decides which definitions are published, and ClientSessions
+has the connections of single clients, which `serve_further` serves.
+"""
 
 from __future__ import annotations
 
@@ -77,9 +91,6 @@ REREAD_INTERVAL = 30.0
 class UpstreamSource(Source):
     """The tools, resources and prompts of an MCP server.
 
-    While the server is not connected, its last offer stays published, and calls try to connect at once. Before the
-    first connection, that is the stored one.
-
     Attributes:
         status: The state of the connection.
     """
@@ -103,7 +114,7 @@ class UpstreamSource(Source):
         self._failures = 0
         self._has_connected = False
         self._is_awaited = False
-        self._settled = anyio.Event()
+        self._attempt = anyio.Event()
         self._wanted = anyio.Event()
         self._changed = anyio.Event()
         self._further = ClientSessions(self, options)
@@ -172,13 +183,13 @@ class UpstreamSource(Source):
         """Connect, publish, and connect again whenever the connection ends."""
         self._publish = publish
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._publish_late, self._settled)
+            tasks.start_soon(self._publish_late, self._attempt)
             tasks.start_soon(self.guard.follow_lock, self._publish_again)
             tasks.start_soon(self._further.run)
             wait = FIRST_WAIT
             while True:
                 if self.services.starts is not None:
-                    await tasks.start(_hold_turn, self.services.starts, self._settled)
+                    await tasks.start(_hold_turn, self.services.starts, self._attempt)
                 try:
                     await self._connect_once()
                     wait = FIRST_WAIT
@@ -191,7 +202,7 @@ class UpstreamSource(Source):
     async def wait_for_attempt(self) -> None:
         """Wait until the first attempt to connect, or a requested one, has succeeded or failed."""
         if (self.status.state is SourceState.STARTING or self._wanted.is_set()) and self._should_wait():
-            await self._settled.wait()
+            await self._attempt.wait()
 
     async def forward(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         """Send the request of a call. Raises RpcError and ToolUnavailable."""
@@ -206,7 +217,8 @@ class UpstreamSource(Source):
                 raise
         session = await self._wait_for_session()
         self.check_accepted(method, params)
-        return await session.relay(method, params, ctx)  # the server has not begun the call
+        # The server has not begun the call, so it can be repeated.
+        return await session.relay(method, params, ctx)
 
     async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
         """Send completion/complete. Raises RpcError and ToolUnavailable."""
@@ -230,13 +242,14 @@ class UpstreamSource(Source):
                 lacks_era = era != self.choice.first_era and error.code not in (NOT_RECEIVED, CONNECTION_CLOSED)
                 raise
             session.declare_headers((tool.name, tool.input_schema) for tool in self._reader.offer.tools)
-            changed: frozenset[str] = frozenset()
-            if era == self.choice.first_era:  # the definitions of one tool differ between the eras
+            changed_tools: frozenset[str] = frozenset()
+            if era == self.choice.first_era:
+                # Between the eras, the definitions of a tool may differ.
                 reader = OfferReader()
                 offer = await reader.read_offer(session, EntryBuilder(self), self._start_timeout, wanted=["tools"])
-                changed = self.guard.find_changed(offer.tools, self._reader.offer.tools)
+                changed_tools = self.guard.find_changed(offer.tools, self._reader.offer.tools)
             limit.deadline = math.inf
-            on_ready(changed)
+            on_ready(changed_tools)
             await link.ended.wait()
 
         listener = NoListener() if has_one_client else self
@@ -248,23 +261,23 @@ class UpstreamSource(Source):
         return reason
 
     async def _wait_for_session(self) -> UpstreamSession:
-        """Return the session, as soon as the next attempt to connect succeeds, which the call causes."""
-        settled = self._settled
+        """Cause an attempt to connect, and return the session as soon as it succeeds. Raises ToolUnavailable."""
+        attempt = self._attempt
         self._wanted.set()
         if self._should_wait():
             with anyio.move_on_after(CALL_PATIENCE):
-                await settled.wait()
+                await attempt.wait()
         if self._session is None:
             raise ToolUnavailable(self.status.describe_absence(self.name))
         return self._session
 
     def _should_wait(self) -> bool:
-        """Whether a call waits for the next attempt to connect: after several failures, only the first one does."""
+        """Return whether a call waits for the next attempt: after several failures, only the first call does."""
         is_first, self._is_awaited = not self._is_awaited, True
         return self._session is None and (self._failures < BROKEN_AFTER or is_first)
 
     def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
-        """Check a call that has waited for the server, which may have come back with a changed definition."""
+        """Check a call that has waited for the server: its new connection may have a changed definition."""
         if method == "tools/call":
             self.guard.check_entry(DefinitionKey("tools", params["name"]))
         elif method == "prompts/get":
@@ -279,16 +292,16 @@ class UpstreamSource(Source):
         with anyio.move_on_after(seconds - shortest):
             await self._wanted.wait()
 
-    def _settle_attempt(self) -> None:
+    def _finish_attempt(self) -> None:
         """Release the calls that wait for an attempt. Later ones wait for the next."""
-        self._settled.set()
-        self._settled, self._wanted = anyio.Event(), anyio.Event()
+        self._attempt.set()
+        self._attempt, self._wanted = anyio.Event(), anyio.Event()
         self._is_awaited = False
 
-    async def _publish_late(self, settled: anyio.Event) -> None:
+    async def _publish_late(self, attempt: anyio.Event) -> None:
         """Publish the reason for which nothing is published, instead of letting clients wait for a slow server."""
         with anyio.move_on_after(START_PATIENCE):
-            await settled.wait()
+            await attempt.wait()
         if self._session is None:
             self._publish_problem()
 
@@ -319,7 +332,7 @@ class UpstreamSource(Source):
         has_worked = self._has_connected and self._reader.offer.entries and self._failures < BROKEN_AFTER
         self._set_state(SourceState.DEGRADED if has_worked else SourceState.BROKEN, problem)
         if link.began is None:
-            self._settle_attempt()
+            self._finish_attempt()
         self._publish_problem()
         if not is_stable:
             raise SourceError(problem)
@@ -337,7 +350,7 @@ class UpstreamSource(Source):
         self._session, link.began, self._has_connected = session, anyio.current_time(), True
         info = {key: shorten_text(str(session.info.get(key) or "")) for key in ("name", "version")}
         self.status = replace(self.status, server=info["name"], version=info["version"])
-        self._settle_attempt()
+        self._finish_attempt()
         self._publish_session()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._follow_changes, session)
@@ -406,13 +419,13 @@ class UpstreamSource(Source):
 
 
 async def _hold_turn(
-    turns: StartTurns, settled: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    turns: StartTurns, attempt: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Hold a turn until an attempt to connect is settled, or has taken its time."""
-    await turns.acquire_on_behalf_of(settled)
+    """Hold a turn until an attempt to connect has ended, or has taken its time."""
+    await turns.acquire_on_behalf_of(attempt)
     try:
         task_status.started()
         with anyio.move_on_after(START_TURN):
-            await settled.wait()
+            await attempt.wait()
     finally:
-        turns.release_on_behalf_of(settled)
+        turns.release_on_behalf_of(attempt)

@@ -1,4 +1,4 @@
-"""The last good catalogue of a server: what it listed when it was connected last, in a file or in a shared store."""
+"""The last catalogue of a server: the lists of its last connection, in a file or in a shared store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Listed = list[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What a server has listed, as it was on the wire, by the member of an offer such as `tools`."""
+    """The lists of a server, as they were on the wire, by the member of an offer such as `tools`."""
 
     lists: Mapping[str, Listed] = field(default_factory=dict)
     instructions: str = ""
@@ -36,15 +36,15 @@ class Catalogue:
 
 
 class CataloguePlace(Protocol):
-    """Where a catalogue is stored. `limit` is its largest size in bytes."""
+    """A place for a catalogue. `limit` is its largest size in bytes."""
 
     limit: int
 
     async def read_bytes(self) -> bytes | None:
-        """Return what is stored, or None. Raises OSError."""
+        """Return the stored bytes, or None. Raises OSError."""
 
     async def write_bytes(self, content: bytes) -> None:
-        """Replace what is stored. Raises OSError."""
+        """Replace the stored bytes. Raises OSError."""
 
 
 class CatalogueFile:
@@ -94,7 +94,7 @@ class SharedCatalogue:
 class StoredCatalogue:
     """The stored catalogue of one server.
 
-    `entry` identifies the entry of the server in the settings: what was stored for another one is not used.
+    `entry` identifies the entry of the server in the settings. The catalogue of another entry is not used.
     """
 
     def __init__(self, place: CataloguePlace, server: str, entry: str) -> None:
@@ -135,5 +135,5 @@ def _hash_name(server: str) -> str:
 
 
 def _parse_catalogue(data: Mapping[str, Any]) -> Catalogue:
-    lists: dict[str, Listed] = {str(kind): [dict(item) for item in listed] for kind, listed in data["lists"].items()}
+    lists: dict[str, Listed] = {str(name): [dict(item) for item in items] for name, items in data["lists"].items()}
     return Catalogue(lists=lists, instructions=str(data["instructions"]), completes=data["completes"] is True)
