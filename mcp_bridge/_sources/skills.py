@@ -39,7 +39,7 @@ class SkillsOptions(SettingsModel):
 
 
 class SkillsSource(Source):
-    """Publishes each folder in `path` that has a SKILL.md as a skill, or `path` itself if it has one.
+    """Publishes each folder in `path` with a SKILL.md as a skill, or `path` itself if it has one.
 
     The files are read once, at the start, so that their digests stay right.
     """
@@ -91,7 +91,7 @@ def read_skill(folder: Path) -> list[ResourceEntry]:
 
 
 def _list_skill_files(folder: Path) -> list[Path]:
-    """Return the files of a folder, without what symbolic links lead to outside of it. Raises SourceError."""
+    """Return the files of a folder, without those behind symbolic links that lead out of it. Raises SourceError."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.resolve().is_relative_to(folder)]
     if len(paths) > MAX_FILES or sum(path.stat().st_size for path in paths) > MAX_SIZE:
         raise SourceError(f"it has more than {MAX_FILES} files, or more than {MAX_SIZE // 2**20} MiB")

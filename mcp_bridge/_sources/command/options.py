@@ -91,7 +91,7 @@ class CommandToolSettings(OutputSettings):
         return self
 
     def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
-        """Build the tool and its handler, which has yet to find its program."""
+        """Build the tool and its handler. The path of its program is still to be found."""
         words = [*self._template.words, self._input or ()]
         handler = CommandTool(
             program=self._template.program,

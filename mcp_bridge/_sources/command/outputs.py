@@ -1,4 +1,4 @@
-"""The result of a command: its output by the declared format, or what its exit code means."""
+"""The result of a command: its output in the declared format, or the meaning of its exit code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OutputSettings(SettingsModel):
         return self.output == TEXT
 
     def build_result(self, ended: ProgramExit, label: str, directory: Path, root: Path) -> ToolResult:
-        """Build the result of a program that has ended. `root` is the folder that its files have to be in."""
+        """Build the result of a program after its end. Its files have to be in `root`."""
         meta = {EXIT_CODE: ended.code}
         if ended.code not in self.exit_codes:
             return _make_failed_result(self._describe_failure(ended, label), meta)
@@ -117,7 +117,7 @@ def _reject_constant(name: str) -> None:
 
 
 def make_content(data: bytes, media_type: str, uri: str) -> Content:
-    """Return bytes as the content that their media type asks for."""
+    """Return bytes as content of a media type."""
     content = from_bytes(data, media_type, uri)
     if isinstance(content, EmbeddedResource):
         with suppress(UnicodeDecodeError):

@@ -21,10 +21,14 @@ _DOT_BEFORE = re.compile(r"(^|[=:,@])\./$")
 
 @dataclass(frozen=True, slots=True)
 class CommandParameters:
-    """The input schema of a command, its default values, and the parameters that are paths below the root.
+    """The parameters of a command.
 
-    `dotted_paths` are those before which the command always writes `./`. `listed_options` are the values beginning with
-    a dash that the schema of a parameter lists, so the author of the settings allows them.
+    Attributes:
+        schema: The input schema.
+        defaults: The default values.
+        paths: The parameters with paths below the root as values.
+        dotted_paths: The paths with `./` before them in every word.
+        listed_options: The values of each parameter with a dash at the start that the author of the settings lists.
     """
 
     schema: Mapping[str, Any]
@@ -42,8 +46,8 @@ class CommandParameters:
 def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandParameters:
     """Parse the parameters of a tool: a JSON Schema of an object, or a mapping of names to types or schemas.
 
-    `required` names the parameters without which the command cannot be built. In a mapping, those of them that have no
-    default are required. Raises ValueError.
+    The command cannot be built without the parameters in `required`. In a mapping, those without a default are
+    required. Raises ValueError.
     """
     is_schema = given.get("type") == "object" and isinstance(given.get("properties"), Mapping)
     definitions = given["properties"] if is_schema else given
@@ -60,7 +64,7 @@ def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandPar
 
 
 def _list_options(schema: Mapping[str, Any]) -> Set[str]:
-    """Return the values beginning with a dash that a schema, or that of its items, lists."""
+    """Return the listed values of a schema, or of its items, with a dash at their start."""
     values: list[Any] = []
     for subschema in (schema, schema.get("items")):
         if isinstance(subschema, Mapping):
@@ -132,7 +136,7 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
 
 
 def _has_folder(word: Word, path: str) -> bool:
-    """Whether text beside a path in a word leads to another path than the one that is checked."""
+    """Return whether text beside a path in a word makes another path of it."""
     at = next(n for n, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path)
     before = "".join(piece for piece in word[max(at - 1, 0) : at] if isinstance(piece, str))
     after = "".join(piece for piece in word[at + 1 : at + 2] if isinstance(piece, str))
@@ -141,7 +145,7 @@ def _has_folder(word: Word, path: str) -> bool:
 
 
 def find_dotted_paths(words: Iterable[Word], paths: Set[str]) -> Set[str]:
-    """Return the paths before which the words always have `./`, also before each item of a list."""
+    """Return the paths with `./` before them in all words, also before each item of a list."""
     dotted_paths: set[str] = set()
     bare_paths: set[str] = set()
     for word in words:

@@ -1,4 +1,4 @@
-"""CommandSource: publishes commands as tools, and owns the programs that they run."""
+"""CommandSource: publishes commands as tools, and owns their programs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from mcp_bridge._upstream.trust.credentials import has_reference, read_credentia
 
 
 class CommandSource(Source):
-    """Publishes commands whose programs can be run. Programs end with the source.
+    """Publishes commands with executable programs. Programs end with the source.
 
-    The environment of the programs may refer to credentials, which are read when the source starts. Relative paths of
+    The environment of the programs may refer to credentials. They are read when the source starts. Relative paths of
     programs start at the folder of the settings.
     """
 
@@ -79,7 +79,7 @@ class CommandSource(Source):
         return process_group.build_environment("LOGNAME", "SHELL") | variables
 
     def _find_programs(self, search_path: str | None, problems: list[str]) -> dict[str, str]:
-        """Return the path of each tool's program, and add a problem for each that is missing."""
+        """Return the path of each tool's program, and add a problem for each missing one."""
         programs = {}
         for entry, tool in self._tools:
             problems += find_schema_problems(entry)
@@ -95,7 +95,7 @@ class CommandSource(Source):
         return programs
 
     def _allow_files(self, options: SandboxOptions, programs: Iterable[str]) -> SandboxOptions:
-        """Return the options of a sandbox in which the programs and the root can be read."""
+        """Return the options of a sandbox, with permission to read the programs and the root."""
         root = str(self._system.root)
         sandbox.warn_of_home(self.name, "root", [root])
         files = {path for program in programs for path in (program, os.path.realpath(program))}

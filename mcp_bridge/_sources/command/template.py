@@ -47,21 +47,21 @@ Word = tuple[str | Placeholder, ...]
 
 @dataclass(frozen=True, slots=True)
 class RequiredWord:
-    """A word that is always there."""
+    """A required word."""
 
     word: Word
 
 
 @dataclass(frozen=True, slots=True)
 class OptionalWords:
-    """Words that are there if all their parameters are given, and once for each item of a list."""
+    """Words for given parameters: they occur if all of them are given, and once for each item of a list."""
 
     words: tuple[Word, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionalWords:
-    """Words that are there if a parameter is given and not false. `otherwise` are those for false."""
+    """Words for a condition: they occur if a parameter is given and not false. `otherwise` are the words for false."""
 
     name: str
     words: tuple[Word, ...]
@@ -73,42 +73,42 @@ Part = RequiredWord | OptionalWords | ConditionalWords
 
 @dataclass(frozen=True, slots=True)
 class ArgumentTemplate:
-    """The words of a command. `required` are the parameters without which it cannot be built, `names` all of them."""
+    """The words of a command. It needs the parameters in `required`; `names` are all parameters."""
 
     parts: tuple[Part, ...]
 
     @property
     def program(self) -> str:
-        """The program, which is the first word."""
+        """The first word, which is the program."""
         first = self.parts[0]
         assert isinstance(first, RequiredWord)
         return str(first.word[0])
 
     @property
     def names(self) -> Set[str]:
-        """The parameters that the template uses."""
+        """All parameters of the template."""
         conditions = {part.name for part in self.parts if isinstance(part, ConditionalWords)}
         return conditions.union(*map(_list_names, self.words))
 
     @property
     def required(self) -> Set[str]:
-        """The parameters that have to be given."""
+        """The parameters of required words."""
         return {name for part in self.parts if isinstance(part, RequiredWord) for name in _list_names(part.word)}
 
     @property
     def words(self) -> Sequence[Word]:
-        """All words, also those that are not always there."""
+        """All words, also optional and conditional ones."""
         return [word for part in self.parts for word in _list_words(part)]
 
     @property
     def flags(self) -> Set[str]:
-        """The parameters that are words of their own as they are, which makes no sense for true and false."""
+        """The parameters that are whole words. The value of a flag, true or false, makes no sense as a word."""
         return {word[0].name for word in self.words if len(word) == 1 and isinstance(word[0], Placeholder)}
 
     def find_missing(self, always: Set[str]) -> Set[str]:
-        """Return the parameters that conditional words use, and that may be missing when they are there.
+        """Return the parameters of conditional words that may lack a value when the condition is true.
 
-        `always` are the parameters that always have a value.
+        The parameters in `always` have a value in each call.
         """
         conditional = [part for part in self.parts if isinstance(part, ConditionalWords)]
         pairs = {(part.name, name) for part in conditional for word in _list_words(part) for name in _list_names(word)}
@@ -123,9 +123,9 @@ class ArgumentTemplate:
         """Return the words of the command.
 
         Args:
-            values: The values of the parameters that are given.
-            allow_dash: The parameters whose values may become options.
-            listed_options: The words that a parameter may become although they are options.
+            values: The values of the given parameters.
+            allow_dash: The parameters with values that may become options.
+            listed_options: The options among the values of each parameter that are allowed.
 
         Raises:
             InvalidArguments: No word can contain a value, or a value would turn its word into an option: it begins with
@@ -165,7 +165,7 @@ class ArgumentTemplate:
 
 
 def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the values for each time that the words are there."""
+    """Yield the values for each repetition of optional words."""
     if not all(name in values for word in part.words for name in _list_names(word)):
         return
     pieces = [piece for word in part.words for piece in word if isinstance(piece, Placeholder)]
@@ -216,7 +216,7 @@ def _convert_value(name: str, value: Any) -> str:
 
 
 def select_given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that count as given: neither null nor an empty list."""
+    """Return the given values. Null and an empty list do not count."""
     return {name: value for name, value in values.items() if value is not None and value != []}
 
 
@@ -227,7 +227,7 @@ def _list_words(part: Part) -> Sequence[Word]:
 
 
 def find_separators(words: Iterable[Word], name: str) -> Set[str]:
-    """Return the texts that join the items of a list in these words."""
+    """Return the separators of a list in these words."""
     pieces = (piece for word in words for piece in word if isinstance(piece, Placeholder) and piece.name == name)
     return {piece.separator for piece in pieces if piece.separator}
 
@@ -249,7 +249,7 @@ def parse_word(text: str) -> Word:
 
 
 def _join_texts(pieces: Iterable[str | Placeholder]) -> Iterator[str | Placeholder]:
-    """Yield the pieces with neighbouring texts joined, so that a literal word is one piece."""
+    """Yield the pieces, with neighbouring texts as one piece, so that a literal word is one piece."""
     text = ""
     for piece in pieces:
         if isinstance(piece, str):
@@ -264,9 +264,9 @@ def _join_texts(pieces: Iterable[str | Placeholder]) -> Iterator[str | Placehold
 
 
 def parse_template(command: Any) -> ArgumentTemplate:
-    """Parse a command: text, which is split as a shell would, or a list of words and parts.
+    """Parse a command: text, which is split by the rules of a shell, or a list of words and parts.
 
-    Raises ValueError, which says what is wrong and what to write.
+    Raises ValueError with the problem and advice.
     """
     if isinstance(command, str):
         command = _split_text(command)

@@ -78,7 +78,7 @@ class CommandTool(PlanningHandler):
         return self.output.build_result(program_exit, order.label, order.directory, self.system.root)
 
     def plan_call(self, data: Any) -> list[PlannedCall]:
-        """Return the command line that a call would run. Raises InvalidArguments."""
+        """Return the command line of a call without running it. Raises InvalidArguments."""
         order = self._build_order(data, is_planned=True)
         return [PlannedCall(shlex.join(order.words), {"cwd": str(order.directory)})]
 
@@ -129,7 +129,7 @@ class CommandTool(PlanningHandler):
 
 
 def resolve_inside(root: Path, folder: Path, path: str, name: str) -> Path:
-    """Return the real path of one that is relative to `folder`. Raises InvalidArguments if it leads out of `root`."""
+    """Return the real path of a path relative to `folder`. Raises InvalidArguments if it leads out of `root`."""
     try:
         real_path = Path(os.path.realpath(folder / path))
         # Programs may remove `..` before they follow links.

@@ -47,7 +47,7 @@ class BodyWriter(NamedTuple):
 
 
 def build_body_writer(document: ApiDocument, body: DeclaredBody, converter: SchemaConverter) -> BodyWriter:
-    """Choose how a body is written. Raises SourceError for a reference that is wrong."""
+    """Build the writer of a body. Raises SourceError for a wrong reference."""
     media_type = "application/json" if body.media_type.endswith("/*") else body.media_type
     type_name = media_type.partition(";")[0].strip().lower()
     if "json" in type_name:

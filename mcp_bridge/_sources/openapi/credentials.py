@@ -47,7 +47,7 @@ class SecretSettings(SettingsModel):
 
 
 class RequestSecrets(NamedTuple):
-    """The parts of a request that credentials add."""
+    """The additions of credentials to a request."""
 
     headers: Mapping[str, str] = {}
     query: str = ""
@@ -82,7 +82,7 @@ class ApiCredentials:
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     def find_problems(self) -> list[str]:
-        """Return a problem for each scheme that the document does not have, or that is not supported."""
+        """Return a problem for each scheme of the settings that is unknown or not supported."""
         problems = []
         for name, secret in self.secrets.items():
             if name not in self.document.security_schemes:
@@ -115,7 +115,7 @@ class ApiCredentials:
         return [tuple(map(str, as_mapping(alternative))) for alternative in get_list(owner, "security")]
 
     def list_added(self, schemes: Iterable[str]) -> set[tuple[str, str]]:
-        """Return the places and names of what the headers of the settings, and credentials of these schemes, add."""
+        """Return the places and names of all additions: headers of the settings, and credentials of these schemes."""
         keys = {("header", name.lower()) for name in self.headers}
         for name in schemes:
             scheme = self.document.security_schemes[name]
@@ -125,9 +125,9 @@ class ApiCredentials:
         return keys
 
     async def collect(self, schemes: Iterable[str]) -> RequestSecrets:
-        """Return what the headers of the settings, and credentials of these schemes, add to a request.
+        """Return the additions to a request: headers of the settings, and credentials of these schemes.
 
-        Raises SourceError for a credential that cannot be read, ToolUnavailable for a token that cannot be fetched.
+        Raises SourceError if a credential cannot be read, ToolUnavailable if a token cannot be fetched.
         """
         if not self._has_values:
             await self.read_secrets()

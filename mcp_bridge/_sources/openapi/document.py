@@ -134,7 +134,7 @@ def shorten(value: Any) -> str:
 
 
 def clean_name(text: str) -> str:
-    """Return text with underscores in place of the characters that names in schemas and arguments cannot have."""
+    """Return text with underscores in place of characters that are not allowed in names."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text)
 
 

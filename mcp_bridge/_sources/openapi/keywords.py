@@ -1,4 +1,4 @@
-"""The keywords of a document's schemas that are kept: those that are known, with a valid value."""
+"""Selects the keywords of a document's schemas: known ones with a valid value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def select_keywords(schema: Json) -> dict[str, Any]:
 
 
 def is_pattern(value: Any) -> bool:
-    """Return whether a pattern can run in linear time, which excludes look-around."""
+    """Return whether a pattern can run in linear time. One with look-around cannot."""
     return isinstance(value, str) and not check_schema({"pattern": value})
 
 

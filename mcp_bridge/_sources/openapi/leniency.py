@@ -71,7 +71,7 @@ def has_other_properties(schema: Json) -> bool:
 
 
 def read_pattern(pattern: Any) -> Any:
-    """Return a pattern without the slashes of `/^a$/`, and None if it has flags, which schemas cannot express.
+    """Return a pattern without the slashes of `/^a$/`, and None if it has flags, because schemas have none.
 
     Slashes around anchors are no part of the text, because nothing could match them.
     """

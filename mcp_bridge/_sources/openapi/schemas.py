@@ -9,8 +9,8 @@ Three things make this more than a copy:
 
 - Documents are inexact. Only known keywords with valid values are kept, because one invalid keyword would make the tool
   unusable, and arguments may follow any sensible reading (`leniency`).
-- A schema that another one extends with `allOf` must not be closed, or it would reject the properties of the other one,
-  and must not show its subtypes, which lead back to that one. Then it has a second definition, `Pet_base`.
+- If another schema extends a schema with `allOf`, the extended one must not be closed, or it would reject the
+  properties of the other, and must not show its subtypes, because they lead back. It has a second definition, `Pet_base`.
 - A tool has a maximum size. Definitions are collected from the nearest to the farthest; those beyond the budget become
   schemas that accept everything.
 """
@@ -89,8 +89,8 @@ class _Definition(NamedTuple):
 class SchemaConverter:
     """Converts schemas of one document. Converted definitions are shared by all tools.
 
-    Schemas of arguments accept everything that a sensible reading of the document allows. With `only_types`, for
-    results, they have only the types of values, each of which may also be null.
+    Schemas of arguments accept every sensible reading of the document. With `only_types`, for results, they have only
+    the types of values, and each value may also be null.
     """
 
     def __init__(self, document: ApiDocument, screen: TextScreen, *, only_types: bool = False) -> None:
@@ -109,7 +109,7 @@ class SchemaConverter:
         return self._convert_node(schema, Position())
 
     def add_definitions(self, schema: Schema) -> Schema:
-        """Return a schema, which contains results of `convert_schema`, with the definitions of its references."""
+        """Add the definitions to a schema that contains results of `convert_schema`."""
         root = _measure_definition(schema)
         if not root.references:
             return schema
@@ -157,7 +157,7 @@ class SchemaConverter:
         return self._definitions[name]
 
     def _name_definition(self, reference: str, is_part: bool) -> str:
-        """Return the name of a definition, which has another one if it differs as a part of other schemas."""
+        """Return the name of a definition. It has a second name if it differs as a part of other schemas."""
         if is_part and reference not in self._differs_as_part:
             members = [] if self._only_types else self._list_members({"$ref": reference})
             self._differs_as_part[reference] = len(members) == MAX_MEMBERS or any(
@@ -173,7 +173,7 @@ class SchemaConverter:
         return self._names[key]
 
     def _find_hidden(self, schema: Json) -> frozenset[str]:
-        """Return the names of the properties of a schema, and of those that it extends, that do not occur."""
+        """Return the hidden properties of a schema and of those that it extends."""
         names: frozenset[str] = frozenset()
         for member in self._list_members(schema):
             properties = get_mapping(member, "properties")
@@ -280,7 +280,7 @@ class SchemaConverter:
                 result[key] = [self._convert_node(member, inner) for member in members]
 
     def _relax_keywords(self, schema: Json, result: Schema, position: Position) -> Schema:
-        """Return a schema that accepts all values that a sensible reading of the document allows."""
+        """Return a schema for every sensible reading of the document."""
         if "pattern" in result:
             pattern = read_pattern(result.pop("pattern"))
             if pattern is not None:
@@ -337,7 +337,7 @@ class SchemaConverter:
 
 
 def _list_hidden(properties: Json, flag: str) -> list[str]:
-    """List the properties that do not occur, because they have a flag."""
+    """List the properties with a flag, which do not occur."""
     return [str(name) for name, value in properties.items() if as_mapping(value).get(flag) is True]
 
 

@@ -57,7 +57,7 @@ class OpenApiSource(Source):
         return [self._path] if self._path.exists() else []
 
     async def run(self, publish: Publish) -> None:
-        """Publish the operations. Raises SourceError for a document or a credential that cannot be read."""
+        """Publish the operations. Raises SourceError if the document or a credential cannot be read."""
         try:
             publish(await self._load_offer())
             if self.context.watch:

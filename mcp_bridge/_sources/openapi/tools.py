@@ -1,4 +1,4 @@
-"""Builds the tool of an operation: its schemas, its hints, and the handler that sends the request."""
+"""Builds the tool of an operation: its schemas, its hints, and the handler for its requests."""
 
 from __future__ import annotations
 
@@ -171,8 +171,7 @@ class _OperationCaller:
 def _allow_differences(schema: Schema) -> Schema:
     """Return an output schema that describes results, and rejects no object.
 
-    APIs differ from their documents, and a client rejects a result that does not match its schema, although the call
-    took effect.
+    APIs differ from their documents. A client would reject such a result by its schema, although the call took effect.
     """
     described_result = dict(schema)
     definitions = described_result.pop("$defs", None)

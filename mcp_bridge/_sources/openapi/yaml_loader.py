@@ -17,7 +17,7 @@ class JsonTypesLoader(_BASE):  # type: ignore[misc]
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as PyYAML declares it
 
     def construct_text_mapping(self, node: Any) -> Any:
-        """Yield a mapping whose keys are text, such as the `200` of responses."""
+        """Yield a mapping with text as keys, such as the `200` of responses."""
         mapping: dict[str, Any] = {}
         yield mapping
         self.flatten_mapping(node)
@@ -28,7 +28,7 @@ class JsonTypesLoader(_BASE):  # type: ignore[misc]
             mapping[key] = self.construct_object(value_node, deep=False)
 
     def construct_whole_number(self, node: Any) -> int:
-        """Return a number, in which zeros at the beginning have no meaning."""
+        """Return a number. Zeros at its beginning have no meaning."""
         text = str(self.construct_scalar(node))
         return int(text, 0) if text[1:2] in ("o", "x") else int(text)
 

@@ -95,7 +95,7 @@ def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
 
 
 def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer:
-    """Merge offers into one that has each entry once, and the first ServerInfo."""
+    """Merge offers into one with each entry once, and the first ServerInfo."""
     servers = list(dict.fromkeys(offer.server for offer in offers if offer.server is not None))
     if len(servers) > 1:
         problems = [*problems, "several files declare a ServerInfo. Keep one of them"]
@@ -123,7 +123,7 @@ def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
 
 
 def _remove_duplicates(entries: Iterable[T], key: str) -> list[T]:
-    """Remove duplicates: an entry of a registry that another file imports has the same name and handler."""
+    """Remove duplicates, which have the same name and handler: another file may import the entry of a registry."""
     name, handler = attrgetter(key), attrgetter("handler")
     by_name: dict[str, list[T]] = {}
     for entry in entries:
@@ -221,7 +221,7 @@ class ForeignChain(CheckedHandler):
 
 
 def _runs_same_chain(chain: ToolEntry, tool: ToolEntry) -> bool:
-    """Return whether a tool was made with `as_tool` from a chain that a variable holds."""
+    """Return whether a tool was made with `as_tool` from the chain of a variable."""
     ours: Any = chain.handler
     theirs: Any = tool.handler
     return type(theirs) is type(ours) and hasattr(ours, "steps") and theirs.steps is ours.steps

@@ -1,4 +1,4 @@
-"""The lifespan that a Python file declares, for the tools, resources and prompts of its source."""
+"""The lifespan of a Python file, for the tools, resources and prompts of its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E = TypeVar("E", ToolEntry, ResourceEntry, ResourceTemplate, PromptEntry)
 
 @asynccontextmanager
 async def run_with_lifespan(offer: Offer) -> AsyncIterator[Offer]:
-    """Enter the lifespan of an offer, and yield the offer whose calls get its value as `ctx.lifespan`.
+    """Enter the lifespan of an offer, and yield the offer. Its calls get the value of the lifespan as `ctx.lifespan`.
 
     Raises SourceError if the lifespan cannot start.
     """
@@ -39,7 +39,7 @@ async def run_with_lifespan(offer: Offer) -> AsyncIterator[Offer]:
 
 
 def _bind_lifespan(entry: E, value: Any) -> E:
-    """Return an entry whose handler has the value in its context; the entry itself if it takes no context."""
+    """Return an entry with the value in the context of its handler; the entry itself if it takes no context."""
     prepared_entry = PreparedEntry(entry)
     if prepared_entry.context is None:
         return entry

@@ -1,4 +1,4 @@
-"""PythonSource: imports Python files or a module, publishes what they offer, and can reload them after an edit."""
+"""PythonSource: imports Python files or a module, publishes their offer, and can reload them after an edit."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class PythonSource(Source):
         return _list_python_files(self._path)
 
     def _select_names(self, module: ModuleType) -> Sequence[str]:
-        """Return the named functions that a module must have; in a folder, any of its files may have one."""
+        """Return the functions in `tools` of a module; in a folder, any of the files may have one."""
         if self._path is not None and self._path.is_dir():
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
@@ -185,7 +185,7 @@ class PythonSource(Source):
     async def _reload_after_edits(self, stamps: Mapping[Path, int], *, is_broken: bool) -> AsyncIterator[_LoadResult]:
         """Yield the result of loading after each edit. `stamps` reveal edits from before the watcher was ready.
 
-        An edit that repairs a source `is_broken` is logged at a level that is shown by default, as its error was.
+        After an edit has repaired a source that `is_broken`, the log reports it at the default level, like the error.
         """
         async for is_edit in _watch_edits(self._root):
             if is_edit or self._read_stamps() != stamps:
@@ -274,7 +274,7 @@ async def _watch_edits(root: Path) -> AsyncIterator[bool]:
 
 
 def _list_python_files(target: Path) -> list[Path]:
-    """Return the path if it is a file, or a folder's Python files that do not begin with `_`."""
+    """Return the path if it is a file, or a folder's Python files without a `_` at the start."""
     if target.is_file():
         return [target]
     return sorted(path for path in target.glob("*.py") if not path.name.startswith("_"))

@@ -1,1 +1,1 @@
-"""A source that publishes everything that another MCP server offers."""
+"""A source that publishes the offer of another MCP server."""

@@ -1,4 +1,4 @@
-"""The address of a server whose headers or environment variables refer to credentials."""
+"""The address of a server with references to credentials in its headers or environment variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ReadValues = Callable[[], Awaitable[Values]]
 
 
 class StoredAuth(Protocol):
-    """What signs requests with tokens that the user has got by signing in."""
+    """Signs requests with the tokens from a sign-in of the user."""
 
     add_secrets: Callable[[Iterable[str]], None]
 
@@ -31,9 +31,9 @@ class StoredAuth(Protocol):
 
 @dataclass(slots=True)
 class CredentialAddress:
-    """An address that is built for each connection, with the credentials that `values` refer to at that time.
+    """An address that is built for each connection, with the credentials behind `values` at this time.
 
-    `build` also gets a function that reads them again.
+    `build` also gets a function to read them again.
     """
 
     label: str
@@ -76,7 +76,7 @@ def resolve_later(
     build: Callable[[Values, ReadValues | None], UpstreamAddress],
     auth: StoredAuth | None = None,
 ) -> UpstreamAddress:
-    """Return the address that `build` makes of values; if they refer to credentials, these are read when connecting."""
+    """Build an address from values. If they refer to credentials, these are read for each connection."""
     address = build(values, None)
     if auth is not None or any(map(has_reference, values.values())):
         return CredentialAddress(address.label, key, values, build, auth)

@@ -61,7 +61,7 @@ class EntryBuilder:
     completes: bool = False
 
     def build_tool(self, tool: Json) -> ToolEntry:
-        """Build a tool. Raises KeyError and TypeError for a listing that is invalid."""
+        """Build a tool. Raises KeyError and TypeError for an invalid listing."""
         name = _read_text(tool, "name")
 
         async def call_tool(data: Any, ctx: RunningCall) -> ToolResult | NeedsInput:
@@ -80,7 +80,7 @@ class EntryBuilder:
         )
 
     def build_resource(self, resource: Json) -> ResourceEntry:
-        """Build a resource. Raises KeyError and TypeError for a listing that is invalid."""
+        """Build a resource. Raises KeyError and TypeError for an invalid listing."""
         uri = _read_text(resource, "uri")
 
         async def read_listed(data: Any, ctx: RunningCall) -> Any:
@@ -92,7 +92,7 @@ class EntryBuilder:
         )
 
     def build_template(self, template: Json) -> ResourceTemplate:
-        """Build a resource template. Raises KeyError and TypeError for a listing that is invalid."""
+        """Build a resource template. Raises KeyError and TypeError for an invalid listing."""
         text = _read_text(template, "uriTemplate")
 
         # Our parser reads fewer templates than RFC 6570 allows. The server itself reads the variables of the others.
@@ -109,7 +109,7 @@ class EntryBuilder:
         )
 
     def build_prompt(self, prompt: Json) -> PromptEntry:
-        """Build a prompt. Raises KeyError and TypeError for a listing that is invalid."""
+        """Build a prompt. Raises KeyError and TypeError for an invalid listing."""
         name = _read_text(prompt, "name")
         arguments = [
             PromptArgument(
@@ -216,7 +216,7 @@ def _read_block(block: Any) -> Content:
 
 
 def _read_meta(result: Json) -> Json | None:
-    """Return the `_meta` of a result without the name of the server that sent it, or None."""
+    """Return the `_meta` of a result without the name of the server, or None."""
     meta = result.get("_meta") or {}
     return {key: value for key, value in meta.items() if key != SERVER_INFO} or None
 

@@ -42,17 +42,17 @@ class EraChoice:
 
     @property
     def first_era(self) -> Era:
-        """The era of the first connection; before that, the one that it tries first."""
+        """The era of the first connection; before the first attempt, the era to try first."""
         return self.eras[0]
 
     def adopt_era(self, era: Era) -> None:
-        """Begin with this era, which the server speaks, when it is connected again."""
+        """Begin with this era in further connections, because the server speaks it."""
         if era != self.first_era:
             self.prefer_other_era()
             self.note_missing_era()
 
     def prefer_other_era(self) -> None:
-        """Begin with the other era: some servers end at a request that they do not know."""
+        """Begin with the other era: some servers end at an unknown request."""
         self.eras = self.eras[::-1]
 
     def note_missing_era(self) -> None:
@@ -60,7 +60,7 @@ class EraChoice:
         self._has_other = False
 
     def read_tools(self, tools: Sequence[ToolEntry]) -> None:
-        """Note the tools whose structured results only 2026-07-28 has, because they are not objects."""
+        """Note the tools with structured results that are not objects. Only 2026-07-28 has these."""
         schemas = ((tool.name, tool.output_schema) for tool in tools)
         self._stateless_tools = frozenset(
             name for name, schema in schemas if schema and schema.get("type", "object") != "object"
@@ -80,7 +80,7 @@ class EraChoice:
     def check_result(
         self, era: Era, method: str, params: Mapping[str, Any], result: Mapping[str, Any] | RpcError
     ) -> bool:
-        """Note a tool that this era does not suit. Returns whether the server has rejected the call before it began.
+        """Note a tool if this era does not suit it. Return whether the server has rejected the call before its start.
 
         Raises ToolUnavailable if the tool may have begun its work.
         """

@@ -24,7 +24,7 @@ _POLICIES = {"start_timeout", "changed_tools", "new_tools", "sessions"}
 
 
 class UpstreamOptions(SettingsModel):
-    """Another MCP server, which the bridge starts with a command or reaches at a URL."""
+    """Another MCP server, started with a command or at a URL."""
 
     command: str | None = Field(default=None, min_length=1, description="The program that starts the server.")
     args: tuple[str, ...] = Field(default=(), description="Its arguments.")
@@ -89,7 +89,7 @@ class UpstreamOptions(SettingsModel):
         return self
 
     def compute_entry(self) -> str:
-        """Return a digest of the options that decide which server is used, and how."""
+        """Return a digest of the options that select the server and its use."""
         return hashlib.sha256(self.model_dump_json(exclude=_POLICIES).encode()).hexdigest()
 
     def build_address(self, name: str, directory: Path) -> UpstreamAddress:

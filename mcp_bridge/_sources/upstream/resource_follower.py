@@ -1,4 +1,4 @@
-"""Subscribes to the resources of a server that clients are subscribed to, while at least one of them is."""
+"""Subscribes to resources of a server while at least one client is subscribed to them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ResourceFollower:
         self._review_later([uri])
 
     def update_offer(self, offer: Offer) -> None:
-        """Use what the server offers now."""
+        """Use the new offer of the server."""
         self._spellings = {normalize_uri(entry.uri): entry.uri for entry in offer.resources}
         self._templates = [
             (OpaqueTemplate if entry.is_opaque else UriTemplate)(normalize_uri(entry.uri_template))
@@ -81,7 +81,7 @@ class ResourceFollower:
             self._release_waiting(None)
 
     def _review_later(self, uris: Iterable[str]) -> None:
-        """Let `run` look at these resources; it begins with all that are wanted, so nothing is noted before."""
+        """Let `run` check these resources. It begins with all wanted ones, so none are noted before."""
         if self._settled is not None:
             self._pending.update(uris)
             self._changed.set()
@@ -116,7 +116,7 @@ class _Requests:
 
 
 class _Streams:
-    """Subscriptions of the stateless era: one stream for all resources, which a new one replaces."""
+    """Subscriptions of the stateless era: one stream for all resources, replaced by a new one after a change."""
 
     def __init__(self, session: UpstreamSession) -> None:
         self._session = session

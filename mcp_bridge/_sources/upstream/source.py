@@ -167,7 +167,7 @@ class UpstreamSource(Source):
             self.services.report_update(uri)
 
     async def restore(self, publish: Publish) -> None:
-        """Publish the stored catalogue, which is used until the server is connected."""
+        """Publish the stored catalogue. It is used until the server is connected."""
         self._publish = publish
         catalogue = None
         if self._stored is not None:
@@ -299,7 +299,7 @@ class UpstreamSource(Source):
         self._is_awaited = False
 
     async def _publish_late(self, attempt: anyio.Event) -> None:
-        """Publish the reason for which nothing is published, instead of letting clients wait for a slow server."""
+        """Publish the state of a slow server as a problem, so that clients need not wait for it."""
         with anyio.move_on_after(START_PATIENCE):
             await attempt.wait()
         if self._session is None:
@@ -362,7 +362,7 @@ class UpstreamSource(Source):
             tasks.cancel_scope.cancel()
 
     def _handle_end(self, reason: str) -> None:
-        """Stop using a session that has ended, although its process, for example, may still run."""
+        """Stop using a session after its end. Its process may still run."""
         if self._session is not None:
             self._session = None
             self._set_state(SourceState.DEGRADED, reason)
@@ -394,7 +394,7 @@ class UpstreamSource(Source):
             await budget.wait_while_empty()
 
     async def _receive_changes(self, session: UpstreamSession) -> None:
-        """Receive changes of lists, as long as the server supports that."""
+        """Receive changes of lists while the server supports it."""
         retries = StreamRetries()
         while True:
             retries.start_stream()

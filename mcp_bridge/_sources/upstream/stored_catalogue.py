@@ -73,7 +73,7 @@ class CatalogueFile:
 
 
 class SharedCatalogue:
-    """A value in a store that several bridges share, for one entry of a server in their settings."""
+    """A value in a shared store of several bridges, for one entry of a server in their settings."""
 
     limit = _MAX_SHARED
 
@@ -103,7 +103,7 @@ class StoredCatalogue:
         self._written: Catalogue | None = None
 
     async def read_catalogue(self) -> Catalogue | None:
-        """Return the stored catalogue; None if there is none, or none that can be used."""
+        """Return the stored catalogue; None if there is none, or if it cannot be used."""
         try:
             content = await self._place.read_bytes()
             data = load_json(content) if content is not None else None
@@ -118,7 +118,7 @@ class StoredCatalogue:
             return None
 
     async def write_catalogue(self, catalogue: Catalogue) -> None:
-        """Store a catalogue, unless it is the one that was written last. A failure is logged."""
+        """Store a catalogue, unless it equals the last one. A failure is logged."""
         if catalogue == self._written:
             return
         self._written = catalogue
