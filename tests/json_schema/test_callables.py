@@ -83,7 +83,7 @@ _not_an_expression.__annotations__["a"] = "CallContext ("
         (5, None),
     ],
 )
-def test_the_context_is_found_by_its_annotation_in_any_callable(function: Any, name: str | None) -> None:
+def test_the_context_parameter_of_any_callable_is_found_by_its_annotation(function: Any, name: str | None) -> None:
     assert find_context_parameter(function) == name
 
 
@@ -120,7 +120,7 @@ def test_a_class_is_a_tool_by_its_constructor() -> None:
     assert signature.call(**signature.bind({"start": "2026-01-02"})) == Period(date(2026, 1, 2))
 
 
-def test_partials_and_wrappers_speak_for_what_they_wrap() -> None:
+def test_partials_and_wrappers_are_read_as_the_function_inside() -> None:
     @functools.lru_cache
     def tool(a: int, b: Unit) -> Place:
         """Cached."""

@@ -150,7 +150,7 @@ def on_the_wire(part: Mapping[str, Any], version: Any) -> bool:
 # -- what clients get ----------------------------------------------------------------------------------------
 
 
-def test_every_kind_of_property_goes_out_as_its_author_wrote_it() -> None:
+def test_every_type_of_property_is_sent_unchanged() -> None:
     asked = {**asking(**KINDS), "required": list(KINDS)}
     assert create_form(asked).schema == asked
 
@@ -169,7 +169,7 @@ SENT: list[Any] = [
 
 
 @pytest.mark.parametrize("asked", SENT, ids=repr)
-def test_a_form_holds_what_the_specification_has_and_nothing_else(asked: Any) -> None:
+def test_a_form_has_only_keywords_of_the_specification(asked: Any) -> None:
     schema = create_form(asked).schema
     assert mcp_types.ElicitRequestFormParams(message="?", requested_schema=schema).requested_schema == schema
     for version in (v2025, v2026):
@@ -238,13 +238,13 @@ def test_a_class_names_its_fields_with_descriptions_bounds_and_defaults() -> Non
 
 
 @pytest.mark.parametrize("asked", [Contact, Contact.model_json_schema()], ids=["type", "schema"])
-def test_what_may_be_null_may_be_left_out(asked: Any) -> None:
+def test_a_property_that_may_be_null_may_be_left_out(asked: Any) -> None:
     schema = create_form(asked).schema
     assert schema["required"] == ["name"]
     assert "null" not in json.dumps(schema)
 
 
-def test_patterns_go_to_the_one_version_whose_forms_have_them_and_are_always_checked() -> None:
+def test_patterns_are_sent_only_to_the_version_that_has_them_and_always_checked() -> None:
     form = create_form(asking(code={"type": "string", "pattern": "^[A-Z]+$", "title": "Code"}))
     assert form.schema == form.to_version("2026-07-28") == form.to_version("")
     assert form.schema["properties"]["code"] == {"type": "string", "title": "Code"}
@@ -271,7 +271,7 @@ def test_older_clients_cannot_be_asked_for_several_choices() -> None:
         create_form(asking(several=KINDS["several"])).to_version("2025-06-18")
 
 
-def test_an_authors_schema_is_copied() -> None:
+def test_the_schema_of_a_form_is_a_copy() -> None:
     asked = asking(it={"type": "string", "enum": ["a"]})
     form = create_form(asked)
     asked["properties"]["it"]["enum"].append("b")
@@ -326,7 +326,7 @@ REFUSED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(
     ("asked", "message"), REFUSED, ids=[f"{number}-{message:.60}" for number, (_, message) in enumerate(REFUSED)]
 )
-def test_what_no_form_can_have_is_refused_with_its_name_and_what_to_do(asked: Any, message: str) -> None:
+def test_a_property_that_no_form_can_have_is_rejected_with_its_name_and_advice(asked: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         create_form(asked)
     assert message in str(caught.value)
@@ -355,7 +355,7 @@ def test_secrets_are_not_asked_for_in_forms(asked: Any) -> None:
         create_form(asked)
 
 
-def test_what_only_has_to_do_with_secrets_may_be_asked() -> None:
+def test_a_property_about_secrets_may_be_requested() -> None:
     asked = asking(
         token_count=INTEGER, max_tokens=INTEGER, password_hint=TEXT, keyword=TEXT, user=TEXT, confirm=TEXT,
         password={"type": "boolean"}, token={"type": "string", "enum": ["hat", "car"]},
@@ -434,14 +434,14 @@ READ: list[tuple[Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("asked", "content", "made"), READ, ids=[f"{a!r:.40}-{c}" for a, c, _ in READ])
-def test_an_answer_becomes_what_was_asked_for(asked: Any, content: Any, made: Any) -> None:
+def test_a_response_becomes_an_instance_of_the_requested_type(asked: Any, content: Any, made: Any) -> None:
     form = create_form(asked)
     assert form.list_problems(content) == []
     assert form.read_answer(content) == made
     assert type(form.read_answer(content)) is type(made)
 
 
-def test_what_a_client_answers_without_being_asked_and_null_are_left_out() -> None:
+def test_unknown_properties_and_nulls_of_a_response_are_left_out() -> None:
     form = create_form({**asking(it=TEXT, at=TEXT), "required": ["at"]})
     assert form.select_content({"it": None, "at": "b", "nobody": "asked"}) == {"at": "b"}
     assert form.list_problems({"at": None}) == ["$.at: expected type string, got null"]

@@ -48,7 +48,7 @@ class SelfTitled(BaseModel):
     model_config = ConfigDict(title="SelfTitled")
 
 
-def test_made_up_titles_are_gone_and_given_ones_stay() -> None:
+def test_only_titles_of_the_author_are_kept() -> None:
     def tool(a: Titled, b: Trip, c: Options, d: Unit, e: Point, f: SelfTitled, title: str = ""): ...
 
     schema = infer_signature(tool).input_schema
@@ -64,7 +64,7 @@ def test_made_up_titles_are_gone_and_given_ones_stay() -> None:
     assert properties["d"] == {"type": "string", "enum": ["celsius", "kelvin"]}
 
 
-def test_a_default_in_two_places_is_refused() -> None:
+def test_a_default_in_two_places_is_rejected() -> None:
     def tool(a: Annotated[int, Field(default_factory=int)] = 3): ...
 
     with pytest.raises(TypeError, match=r"tool: cannot specify both default and default_factory.*input_schema="):
@@ -83,7 +83,7 @@ def test_a_default_in_two_places_is_refused() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_return_type_that_says_nothing_or_cannot_be_described_has_no_schema(annotation: Any) -> None:
+def test_an_unspecific_or_unsupported_return_type_has_no_schema(annotation: Any) -> None:
     if annotation is OldOptions and sys.version_info >= (3, 12):
         pytest.skip("pydantic reads typing.TypedDict from Python 3.12 on")
     assert infer_signature(returning(annotation)).output_schema == {}
@@ -110,6 +110,6 @@ def test_an_optional_answer_may_be_null() -> None:
     assert infer_signature(returning(Optional[int])).output_schema == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 
 
-def test_an_answer_s_schema_is_of_what_is_sent_and_not_of_what_is_read() -> None:
+def test_the_schema_of_a_result_describes_its_serialized_form() -> None:
     assert infer_signature(returning(Place)).output_schema["required"] == ["name"]
     assert infer_signature(returning(Decimal)).output_schema["type"] == "string"

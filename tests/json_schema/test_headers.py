@@ -67,7 +67,7 @@ def schema_of(annotation: Any, **default: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_header_stands_in_the_schema_of_its_parameter(annotation: Any, expected: dict[str, Any]) -> None:
+def test_a_header_is_in_the_schema_of_its_parameter(annotation: Any, expected: dict[str, Any]) -> None:
     assert schema_of(annotation) == {**expected, "x-mcp-header": "Region"}
 
 
@@ -91,7 +91,7 @@ def test_a_property_of_a_model_can_be_a_header() -> None:
     assert schema_of(Place)["properties"]["region"] == {"type": "string", "x-mcp-header": "Region"}
 
 
-async def test_clients_are_told_of_headers_and_accept_them() -> None:
+async def test_clients_receive_and_accept_headers() -> None:
     @tool
     def query(region: Annotated[Region, Header("Region")], limit: Annotated[int, Header("Limit")] = 5) -> str:
         return f"{region.value} {limit}"
@@ -124,20 +124,20 @@ SECRET = "this is a secret"
         (Annotated[str, Header("Api-Key")], "'Api-Key' is the name of a secret"),
     ],
 )
-def test_a_header_that_mcp_forbids_is_refused_where_it_is_decorated(annotation: Any, message: str) -> None:
+def test_the_decorator_rejects_a_header_that_mcp_forbids(annotation: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message) as refused:
         schema_of(annotation)
     assert "query: #/" in str(refused.value)
 
 
-def test_two_headers_of_one_name_are_refused_whatever_their_case() -> None:
+def test_two_headers_with_the_same_name_in_any_case_are_rejected() -> None:
     with pytest.raises(TypeError, match="#/properties/b/x-mcp-header: #/properties/a/x-mcp-header has the same name"):
 
         @tool
         def query(a: Annotated[str, Header("Region")], b: Annotated[str, Header("REGION")]) -> None: ...
 
 
-def test_a_secret_by_its_name_is_refused() -> None:
+def test_a_header_with_the_name_of_a_secret_is_rejected() -> None:
     with pytest.raises(TypeError, match=r"'api_key' is the name of a secret\. Headers are visible and logged"):
 
         @tool
@@ -169,7 +169,7 @@ def of(**properties: Any) -> dict[str, Any]:
         of(max_tokens=prop(type="integer"), secretary=prop(**{"x-mcp-header": "By"}), tokenize={"type": "boolean"}),
     ],
 )
-def test_a_right_schema_has_no_complaints(schema: Any) -> None:
+def test_a_valid_schema_has_no_problems(schema: Any) -> None:
     assert check_headers(schema) == []
     assert find_invalid_x_mcp_header(schema) is None
 
@@ -183,7 +183,7 @@ def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["number", "object", ["string"], None])
-def test_a_header_is_of_one_primitive_type(kind: Any) -> None:
+def test_a_header_has_one_primitive_type(kind: Any) -> None:
     schema = of(region=prop(type=kind))
     assert check_headers(schema) == [f"#/properties/region/x-mcp-header: {TYPE}"]
     assert find_invalid_x_mcp_header(schema) is not None
@@ -247,7 +247,7 @@ def named(*names: str) -> dict[str, Any]:
     return of(**{name: prop(**{"x-mcp-header": f"H{number}"}) for number, name in enumerate(names)})
 
 
-def test_a_property_whose_name_says_secret_is_refused() -> None:
+def test_a_property_with_the_name_of_a_secret_is_rejected() -> None:
     names = [
         "password", "Password", "user_password", "userPassword", "password2", "passwd", "passphrase", "secret",
         "client-secret", "clientSecret", "CLIENT_SECRET", "token", "access_token", "refreshToken", "token_id",
@@ -275,12 +275,12 @@ def test_a_word_that_only_looks_like_a_secret_is_none() -> None:
         of(value=prop(**{"x-mcp-header": "Authorization"})),
     ],
 )
-def test_a_secret_is_refused_however_it_shows(schema: dict[str, Any]) -> None:
+def test_a_secret_is_rejected_by_its_name_format_or_write_only(schema: dict[str, Any]) -> None:
     [line] = check_headers(schema)
     assert "secret" in line
 
 
-def test_a_secret_that_is_no_header_is_nobodys_business_here() -> None:
+def test_a_secret_that_is_not_a_header_is_allowed() -> None:
     assert check_headers(of(password={"type": "string", "format": "password"})) == []
 
 
@@ -312,5 +312,5 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @examples(40)
 @given(st.recursive(LEAF, nested, max_leaves=8))
-def test_what_clients_would_drop_is_complained_of_and_nothing_else(schema: Any) -> None:
+def test_exactly_the_headers_that_clients_would_drop_are_reported(schema: Any) -> None:
     assert (check_headers(schema) == []) == (find_invalid_x_mcp_header(schema) is None)

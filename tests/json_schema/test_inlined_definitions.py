@@ -103,7 +103,7 @@ def test_a_model_that_contains_itself_keeps_its_reference_and_no_other() -> None
 
 
 @pytest.mark.parametrize("annotation", [Question, Answer, dict[str, Question | Answer]])
-def test_models_that_contain_each_other_keep_a_reference_to_one_of_them(annotation: Any) -> None:
+def test_models_that_contain_each_other_keep_one_reference(annotation: Any) -> None:
     schema = read_input_schema(annotation)
     assert len(schema["$defs"]) == 1
     assert Validator(schema).ignored_keywords == ()

@@ -25,7 +25,7 @@ from mcp_bridge._json_schema.uris import find_ambiguity, includes_uri, normalize
         ("docs://%7Bx%7D/{y}", "docs://%7Bx%7D/{y}"),
     ],
 )
-def test_equal_uris_have_one_form(uri: str, normalized: str) -> None:
+def test_equal_uris_have_the_same_normal_form(uri: str, normalized: str) -> None:
     assert normalize_uri(uri) == normalized
 
 

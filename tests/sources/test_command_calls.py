@@ -270,7 +270,7 @@ async def test_stderr_is_a_part_of_the_output_if_the_settings_say_so(tmp_path: P
 # Failures
 
 
-async def test_an_exit_code_that_is_no_success_is_an_error_with_what_the_program_printed(tmp_path: Path) -> None:
+async def test_another_exit_code_than_success_is_an_error_with_the_output(tmp_path: Path) -> None:
     result = await call_one(tmp_path, write_tool("exit", 3))
     assert result["isError"]
     assert words(result) == "The program 'python' ended with exit code 3.\na problem\nsome output"
@@ -278,7 +278,7 @@ async def test_an_exit_code_that_is_no_success_is_an_error_with_what_the_program
     assert result["_meta"]["mcp-bridge/code"] == "command_failed"
 
 
-async def test_the_settings_say_which_codes_are_success_and_what_others_mean(tmp_path: Path) -> None:
+async def test_the_settings_define_successful_exit_codes_and_errors_of_others(tmp_path: Path) -> None:
     tool = write_tool("exit", "{n}", parameters={"n": "integer"}, exit_codes=[0, 1], errors={"2": "Nothing matches."})
     async with connect_commands(tmp_path, {"t": tool}) as client:
         assert words(await call(client, "t", n=1)) == "some output"

@@ -20,7 +20,7 @@ from tests.kits.wire.speaking import call, words
 
 
 @BOTH_LOOPS
-async def test_a_cancelled_call_ends_the_program_and_what_it_has_started(tmp_path: Path) -> None:
+async def test_a_cancelled_call_ends_the_program_and_its_descendants(tmp_path: Path) -> None:
     token = a_token()
     tool = write_tool("stubborn", "parent", token, stream="progress")
     started = anyio.Event()
@@ -66,7 +66,7 @@ async def test_programs_end_with_the_source(tmp_path: Path) -> None:
     is_gone(token)
 
 
-async def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> None:
+async def test_processes_that_a_program_leaves_running_end_with_it(tmp_path: Path) -> None:
     token = a_token()
     with anyio.fail_after(TIMEOUT):
         async with connect_commands(tmp_path, {"t": write_tool("leave", token)}) as client:
@@ -116,7 +116,7 @@ WRITE = {"command": ["touch", "{p}"], "parameters": {"p": "string"}}
 
 
 @needs_bubblewrap
-async def test_a_sandboxed_program_reads_the_root_and_writes_what_the_settings_name(tmp_path: Path) -> None:
+async def test_a_sandboxed_program_reads_the_root_and_writes_the_paths_of_the_settings(tmp_path: Path) -> None:
     root = tmp_path / "data"
     (root / "out").mkdir(parents=True)
     (root / "file").write_text("data")

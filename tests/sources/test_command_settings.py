@@ -18,7 +18,7 @@ async def list_schema(folder: Path, **tool: Any) -> Json:
         return entry["inputSchema"]  # type: ignore[no-any-return]
 
 
-async def test_short_forms_become_schemas_and_what_the_command_needs_is_required(tmp_path: Path) -> None:
+async def test_short_forms_become_schemas_and_parameters_of_required_words_are_required(tmp_path: Path) -> None:
     command = ["echo", "{a}", ["-n", "{b}"], {"if": "c", "add": "-c"}, "{d}", "{e}", "{f}"]
     parameters = {
         "a": "string", "b": {"type": "integer", "minimum": 1, "description": "B."}, "c": "boolean", "d": "path[]",
@@ -47,7 +47,7 @@ async def test_a_json_schema_of_all_parameters_is_published_as_it_is(tmp_path: P
     assert await list_schema(tmp_path, command="echo {a}", parameters=schema) == schema
 
 
-async def test_a_tool_has_what_clients_show(tmp_path: Path) -> None:
+async def test_a_tool_has_a_title_tags_and_annotations(tmp_path: Path) -> None:
     tool = {
         "command": "echo", "description": "D.", "title": "T", "annotations": {"readOnlyHint": True}, "output": "json",
         "output_schema": {"type": "object"},

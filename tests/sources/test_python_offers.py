@@ -107,20 +107,20 @@ def test_a_function_can_be_all_of_them(tmp_path: Path) -> None:
     assert named(load(write(tmp_path / "words.py", text))) == (["say"], [], ["words://{word}"], ["say"])
 
 
-def test_files_of_a_folder_are_published_together_and_what_they_share_once(tmp_path: Path) -> None:
+def test_files_of_a_folder_are_published_together_and_shared_entries_once(tmp_path: Path) -> None:
     write(tmp_path / "notes.py", MARKED)
     write(tmp_path / "more.py", "from notes import today, plan\nfrom mcp_bridge import tool\n@tool\ndef add(): ...\n")
     assert named(load(tmp_path)) == (["add"], ["notes://today"], ["notes://{day}"], ["plan"])
 
 
-def test_two_things_of_one_name_are_both_offered_for_the_registry_to_refuse(tmp_path: Path) -> None:
+def test_two_entries_with_the_same_name_are_both_offered_to_the_registry(tmp_path: Path) -> None:
     write(tmp_path / "notes.py", MARKED)
     write(tmp_path / "others.py", MARKED)
     offer = load(tmp_path)
     assert (len(offer.resources), len(offer.templates), len(offer.prompts)) == (2, 2, 2)
 
 
-async def test_a_broken_file_takes_away_only_what_is_its_own(tmp_path: Path) -> None:
+async def test_a_broken_file_removes_only_its_own_entries(tmp_path: Path) -> None:
     write(tmp_path / "broken.py", "def broken(:\n")
     write(tmp_path / "notes.py", MARKED)
     offers: list[Offer] = []
@@ -129,7 +129,7 @@ async def test_a_broken_file_takes_away_only_what_is_its_own(tmp_path: Path) -> 
     assert "broken.py:1: SyntaxError" in offers[0].problems[0]
 
 
-def test_only_a_module_with_nothing_of_any_kind_is_told_so(tmp_path: Path) -> None:
+def test_only_a_module_without_any_entries_is_reported_as_empty(tmp_path: Path) -> None:
     offer = load(write(tmp_path / "empty.py", "x = 1"))
     assert named(offer) == ([], [], [], [])
     [problem] = offer.problems
@@ -143,7 +143,7 @@ def test_only_a_module_with_nothing_of_any_kind_is_told_so(tmp_path: Path) -> No
         assert load(one).problems == []
 
 
-def test_what_only_looks_like_a_resource_or_a_prompt_is_left_alone(tmp_path: Path) -> None:
+def test_objects_that_only_look_like_resources_or_prompts_are_ignored(tmp_path: Path) -> None:
     text = """
         from unittest import mock
         from mcp_bridge import tool

@@ -97,7 +97,7 @@ def test_a_source_has_either_a_path_or_a_module(tmp_path: Path) -> None:
             PythonSource("s", **options)
 
 
-def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
+def test_two_files_with_the_same_name_are_two_modules(tmp_path: Path) -> None:
     made = [write(tmp_path / name / "tools.py", GREET.replace("greet", name)) for name in ("one", "two")]
     assert [names(load(path)) for path in made] == [["one"], ["two"]]
 
@@ -199,7 +199,7 @@ SHAPES: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_tools_are_found_by_their_shape(shape: str, tmp_path: Path) -> None:
+async def test_tools_are_found_by_their_attributes(shape: str, tmp_path: Path) -> None:
     text, expected = SHAPES[shape]
     async with connect(build_from_file(write(tmp_path / "tools.py", text))) as client:
         tools = await listed(client)
@@ -209,7 +209,7 @@ async def test_tools_are_found_by_their_shape(shape: str, tmp_path: Path) -> Non
     assert not result["isError"]
 
 
-def test_what_another_package_says_about_its_tool_is_kept(tmp_path: Path) -> None:
+def test_the_description_of_a_tool_of_another_package_is_kept(tmp_path: Path) -> None:
     [twice] = load(write(tmp_path / "tools.py", SHAPES["a function of codomyrmex"][0])).tools
     assert twice.description == "Doubles."
     assert twice.tags == ["math", "3"]
@@ -228,7 +228,7 @@ async def test_a_chain_of_another_package_fails_with_its_own_words(tmp_path: Pat
     assert result["_meta"]["mcp-bridge/code"] == "chain_failed"
 
 
-def test_what_only_looks_like_a_tool_is_left_alone(tmp_path: Path) -> None:
+def test_objects_that_only_look_like_tools_are_ignored(tmp_path: Path) -> None:
     text = """
         import json
         from unittest import mock
@@ -288,7 +288,7 @@ async def test_functions_named_in_the_settings_become_tools_of_that_name(tmp_pat
         ("bad", "tools.py: 'bad' cannot be a tool: bad: parameter 'lock': 'Nobody'"),
     ],
 )
-def test_a_name_that_cannot_be_a_tool_is_told(name: str, said: str, tmp_path: Path) -> None:
+def test_a_name_that_cannot_be_a_tool_is_reported(name: str, said: str, tmp_path: Path) -> None:
     offer = load(write(tmp_path / "tools.py", NAMED), tools=[name])
     assert said in offer.problems[0]
 
@@ -324,7 +324,7 @@ BROKEN: dict[str, tuple[str, str]] = {
 }
 
 
-async def test_an_event_loop_that_a_file_starts_is_an_error_that_says_where_else(tmp_path: Path) -> None:
+async def test_an_event_loop_in_a_file_is_an_error_with_advice(tmp_path: Path) -> None:
     offer = load(write(tmp_path / "tools.py", "import asyncio\nasyncio.run(None)\n"))
     assert offer.problems[0].endswith("The event loop is already running. Call it in a tool or a lifespan")
 
@@ -371,18 +371,18 @@ async def test_a_source_with_nothing_to_import_gives_up(options: dict[str, Any],
             await bridge.wait_until_started()
 
 
-def test_a_file_that_is_not_python_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_python_is_reported(tmp_path: Path) -> None:
     offer = load(write(tmp_path / "tools.toml", "a = 1"))
     assert "tools.toml: not a Python file" in offer.problems[0]
 
 
-def test_what_a_module_prints_at_import_stays_off_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_module_at_import_does_not_reach_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     load(write(tmp_path / "tools.py", "print('hello')\n" + textwrap.dedent(GREET)))
     out, err = capfd.readouterr()
     assert (out, err) == ("", "hello\n")
 
 
-async def test_two_tools_of_one_name_in_one_source_are_refused_in_so_many_words(tmp_path: Path) -> None:
+async def test_two_tools_with_the_same_name_in_a_source_are_rejected(tmp_path: Path) -> None:
     write(tmp_path / "a.py", GREET)
     write(tmp_path / "b.py", GREET)
     bridge = build_from_file(tmp_path)
@@ -391,7 +391,7 @@ async def test_two_tools_of_one_name_in_one_source_are_refused_in_so_many_words(
             await bridge.wait_until_started()
 
 
-def test_forgetting_keeps_this_package_and_what_is_installed(tmp_path: Path) -> None:
+def test_forgetting_modules_keeps_this_package_and_installed_ones(tmp_path: Path) -> None:
     load(write(tmp_path / "tools.py", "import helper_of_tools\n" + textwrap.dedent(GREET)))
     write(tmp_path / "helper_of_tools.py", "")
     load(tmp_path / "tools.py")
@@ -430,9 +430,7 @@ async def edited(path: Path, text: str, seen: Callable[[], bool]) -> None:
 
 
 @BOTH_LOOPS
-async def test_an_edit_replaces_the_tools_and_a_broken_one_keeps_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_edit_replaces_the_tools_unless_it_is_broken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "tools.py", GREET)
     async with followed(PythonSource("s", path=path, watch=True)) as offers:
         await edited(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
@@ -467,7 +465,7 @@ async def test_a_module_is_followed_in_its_directory(tmp_path: Path) -> None:
         assert names(offers[-1]) == ["welcome"]
 
 
-async def test_clients_are_told_of_an_edit_and_may_keep_no_list(tmp_path: Path) -> None:
+async def test_clients_are_notified_of_an_edit_and_must_not_cache_lists(tmp_path: Path) -> None:
     path = write(tmp_path / "tools.py", GREET)
     bridge = build_from_file(path, watch=True)
     assert bridge.identity.ttl_ms == 0

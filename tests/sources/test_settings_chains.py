@@ -172,7 +172,7 @@ async def test_a_chain_can_call_chains_in_any_order(tmp_path: Path) -> None:
         assert words(await call(client, "outer", url="x")) == "3"
 
 
-async def test_what_a_step_may_do_is_in_the_settings(tmp_path: Path) -> None:
+async def test_the_settings_define_attempts_and_failures_of_a_step(tmp_path: Path) -> None:
     fail = {"tool": "fail", "input": {"text": {"value": "x"}}}
     result = await run(
         tmp_path, {**fail, "continue_on_failure": True}, FETCH, COUNT, output="total", arguments={"url": "x"}
@@ -241,7 +241,7 @@ async def test_a_chain_that_cannot_work_is_not_published_and_the_line_is_named(
     assert (await find_problems(tmp_path, *steps))[0] == problem
 
 
-async def test_an_input_schema_says_what_the_chain_can_use(tmp_path: Path) -> None:
+async def test_an_input_schema_limits_the_inputs_of_a_chain(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"url": {"type": "integer"}}}
     problems = await find_problems(tmp_path, FETCH, {"tool": "count", "input": {"words": "text"}}, input_schema=schema)
     assert [problem.partition("]")[2] for problem in problems] == [
@@ -270,7 +270,7 @@ async def test_an_output_that_no_step_produces_is_a_problem(tmp_path: Path, outp
         [{"tool": "extensible"}, {"tool": "count", "input": {"words": "b"}}],
     ],
 )
-async def test_what_the_schemas_do_not_say_is_no_problem(tmp_path: Path, steps: list[Json]) -> None:
+async def test_an_incomplete_schema_is_no_problem(tmp_path: Path, steps: list[Json]) -> None:
     async with connect_chains(tmp_path, {"c": {"steps": steps}}) as client:
         assert "c" in [each["name"] for each in await listed(client)]
 
@@ -295,7 +295,7 @@ async def test_a_chain_is_checked_again_when_tools_change(tmp_path: Path) -> Non
             assert "'late' requires the argument 'z'" in bridge.problems["chains"][0]
 
 
-async def test_a_chain_whose_server_is_absent_says_why(tmp_path: Path) -> None:
+async def test_a_chain_with_an_absent_server_reports_the_reason(tmp_path: Path) -> None:
     server = {"type": "mcp", "name": "server", "command": "no-such-program"}
     bridge = build_bridge(tmp_path, {"c": {"steps": [{"tool": "server__echo"}]}}, server)
     async with bridge.run_sources():

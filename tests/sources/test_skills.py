@@ -83,7 +83,7 @@ def test_directories_of_skills_can_be_browsed(way: Way, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["handshake", "stateless"])
-def test_wrong_requests_are_errors_that_say_what_is_wrong(way: Way, tmp_path: Path) -> None:
+def test_wrong_requests_are_errors_with_a_reason(way: Way, tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "take-fruit")
     with live(way, tmp_path, settings=SETTINGS) as server:
         for method, params, message in (
@@ -149,7 +149,7 @@ def test_links_to_files_outside_of_a_skill_are_not_followed(tmp_path: Path) -> N
     assert [entry.uri for entry in offer_of(tmp_path / "skills").resources] == ["skill://good/SKILL.md"]
 
 
-def test_a_folder_can_be_one_skill(tmp_path: Path) -> None:
+def test_a_folder_can_be_a_single_skill(tmp_path: Path) -> None:
     assert [entry.name for entry in offer_of(write_skill(tmp_path, "good")).resources] == ["good"]
 
 

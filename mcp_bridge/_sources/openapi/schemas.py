@@ -10,7 +10,8 @@ Three things make this more than a copy:
 - Documents are inexact. Only known keywords with valid values are kept, because one invalid keyword would make the tool
   unusable, and arguments may follow any sensible reading (`leniency`).
 - If another schema extends a schema with `allOf`, the extended one must not be closed, or it would reject the
-  properties of the other, and must not show its subtypes, because they lead back. It has a second definition, `Pet_base`.
+  properties of the other, and must not show its subtypes, because they lead back. So it has a second definition,
+  `Pet_base`.
 - A tool has a maximum size. Definitions are collected from the nearest to the farthest; those beyond the budget become
   schemas that accept everything.
 """

@@ -43,7 +43,7 @@ def body_of(media_type: str, schema: Json | None = None, **rest: Any) -> Json:
 
 
 @BOTH_LOOPS
-async def test_arguments_go_where_the_document_says(api: ApiServer, tmp_path: Path) -> None:
+async def test_arguments_are_sent_in_the_places_of_the_document(api: ApiServer, tmp_path: Path) -> None:
     parameters = [
         parameter("id", "path"),
         parameter("tags", "query", {"type": "array"}),
@@ -138,7 +138,7 @@ async def test_arguments_are_validated_before_a_request(api: ApiServer, tmp_path
     assert api.received == []
 
 
-async def test_forms_are_encoded_as_their_encoding_says(api: ApiServer, tmp_path: Path) -> None:
+async def test_forms_are_encoded_by_their_encoding(api: ApiServer, tmp_path: Path) -> None:
     media = "application/x-www-form-urlencoded"
     encoding = {"expand": {"style": "deepObject", "explode": True}, "ids": {"explode": False}}
     body = {"name": "a b&c", "ids": [1, 2], "many": ["x", "y"], "expand": ["owner"], "meta": {"k": 1}, "none": None}
@@ -236,7 +236,7 @@ async def test_a_response_of_head_has_its_headers(api: ApiServer, tmp_path: Path
     assert text.splitlines() == ["HTTP status 200 OK", "content-type: text/plain", "content-length: 5", 'etag: "7"']
 
 
-async def test_an_error_says_what_the_server_said(api: ApiServer, tmp_path: Path) -> None:
+async def test_an_error_contains_the_response_of_the_server(api: ApiServer, tmp_path: Path) -> None:
     api.reply = json_reply({"detail": "no such user"}, 404)
     async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
@@ -305,7 +305,7 @@ async def test_a_response_with_too_many_values_is_not_parsed(api: ApiServer, tmp
         assert not (await client.call_tool("run", {})).is_error
 
 
-async def test_hints_say_only_what_the_method_guarantees(tmp_path: Path) -> None:
+async def test_hints_are_only_guarantees_of_the_method(tmp_path: Path) -> None:
     methods = ("get", "head", "post", "put", "patch", "delete")
     item = {method: {"operationId": method} for method in methods}
     async with serve_document(tmp_path, document_of({"/x": item}), server="https://api.example") as client:
@@ -317,7 +317,7 @@ async def test_hints_say_only_what_the_method_guarantees(tmp_path: Path) -> None
     assert hints["post"] == hints["put"] == hints["patch"] == world
 
 
-async def test_cookies_of_responses_are_not_kept(api: ApiServer, tmp_path: Path) -> None:
+async def test_cookies_of_responses_are_not_stored(api: ApiServer, tmp_path: Path) -> None:
     api.reply = Reply(headers={"content-type": "application/json", "set-cookie": "session=other-user"})
     async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
         await client.call_tool("run", {})

@@ -73,7 +73,7 @@ async def test_a_header_of_the_settings_is_not_asked_from_the_model(api: ApiServ
          ("authorization", BASIC), ""),
     ],
 )  # fmt: skip
-async def test_credentials_go_where_the_scheme_says(
+async def test_credentials_are_sent_in_the_place_of_the_scheme(
     scheme: Json, auth: str | Json, header: tuple[str, str] | None, query: str, api: ApiServer, tmp_path: Path
 ) -> None:
     async with serve_document(tmp_path, secured(scheme), server=api.url, auth={"s": auth}) as client:

@@ -273,7 +273,7 @@ async def test_names_are_those_that_clients_accept(tmp_path: Path) -> None:
     assert tools["post_users_id_keys"].title == "Add a key"
 
 
-async def test_arguments_with_the_same_name_are_told_apart(api: ApiServer, tmp_path: Path) -> None:
+async def test_arguments_with_the_same_name_have_different_names(api: ApiServer, tmp_path: Path) -> None:
     parameters = [
         {"name": "id", "in": "path", "schema": {}}, {"name": "id", "in": "query", "schema": {}},
         {"name": "body", "in": "query", "schema": {}}, {"name": "a[b]", "in": "query", "schema": {}},
@@ -468,7 +468,7 @@ async def test_an_edited_document_is_read_again(tmp_path: Path, caplog: pytest.L
         ({"operations": [{}]}, "give operation_id, tag, path or method"),
     ],
 )  # fmt: skip
-def test_wrong_options_say_what_to_write(options: Json, problem: str, tmp_path: Path) -> None:
+def test_wrong_options_are_errors_with_advice(options: Json, problem: str, tmp_path: Path) -> None:
     settings = write_settings(tmp_path, "{}", **options)
     with pytest.raises(ConfigError, match=r"settings\.json") as caught:
         build_from_settings(load(settings, {}))

@@ -95,7 +95,7 @@ async def test_documents_in_several_files_become_one(api: ApiServer, tmp_path: P
     await check_bundle(tmp_path, api)
 
 
-async def test_documents_of_a_server_become_one_with_absolute_servers(api: ApiServer, tmp_path: Path) -> None:
+async def test_documents_of_a_server_are_bundled_with_absolute_servers(api: ApiServer, tmp_path: Path) -> None:
     api.reply = lambda received: Reply(FILES[received.path.removeprefix("/spec/")].encode())
     done = run_import(tmp_path, f"{api.url}/spec/root.yaml", "--allow", "loopback", "--json")
     assert done.returncode == 0, done.stderr
@@ -143,7 +143,7 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
         assert "it refers to a file outside of its folder, which is not read" in done.stderr
 
 
-def test_an_import_again_lists_what_has_changed(tmp_path: Path) -> None:
+def test_a_second_import_lists_changes(tmp_path: Path) -> None:
     def write(paths: Any, **rest: Any) -> None:
         (tmp_path / "api.json").write_text(json.dumps(document_of(paths, **rest)))
 

@@ -170,7 +170,7 @@ async def test_null_is_allowed_wherever_nullable_is_written(
         ({"not": {"type": "string"}}, [1], ["x"]),
     ],
 )
-async def test_listed_values_and_patterns_are_read_as_they_are_meant(
+async def test_listed_values_and_patterns_are_read_in_their_intended_meaning(
     schema: Json, accepted: list[Any], rejected: list[Any], api: ApiServer, tmp_path: Path
 ) -> None:
     document = body_document({"type": "object", "properties": {"value": schema}})

@@ -190,14 +190,14 @@ json_values = st.recursive(
 
 @EXAMPLES
 @given(body=st.dictionaries(texts, json_values, min_size=1, max_size=4))
-def test_json_bodies_are_what_was_given(api: ApiServer, body: Json) -> None:
+def test_json_bodies_equal_their_arguments(api: ApiServer, body: Json) -> None:
     received = send(api, write_body("application/json", {}, body))
     assert orjson.loads(received.body) == body
 
 
 @EXAMPLES
 @given(body=st.dictionaries(texts, texts | st.lists(texts, min_size=1, max_size=3), min_size=1, max_size=4))
-def test_forms_are_read_as_they_were_given(api: ApiServer, body: Json) -> None:
+def test_a_server_reads_forms_as_they_were_written(api: ApiServer, body: Json) -> None:
     form = parse_request(send(api, write_body("application/x-www-form-urlencoded", {}, body))).form
     assert form.to_dict(flat=False) == {key: one if isinstance(one, list) else [one] for key, one in body.items()}
 
@@ -211,7 +211,7 @@ names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_character
     content=st.binary(max_size=100),
     filename=names,
 )
-def test_multipart_bodies_are_read_as_they_were_given(
+def test_a_server_reads_multipart_bodies_as_they_were_written(
     api: ApiServer, fields: Json, content: bytes, filename: str
 ) -> None:
     fields.pop("f", None)

@@ -76,7 +76,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("annotation", "good", "value", "bad"), VALUES, ids=lambda item: str(item)[:40])
-def test_schema_and_bind_agree_on_what_fits_and_bind_builds_the_value(
+def test_bind_accepts_the_same_values_as_the_schema_and_builds_instances(
     annotation: Any, good: Any, value: Any, bad: Any
 ) -> None:
     signature = infer_signature(taking(annotation))
@@ -132,14 +132,14 @@ def test_branches_that_say_the_same_say_it_once() -> None:
     assert problems(infer_signature(taking(either)), {"it": "x"}) == ("$.it: Input should be a valid integer",)
 
 
-def test_missing_and_unknown_arguments_are_both_told() -> None:
+def test_missing_and_unknown_arguments_are_both_reported() -> None:
     assert problems(infer_signature(taking(int)), {"that": 1}) == (
         "$.it: Field required",
         "$.that: Extra inputs are not permitted",
     )
 
 
-def test_an_author_s_own_validator_speaks() -> None:
+def test_the_message_of_an_authors_validator_is_reported() -> None:
     def even(value: int) -> int:
         if value % 2:
             raise ValueError("must be even")
@@ -151,7 +151,7 @@ def test_an_author_s_own_validator_speaks() -> None:
 
 
 @pytest.mark.parametrize("data", [{"it": object()}, {"it": "\ud800"}, [1]])
-def test_what_is_no_json_object_is_a_problem_and_not_a_crash(data: Any) -> None:
+def test_arguments_that_are_not_a_json_object_are_a_problem(data: Any) -> None:
     assert problems(infer_signature(taking(Any)), data)[0].startswith("$: ")
 
 
@@ -208,7 +208,7 @@ NULLABLE = [
 
 
 @pytest.mark.parametrize(("annotation", "shown"), NULLABLE, ids=lambda item: str(item)[:40])
-def test_a_default_of_none_is_shown_only_where_null_fits(annotation: Any, shown: bool) -> None:
+def test_a_null_default_is_in_the_schema_only_if_null_fits(annotation: Any, shown: bool) -> None:
     schema = infer_signature(taking(annotation, None)).input_schema
     assert ("default" in schema["properties"]["it"]) is shown
     assert accepts(schema, {"it": None}) is shown
@@ -339,7 +339,9 @@ def _keywords(**b: Opaque): ...
     ],
     ids=lambda item: getattr(item, "__name__", ""),
 )
-def test_what_cannot_be_inferred_is_refused_by_name_with_the_way_out(function: Any, words: list[str]) -> None:
+def test_a_parameter_that_cannot_be_inferred_is_rejected_with_its_name_and_advice(
+    function: Any, words: list[str]
+) -> None:
     with pytest.raises(TypeError) as caught:
         infer_signature(function)
     for word in [function.__name__, "parameter 'b'", "input_schema=", *words]:
@@ -347,15 +349,15 @@ def test_what_cannot_be_inferred_is_refused_by_name_with_the_way_out(function: A
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic reads typing.TypedDict from Python 3.12 on")
-def test_a_typed_dict_of_the_old_kind_is_refused_with_what_to_use() -> None:
+def test_an_old_typed_dict_is_rejected_with_advice() -> None:
     with pytest.raises(TypeError, match=r"parameter 'it' .*OldOptions.*typing_extensions\.TypedDict.*input_schema="):
         infer_signature(taking(OldOptions))
 
 
-def test_a_callable_without_a_signature_is_refused() -> None:
+def test_a_callable_without_a_signature_is_rejected() -> None:
     with pytest.raises(TypeError, match=r"iter has no signature to read.*input_schema="):
         infer_signature(iter)
 
 
-def test_a_secret_default_is_not_told() -> None:
+def test_a_secret_default_is_not_in_the_schema() -> None:
     assert "hunter2" not in str(infer_signature(taking(SecretStr, SecretStr("hunter2"))).input_schema)

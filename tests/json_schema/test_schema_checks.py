@@ -27,14 +27,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_complaint_names_the_place_and_the_reason(case: str) -> None:
+def test_a_problem_has_the_place_and_the_reason(case: str) -> None:
     schema, expected = CASES[case]
     (line,) = check_schema(schema)
     assert line.startswith(expected)
 
 
 @pytest.mark.parametrize("schema", [True, {"type": "object", "properties": {"a": {"pattern": "^a+$"}}}])
-def test_a_sound_schema_has_none(schema: object) -> None:
+def test_a_valid_schema_has_no_problems(schema: object) -> None:
     assert check_schema(schema) == []
 
 

@@ -121,13 +121,13 @@ BAD = [
 
 
 @pytest.mark.parametrize("template", GOOD)
-def test_a_template_that_uris_can_be_matched_with_has_no_complaints(template: str) -> None:
+def test_a_template_for_matching_uris_has_no_problems(template: str) -> None:
     assert check_template(template) == []
     assert can_be_matched(template)
 
 
 @pytest.mark.parametrize(("template", "line"), BAD, ids=[template[:20] for template, _ in BAD])
-def test_a_template_is_refused_with_the_place_and_what_to_do(template: str, line: str) -> None:
+def test_a_template_is_rejected_with_the_place_and_advice(template: str, line: str) -> None:
     [problem] = check_template(template)
     assert line in problem
     if "not a URI" not in problem:  # the SDK takes any text for a template
@@ -162,13 +162,13 @@ templates = st.lists(parts(), max_size=6).map("".join) | st.text(LETTERS) | st.t
 @example("x{?a}/{b}{?c}")
 @example("{/a*}{b}")
 @example("x{+a}{/b}{;c}")
-def test_a_template_has_complaints_exactly_when_the_sdk_cannot_match_with_it(rest: str) -> None:
+def test_a_template_has_problems_exactly_if_the_sdk_cannot_match_it(rest: str) -> None:
     template = "a:x" + "".join(rest.split())
     assert (check_template(template) == []) is can_be_matched(template)
 
 
 @given(st.text(LETTERS) | st.text())
-def test_a_uri_has_no_complaints_exactly_when_it_has_a_scheme_and_neither_blanks_nor_braces(rest: str) -> None:
+def test_a_uri_has_no_problems_exactly_if_it_has_a_scheme_and_no_blanks_or_braces(rest: str) -> None:
     odd = not rest or any(letter.isspace() or letter in "{}" for letter in rest)
     assert (check_uri("a+b-1.c:" + rest) == []) is not odd
 
@@ -178,7 +178,7 @@ def test_a_uri_needs_a_scheme(uri: str) -> None:
     assert check_uri(uri) == ["it is not a URI. Begin with a scheme, as in notes://today or users://{id}"]
 
 
-def test_a_uri_with_a_brace_is_told_where_it_is() -> None:
+def test_a_brace_in_a_uri_is_reported_with_its_place() -> None:
     expected = "it is not a URI: there is a brace after 'a://b/'. Variables need a template"
     assert check_uri("a://b/{c}") == [expected]
 
@@ -186,7 +186,7 @@ def test_a_uri_with_a_brace_is_told_where_it_is() -> None:
 @pytest.mark.parametrize(
     ("complaints", "value", "kind"), [(check_uri, None, "NoneType"), (check_template, b"a://b", "bytes")]
 )
-def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value: Any, kind: str) -> None:
+def test_a_value_that_is_not_text_is_not_a_uri(complaints: Callable[[Any], list[str]], value: Any, kind: str) -> None:
     assert complaints(value) == [f"a URI is text, found {kind}"]
 
 
@@ -205,7 +205,7 @@ def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value
         ("notes://{b}{c}", "'{b}{c}': nothing separates 'b' from 'c'"),
     ],
 )
-def test_a_decorator_refuses_what_cannot_be_served_and_says_which(uri: str, line: str) -> None:
+def test_a_decorator_rejects_a_uri_that_cannot_be_served(uri: str, line: str) -> None:
     with pytest.raises(ValueError) as raised:
         resource(uri)
     assert str(raised.value).startswith(f"@resource('{uri}'): {line}")
@@ -234,7 +234,7 @@ def test_a_list_in_the_template_fits_a_parameter_of_any_kind_of_list(annotation:
     assert list(getattr(made, "root", made)) in (["5", "5"], [5, 5], ["5"])
 
 
-def test_a_list_in_the_template_may_go_where_any_keyword_goes() -> None:
+def test_a_list_of_the_template_may_be_an_additional_keyword() -> None:
     @resource("files://x{/path*}")
     def read(**rest: Any) -> Any:
         return rest
@@ -250,7 +250,7 @@ def test_a_list_in_the_template_may_go_where_any_keyword_goes() -> None:
         (partial(resource, "cities://{city}"), ["Bonn"], "about: completions are ['Bonn']. Pass lists by name"),
     ],
 )
-def test_completions_that_are_text_are_refused(marking: Callable[..., Any], completions: Any, line: str) -> None:
+def test_completions_that_are_text_are_rejected(marking: Callable[..., Any], completions: Any, line: str) -> None:
     with pytest.raises(TypeError) as raised:
 
         @marking(completions=completions)
@@ -287,7 +287,7 @@ PROBLEMS = [
 ]
 
 
-async def test_what_cannot_be_served_is_a_problem_and_the_rest_of_the_offer_is_published() -> None:
+async def test_an_entry_that_cannot_be_served_is_a_problem_and_the_other_ones_are_published() -> None:
     bridge = Bridge(sources=[AttachedSource(source=MixedSource("mixed"))])
     async with bridge.run_sources():
         await bridge.wait_until_started()
@@ -297,7 +297,7 @@ async def test_what_cannot_be_served_is_a_problem_and_the_rest_of_the_offer_is_p
         assert [entry.uri_template for entry in bridge.registry.templates] == ["a://{x}/{y}"]
 
 
-async def test_clients_read_and_complete_what_is_left_of_the_offer() -> None:
+async def test_clients_read_and_complete_the_other_entries_of_the_offer() -> None:
     registry = ToolRegistry()
     bridge = Bridge(registry, sources=[AttachedSource(source=MixedSource("mixed"))])
     async with bridge.run_sources():
@@ -319,7 +319,7 @@ def validated(folder: Path, text: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_validate_tells_what_serve_would_refuse(tmp_path: Path) -> None:
+def test_validate_reports_entries_that_serve_would_reject(tmp_path: Path) -> None:
     report = validated(
         tmp_path,
         "from mcp_bridge.sources import ResourceEntry, ResourceTemplate, ToolEntry\n"
@@ -330,7 +330,7 @@ def test_validate_tells_what_serve_would_refuse(tmp_path: Path) -> None:
     assert (report["ok"], report["tools"], report["problems"]["tools"]) == (False, ["fine"], PROBLEMS)
 
 
-def test_validate_tells_the_line_of_a_decorator_that_is_refused(tmp_path: Path) -> None:
+def test_validate_reports_the_line_of_a_rejected_decorator(tmp_path: Path) -> None:
     report = validated(
         tmp_path,
         "from mcp_bridge import resource\n\n@resource('a://{x:3}')\ndef cut(x: str) -> str:\n    return x\n",
