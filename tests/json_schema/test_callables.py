@@ -101,8 +101,8 @@ def test_looking_for_the_context_imports_neither_pydantic_nor_the_docstring_pars
         "assert find_context_parameter(f) == 'ctx'\n"
         "print(sorted({'pydantic', 'docstring_parser', 'typing_extensions'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 # -- callables -----------------------------------------------------------------------------------------------

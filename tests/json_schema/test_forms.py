@@ -131,18 +131,18 @@ def asking(**properties: Any) -> dict[str, Any]:
 
 def property_of(asked: Any) -> dict[str, Any]:
     """The one property that a form for a single value has."""
-    (part,) = create_form(asked).schema["properties"].values()
-    return part
+    (subschema,) = create_form(asked).schema["properties"].values()
+    return subschema
 
 
 def on_the_wire(part: Mapping[str, Any], version: Any) -> bool:
     """Whether one of the specification's kinds of property has all of these keywords, with values of these types."""
-    for kind in typing.get_args(version.PrimitiveSchemaDefinition):
+    for model in typing.get_args(version.PrimitiveSchemaDefinition):
         try:
-            read = kind.model_validate(part, strict=True)
+            instance = model.model_validate(part, strict=True)
         except ValidationError:
             continue
-        if read.model_dump(by_alias=True, exclude_unset=True) == part:
+        if instance.model_dump(by_alias=True, exclude_unset=True) == part:
             return True
     return False
 
@@ -151,8 +151,8 @@ def on_the_wire(part: Mapping[str, Any], version: Any) -> bool:
 
 
 def test_every_type_of_property_is_sent_unchanged() -> None:
-    asked = {**asking(**KINDS), "required": list(KINDS)}
-    assert create_form(asked).schema == asked
+    form_schema = {**asking(**KINDS), "required": list(KINDS)}
+    assert create_form(form_schema).schema == form_schema
 
 
 def test_a_schema_keeps_its_title_and_a_type_has_none() -> None:
@@ -175,8 +175,8 @@ def test_a_form_has_only_keywords_of_the_specification(asked: Any) -> None:
     for version in (v2025, v2026):
         params = version.ElicitRequestFormParams(message="?", requestedSchema=schema)
         assert params.requested_schema.model_dump(by_alias=True, exclude_unset=True) == schema
-        for part in schema["properties"].values():
-            assert on_the_wire(part, version), part
+        for subschema in schema["properties"].values():
+            assert on_the_wire(subschema, version), subschema
     assert json.loads(json.dumps(schema)) == schema
 
 
@@ -248,21 +248,21 @@ def test_patterns_are_sent_only_to_the_version_that_has_them_and_always_checked(
     form = create_form(asking(code={"type": "string", "pattern": "^[A-Z]+$", "title": "Code"}))
     assert form.schema == form.to_version("2026-07-28") == form.to_version("")
     assert form.schema["properties"]["code"] == {"type": "string", "title": "Code"}
-    sent = {"type": "string", "title": "Code", "pattern": "^[A-Z]+$"}
-    assert form.to_version("2025-11-25")["properties"]["code"] == sent
+    property_schema = {"type": "string", "title": "Code", "pattern": "^[A-Z]+$"}
+    assert form.to_version("2025-11-25")["properties"]["code"] == property_schema
     assert form.list_problems({"code": "AB"}) == []
     assert form.list_problems({"code": "ab"}) == ['$.code: "ab" does not match "^[A-Z]+$"']
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18"])
 def test_older_clients_get_titles_as_names_of_an_enum_and_no_defaults_but_of_booleans(version: str) -> None:
-    kinds = {name: part for name, part in KINDS.items() if part["type"] != "array"}
+    kinds = {name: subschema for name, subschema in KINDS.items() if subschema["type"] != "array"}
     form = create_form({**asking(**kinds), "required": ["titled"]})
     older = form.to_version(version)
     assert older["required"] == ["titled"]
     assert older["properties"]["titled"] == {"type": "string", "enum": ["a", "b"], "enumNames": ["Aa", "Bb"]}
     assert older["properties"]["legacy"] == {"type": "string", "enum": ["a", "b"], "enumNames": ["Aa", "Bb"]}
-    assert [name for name, part in older["properties"].items() if "default" in part] == ["agreed"]
+    assert [name for name, subschema in older["properties"].items() if "default" in subschema] == ["agreed"]
     assert form.schema["properties"] == kinds
 
 
@@ -272,9 +272,9 @@ def test_older_clients_cannot_be_asked_for_several_choices() -> None:
 
 
 def test_the_schema_of_a_form_is_a_copy() -> None:
-    asked = asking(it={"type": "string", "enum": ["a"]})
-    form = create_form(asked)
-    asked["properties"]["it"]["enum"].append("b")
+    form_schema = asking(it={"type": "string", "enum": ["a"]})
+    form = create_form(form_schema)
+    form_schema["properties"]["it"]["enum"].append("b")
     assert form.schema["properties"]["it"]["enum"] == ["a"]
 
 
@@ -356,11 +356,11 @@ def test_secrets_are_not_asked_for_in_forms(asked: Any) -> None:
 
 
 def test_a_property_about_secrets_may_be_requested() -> None:
-    asked = asking(
+    form_schema = asking(
         token_count=INTEGER, max_tokens=INTEGER, password_hint=TEXT, keyword=TEXT, user=TEXT, confirm=TEXT,
         password={"type": "boolean"}, token={"type": "string", "enum": ["hat", "car"]},
     )  # fmt: skip
-    assert list(create_form(asked).schema["properties"]) == list(asked["properties"])
+    assert list(create_form(form_schema).schema["properties"]) == list(form_schema["properties"])
 
 
 # -- answers -------------------------------------------------------------------------------------------------

@@ -35,16 +35,16 @@ def test_an_inlined_schema_accepts_the_same_values_unless_the_original_contains_
     original = Validator(schema)
     if original.ignored_keywords:
         return
-    made = inline_references(schema)
-    rewritten = Validator(made)
-    assert not rewritten.ignored_keywords
+    inlined_schema = inline_references(schema)
+    rewritten_validator = Validator(inlined_schema)
+    assert not rewritten_validator.ignored_keywords
     text = json.dumps(schema["$defs"]["m"])
     endless = json.dumps(BACK[0]) in json.dumps(schema) or any(json.dumps(back) in text for back in BACK)
     for value in data:
         if original.is_valid(value):
-            assert rewritten.is_valid(value)
+            assert rewritten_validator.is_valid(value)
         elif not endless:
-            assert not rewritten.is_valid(value)
+            assert not rewritten_validator.is_valid(value)
 
 
 @examples(40)
@@ -57,35 +57,35 @@ def test_a_flat_schema_accepts_all_values_of_the_original(schema: dict[str, Any]
     assert not set(ROOT_KEYWORDS) & flat.keys()
     shape = ShapeBuilder(root).build_shape(root)
     assert shape is not None
-    sure = {name: part if name in shape.certain else {} for name, part in flat["properties"].items()}
-    rewritten = Validator({**flat, "properties": sure})
+    sure = {name: subschema if name in shape.certain else {} for name, subschema in flat["properties"].items()}
+    rewritten_validator = Validator({**flat, "properties": sure})
     for value in data:
-        assert rewritten.is_valid(value) or not original.is_valid(value)
+        assert rewritten_validator.is_valid(value) or not original.is_valid(value)
 
 
 @examples(40)
 @given(schema=SOUND, value=DATA | DATA.map(json.dumps))
 def test_a_valid_argument_stays_unchanged_while_an_invalid_one_is_parsed(schema: dict[str, Any], value: Any) -> None:
-    own = {word: part for word, part in schema.items() if word != "$defs"}
-    whole = {"properties": {"it": own, "count": {"type": "integer"}}, "$defs": schema["$defs"]}
-    validator = Validator(whole)
-    made = ArgumentRepair(whole).repair({"it": value, "count": "1"})
+    schema_of_value = {word: subschema for word, subschema in schema.items() if word != "$defs"}
+    tool_schema = {"properties": {"it": schema_of_value, "count": {"type": "integer"}}, "$defs": schema["$defs"]}
+    validator = Validator(tool_schema)
+    arguments = ArgumentRepair(tool_schema).repair({"it": value, "count": "1"})
     if validator.is_valid({"it": value, "count": 1}):
-        assert made["it"] is value
-        assert made["count"] == 1
+        assert arguments["it"] is value
+        assert arguments["count"] == 1
     fits = {"it": value}
     if validator.is_valid(fits):
-        assert ArgumentRepair(whole).repair(fits) is fits
+        assert ArgumentRepair(tool_schema).repair(fits) is fits
 
 
 @examples(40)
 @given(schema=HOSTILE, data=DATA)
 def test_no_schema_makes_a_dialect_raise(schema: Any, data: Any) -> None:
     tool = to_wire(ToolDefinition("odd", "Odd.", "tests", schema, schema))
-    rewritten = rewrite_tool(tool, ALL)
+    rewritten_tool = rewrite_tool(tool, ALL)
     for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
-        listing = rewritten.render_listing(version)
+        listing = rewritten_tool.render_listing(version)
         json.dumps(listing)
         assert listing["inputSchema"]["type"] == "object"
-    assert rewritten.repair is not None
-    rewritten.repair(data)
+    assert rewritten_tool.repair is not None
+    rewritten_tool.repair(data)

@@ -87,9 +87,9 @@ def test_a_long_chain_of_references_is_followed_to_its_end() -> None:
 
 
 def test_the_first_thousand_problems_are_listed_with_a_note_that_there_are_more() -> None:
-    found = Validator({"items": {"type": "integer"}}).list_problems(["x"] * 2000)
-    assert found[999] == "$[999]: expected type integer, got str"
-    assert found[1000:] == ["$: there are more problems; only the first are listed"]
+    problems = Validator({"items": {"type": "integer"}}).list_problems(["x"] * 2000)
+    assert problems[999] == "$[999]: expected type integer, got str"
+    assert problems[1000:] == ["$: there are more problems; only the first are listed"]
 
 
 @dataclass
@@ -115,11 +115,11 @@ def served(schema: Any) -> tuple[list[str], list[str], list[str]]:
 
     anyio.run(start)
     pages = ToolIndex(bridge.registry, page=10).get_pages()
-    listed = []
+    tools = []
     for version in ("2025-11-25", "2026-07-28"):
         page = pages.get_encoded(version, None, 0, lambda page, _: orjson.Fragment(orjson.dumps(page)))
-        listed.append([tool["name"] for tool in orjson.loads(orjson.dumps(page))["tools"]])
-    return listed[0], listed[1], bridge.problems["offering"]
+        tools.append([tool["name"] for tool in orjson.loads(orjson.dumps(page))["tools"]])
+    return tools[0], tools[1], bridge.problems["offering"]
 
 
 @examples(30)

@@ -53,7 +53,7 @@ def test_only_titles_of_the_author_are_kept() -> None:
 
     schema = infer_signature(tool).input_schema
     properties = schema["properties"]
-    titles = [part["title"] for part in properties.values() if "title" in part]
+    titles = [subschema["title"] for subschema in properties.values() if "title" in subschema]
     assert sorted(titles) == ["A thing with a title", "SelfTitled"]
     assert "title" not in schema
     assert properties["title"] == {"type": "string", "default": ""}

@@ -125,9 +125,9 @@ SECRET = "this is a secret"
     ],
 )
 def test_the_decorator_rejects_a_header_that_mcp_forbids(annotation: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message) as refused:
+    with pytest.raises(TypeError, match=message) as error_info:
         schema_of(annotation)
-    assert "query: #/" in str(refused.value)
+    assert "query: #/" in str(error_info.value)
 
 
 def test_two_headers_with_the_same_name_in_any_case_are_rejected() -> None:
@@ -294,12 +294,12 @@ LEAF = st.fixed_dictionaries(
 
 
 def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    named = st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3)
+    properties = st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3)
     return st.fixed_dictionaries(
         {},
         optional={
-            "properties": named,
-            "$defs": named,
+            "properties": properties,
+            "$defs": properties,
             "items": inner,
             "not": inner,
             "anyOf": st.lists(inner, max_size=2),

@@ -172,7 +172,7 @@ def test_defaults_are_shown_and_left_to_the_function() -> None:
     def tool(a: int = 3, *, unit: Unit = Unit.KELVIN, when: date = date(2026, 1, 2), some: tuple[int, ...] = ()): ...
 
     signature = infer_signature(tool)
-    defaults = {name: part.get("default") for name, part in signature.input_schema["properties"].items()}
+    defaults = {name: subschema.get("default") for name, subschema in signature.input_schema["properties"].items()}
     assert defaults == {"a": 3, "unit": "kelvin", "when": "2026-01-02", "some": []}
     assert "required" not in signature.input_schema
     assert signature.bind({}) == {}

@@ -113,7 +113,7 @@ def test_models_that_contain_each_other_keep_one_reference(annotation: Any) -> N
 def test_a_union_by_discriminator_has_no_mapping_to_definitions_that_are_gone() -> None:
     schema = read_input_schema(Annotated[Cat | Dog, Field(discriminator="kind")])
     assert schema["properties"]["value"]["discriminator"] == {"propertyName": "kind"}
-    assert [each["properties"]["kind"]["const"] for each in schema["properties"]["value"]["oneOf"]] == ["cat", "dog"]
+    assert [item["properties"]["kind"]["const"] for item in schema["properties"]["value"]["oneOf"]] == ["cat", "dog"]
 
 
 def test_references_that_multiply_a_schema_stay() -> None:
@@ -172,10 +172,10 @@ def test_a_reference_that_leads_elsewhere_stays(schema: dict[str, Any]) -> None:
 @examples(40)
 @given(schema=SOUND, data=st.lists(DATA, min_size=1, max_size=4))
 def test_a_schema_accepts_the_same_values_with_and_without_references(schema: dict[str, Any], data: list[Any]) -> None:
-    original, inlined = Validator(schema), Validator(inline_definitions(schema))
-    assert bool(inlined.ignored_keywords) <= bool(original.ignored_keywords)
+    original, inlined_validator = Validator(schema), Validator(inline_definitions(schema))
+    assert bool(inlined_validator.ignored_keywords) <= bool(original.ignored_keywords)
     if not original.ignored_keywords:
-        assert [inlined.is_valid(value) for value in data] == [original.is_valid(value) for value in data]
+        assert [inlined_validator.is_valid(value) for value in data] == [original.is_valid(value) for value in data]
 
 
 @pytest.mark.parametrize(("value", "fits"), [([1, 2], True), (["1"], False)])

@@ -59,11 +59,11 @@ def test_a_plain_schema_is_understood(schema: dict[Any, Any]) -> None:
 
 def test_the_schemas_of_ordinary_tools_are_plain() -> None:
     text, number = {"type": "string", "description": "Größe", "minLength": 1}, {"type": "integer", "minimum": 0}
-    listed = {"type": "array", "items": {"enum": ["a", 1, None]}, "maxItems": 3}
+    list_schema = {"type": "array", "items": {"enum": ["a", 1, None]}, "maxItems": 3}
     union = {"anyOf": [text, {"type": ["number", "null"]}], "default": None}
     schema = {
         "type": "object",
-        "properties": {"a": text, "b": number, "c": listed, "d": union},
+        "properties": {"a": text, "b": number, "c": list_schema, "d": union},
         "required": ["a", "b"],
         "additionalProperties": False,
     }

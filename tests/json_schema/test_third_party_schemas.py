@@ -29,16 +29,16 @@ LOOSENED = {
 
 @pytest.mark.parametrize("case", LOOSENED)
 def test_a_repaired_schema_rejects_no_further_values(case: str) -> None:
-    published, notes = repair_third_party_schema(LOOSENED[case])
+    repaired_schema, notes = repair_third_party_schema(LOOSENED[case])
     assert notes
-    assert [value for value in VALUES if not Validator(published).is_valid(value)] == []
+    assert [value for value in VALUES if not Validator(repaired_schema).is_valid(value)] == []
 
 
 def test_only_the_reference_that_leads_nowhere_is_left_out() -> None:
     good = {"$ref": "#/$defs/city"}
     schema = {"properties": {"from": good, "to": {"$ref": "#/$defs/town"}}, "$defs": {"city": {"type": "string"}}}
-    published, (note,) = repair_third_party_schema(schema)
-    assert published == {**schema, "properties": {"from": good, "to": {}}}
+    repaired_schema, (note,) = repair_third_party_schema(schema)
+    assert repaired_schema == {**schema, "properties": {"from": good, "to": {}}}
     assert note.startswith("#/properties/to/$ref is left out: ")
 
 
@@ -54,15 +54,17 @@ def test_each_note_has_the_reason_of_its_own_keyword(keyword: str, value: str, r
 
 
 def test_types_stay_as_they_are_written() -> None:
-    published, _ = repair_third_party_schema({"type": "object", "required": None, "properties": {"a": {"type": "any"}}})
-    assert published == {"type": "object", "properties": {"a": {}}}
+    repaired_schema, _ = repair_third_party_schema(
+        {"type": "object", "required": None, "properties": {"a": {"type": "any"}}}
+    )
+    assert repaired_schema == {"type": "object", "properties": {"a": {}}}
 
 
 @pytest.mark.parametrize("root", ["object", "array"])
 def test_a_schema_that_is_too_large_is_reduced_to_its_outline(root: str) -> None:
     properties = {"a": {"type": "string", "description": "A", "pattern": "x" * 99}}
-    reduced = reduce_schema({"type": root, "properties": properties}, lambda schema: "pattern" not in str(schema))
-    assert reduced == {
+    outline = reduce_schema({"type": root, "properties": properties}, lambda schema: "pattern" not in str(schema))
+    assert outline == {
         "type": root,
         "properties": {"a": {"type": "string", "description": "A"}},
         "required": [],

@@ -87,8 +87,8 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
         raise
     text = st.text(LETTERS, max_size=4)
     values = {
-        one.name: draw(st.lists(text, max_size=3) if one.explode else text)
-        for one in official.variables
+        variable.name: draw(st.lists(text, max_size=3) if variable.explode else text)
+        for variable in official.variables
         if draw(st.integers(0, 9))
     }
     uri = official.expand(values)
@@ -133,8 +133,8 @@ def test_a_uri_that_is_too_long_matches_nothing() -> None:
 @pytest.mark.parametrize("end", ["", "{#end}", "z{/end*}", "{?end}"])
 def test_no_uri_takes_long(separator: str, end: str) -> None:
     names = [f"v{number}" for number in range(MAX_VARIABLES - 1)]
-    joined = "".join(f"{separator}{name}}}" if "{" in separator else f"{separator}{{{name}}}" for name in names)
-    template = UriTemplate("a:x" + joined + end)
+    expressions = "".join(f"{separator}{name}}}" if "{" in separator else f"{separator}{{{name}}}" for name in names)
+    template = UriTemplate("a:x" + expressions + end)
     began = time.process_time()
     for text in ("-", "x", "x-", ";v1", ";v1=", ";", "=", ".", "/", "%", "%2", "?v1=&", "\x00", "é"):
         template.match("a:x" + text * ((MAX_URI_LENGTH - 3) // len(text)))

@@ -206,9 +206,9 @@ def test_a_value_that_is_not_text_is_not_a_uri(complaints: Callable[[Any], list[
     ],
 )
 def test_a_decorator_rejects_a_uri_that_cannot_be_served(uri: str, line: str) -> None:
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(ValueError) as error_info:
         resource(uri)
-    assert str(raised.value).startswith(f"@resource('{uri}'): {line}")
+    assert str(error_info.value).startswith(f"@resource('{uri}'): {line}")
 
 
 @pytest.mark.parametrize("annotation", [str | None, Literal["a"], dict[str, str], Annotated[str, pydantic.Field()]])
@@ -230,8 +230,8 @@ def test_a_list_in_the_template_fits_a_parameter_of_any_kind_of_list(annotation:
         return path
 
     entry = read.resource_entry  # type: ignore[attr-defined]
-    made = entry.handler({"path": ["5", "5"]})
-    assert list(getattr(made, "root", made)) in (["5", "5"], [5, 5], ["5"])
+    value = entry.handler({"path": ["5", "5"]})
+    assert list(getattr(value, "root", value)) in (["5", "5"], [5, 5], ["5"])
 
 
 def test_a_list_of_the_template_may_be_an_additional_keyword() -> None:
@@ -251,13 +251,13 @@ def test_a_list_of_the_template_may_be_an_additional_keyword() -> None:
     ],
 )
 def test_completions_that_are_text_are_rejected(marking: Callable[..., Any], completions: Any, line: str) -> None:
-    with pytest.raises(TypeError) as raised:
+    with pytest.raises(TypeError) as error_info:
 
         @marking(completions=completions)
         def about(city: str) -> str:
             return city
 
-    assert line in str(raised.value)
+    assert line in str(error_info.value)
 
 
 # Sources
@@ -303,20 +303,20 @@ async def test_clients_read_and_complete_the_other_entries_of_the_offer() -> Non
     async with bridge.run_sources():
         await bridge.wait_until_started()
         async with connect(registry) as client:
-            listed = (await client.list_resource_templates()).resource_templates
-            assert [one.uri_template for one in listed] == ["a://{x}/{y}"]
+            templates = (await client.list_resource_templates()).resource_templates
+            assert [template.uri_template for template in templates] == ["a://{x}/{y}"]
             assert (await client.read_resource("a://1/2")).contents[0].text == "nothing"  # type: ignore[union-attr]
-            offered = await client.complete(ResourceTemplateReference(uri="a://{x}/{y}"), {"name": "x", "value": ""})
-            assert offered.completion.values == []
+            completion = await client.complete(ResourceTemplateReference(uri="a://{x}/{y}"), {"name": "x", "value": ""})
+            assert completion.completion.values == []
 
 
 def validated(folder: Path, text: str) -> Any:
     """What `mcp-bridge validate` reports about a file, in a process of its own."""
     (folder / "tools.py").write_text(text)
     command = [sys.executable, "-m", "mcp_bridge", "validate", "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT)
-    assert done.returncode == 1, done.stderr
-    return json.loads(done.stdout)
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT)
+    assert result.returncode == 1, result.stderr
+    return json.loads(result.stdout)
 
 
 def test_validate_reports_entries_that_serve_would_reject(tmp_path: Path) -> None:

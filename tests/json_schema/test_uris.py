@@ -31,9 +31,9 @@ def test_equal_uris_have_the_same_normal_form(uri: str, normalized: str) -> None
 
 @given(st.text(alphabet="a:/%2e5F.é {}\u0301A#?", max_size=20))
 def test_the_form_of_a_form_is_the_same(uri: str) -> None:
-    normalized = normalize_uri(uri)
-    assert normalize_uri(normalized) == normalized
-    assert normalize_uri(quote_uri(normalized)) == normalized.replace("{", "%7B").replace("}", "%7D")
+    normal_form = normalize_uri(uri)
+    assert normalize_uri(normal_form) == normal_form
+    assert normalize_uri(quote_uri(normal_form)) == normal_form.replace("{", "%7B").replace("}", "%7D")
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ async def test_the_bridge_reports_the_chain_and_serves_the_rest(tmp_path: Path) 
     path.write_text(HEAD + "chain = ToolChain(registry)")
     bridge = build_from_file(path)
     async with connect(bridge) as client:
-        assert [each["name"] for each in await listed(client)] == ["page"]
+        assert [tool["name"] for tool in await listed(client)] == ["page"]
     [problems] = bridge.problems.values()
     assert problems == ["tool 'chain' is not published: the chain has no steps"]
 

@@ -24,8 +24,8 @@ async def report(folder: Path, tool: Json, arguments: Json | None = None, /, **o
     """Call a command that reports what it got."""
     result = await call_one(folder, tool, arguments, **options)
     assert not result["isError"], words(result)
-    reported: Json = json.loads(words(result))
-    return reported
+    report_of_program: Json = json.loads(words(result))
+    return report_of_program
 
 
 async def test_no_shell_interprets_a_value(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ async def test_a_value_beginning_with_a_dash_is_accepted_if_the_enum_lists_it(tm
     tool["parameters"] = {"flag": {"enum": ["", "-b"]}, "rest": "string", "order": order}
     result = await call_one(tmp_path, tool, {"flag": "-b", "rest": "", "order": ["-r", "-n"]})
     assert words(result) == "-b -r -n"
-    for rest in ("-x", "-bx"):
-        result = await call_one(tmp_path, tool, {"flag": "", "rest": rest, "order": ["-r"]})
+    for option in ("-x", "-bx"):
+        result = await call_one(tmp_path, tool, {"flag": "", "rest": option, "order": ["-r"]})
         assert "$.flag: the value begins with '-'" in words(result)
 
 
@@ -75,11 +75,11 @@ async def test_the_environment_has_the_usual_variables_and_the_named_ones(
     env = {"PLAIN": "value", "TOKEN": "env:API_TOKEN"}
     tool = write_tool("report", output="json")
     result = await call_one(tmp_path, tool, env=env)
-    seen = result["structuredContent"]["env"]
-    assert seen["PLAIN"] == "value"
-    assert seen["TOKEN"] == "[secret]"  # the program has it, and no client sees it
-    assert {"PATH", "HOME"} <= seen.keys()
-    assert "SERVER_SECRET" not in seen
+    environment = result["structuredContent"]["env"]
+    assert environment["PLAIN"] == "value"
+    assert environment["TOKEN"] == "[secret]"  # the program has it, and no client sees it
+    assert {"PATH", "HOME"} <= environment.keys()
+    assert "SERVER_SECRET" not in environment
     assert "a token" not in json.dumps(result)
 
 
@@ -177,8 +177,8 @@ async def test_a_path_in_the_root_is_passed_as_it_is(tmp_path: Path) -> None:
 
 async def test_standard_input_is_a_template(tmp_path: Path) -> None:
     tool = write_tool("report", stdin="Dear {name},\n{body}", parameters={"name": "string", "body": "object"})
-    reported = await report(tmp_path, tool, {"name": "Ada", "body": {"a": 1}})
-    assert reported["stdin"] == 'Dear Ada,\n{"a":1}'
+    report_of_program = await report(tmp_path, tool, {"name": "Ada", "body": {"a": 1}})
+    assert report_of_program["stdin"] == 'Dear Ada,\n{"a":1}'
     assert (await report(tmp_path, write_tool("report")))["stdin"] == ""
 
 
@@ -323,31 +323,31 @@ async def test_a_folder_that_does_not_exist_is_reported(tmp_path: Path) -> None:
 
 
 async def test_lines_are_progress_while_the_program_runs(tmp_path: Path) -> None:
-    seen: list[tuple[float, str | None]] = []
+    messages: list[tuple[float, str | None]] = []
 
     async def receive(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, message))
+        messages.append((progress, message))
 
     async with connect_commands(tmp_path, {"t": write_tool("steps", stream="progress")}) as client:
         result = as_json(await client.call_tool("t", {}, progress_callback=receive))
     assert words(result) == "step 0\nstep 1\nstep 2"
-    assert [number for number, _ in seen] == [1, 2, 3, 4]
-    assert sorted(str(message) for _, message in seen) == ["done", "step 0", "step 1", "step 2"]
+    assert [number for number, _ in messages] == [1, 2, 3, 4]
+    assert sorted(str(message) for _, message in messages) == ["done", "step 0", "step 1", "step 2"]
 
 
 async def test_lines_are_log_messages_and_json_is_not_among_them(tmp_path: Path) -> None:
-    seen: list[Any] = []
+    messages: list[Any] = []
 
     async def receive(params: Any) -> None:
-        seen.append((params.level, params.data))
+        messages.append((params.level, params.data))
 
     tools = {"t": write_tool("steps", stream="log"), "j": write_tool("exit", 0, output="application/x", stream="log")}
     async with connect_commands(tmp_path, tools, client={"mode": "legacy", "logging_callback": receive}) as client:
         await call(client, "t")
-        assert sorted(seen) == [("info", "done"), ("info", "step 0"), ("info", "step 1"), ("info", "step 2")]
-        seen.clear()
+        assert sorted(messages) == [("info", "done"), ("info", "step 0"), ("info", "step 1"), ("info", "step 2")]
+        messages.clear()
         await call(client, "j")
-        assert seen == [("info", "a problem")]
+        assert messages == [("info", "a problem")]
 
 
 async def test_a_command_in_a_worker_works_too(tmp_path: Path) -> None:

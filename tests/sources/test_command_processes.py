@@ -23,10 +23,10 @@ from tests.kits.wire.speaking import call, words
 async def test_a_cancelled_call_ends_the_program_and_its_descendants(tmp_path: Path) -> None:
     token = a_token()
     tool = write_tool("stubborn", "parent", token, stream="progress")
-    started = anyio.Event()
+    start = anyio.Event()
 
     async def receive(progress: float, total: float | None, message: str | None) -> None:
-        started.set()
+        start.set()
 
     with anyio.fail_after(TIMEOUT):
         async with connect_commands(tmp_path, {"t": tool}) as client, anyio.create_task_group() as tasks:
@@ -35,7 +35,7 @@ async def test_a_cancelled_call_ends_the_program_and_its_descendants(tmp_path: P
                 await client.call_tool("t", {}, progress_callback=receive)
 
             tasks.start_soon(call_tool)
-            await started.wait()
+            await start.wait()
             assert len(carrying(token)) >= 2
             tasks.cancel_scope.cancel()
         is_gone(token)

@@ -50,10 +50,10 @@ async def test_a_file_that_cannot_be_loaded_is_explained_once(
     file.write_text(code)
     bridge = build_from_file(file)
     async with bridge.run_sources():
-        with pytest.raises(SourceError) as found:
+        with pytest.raises(SourceError) as error_info:
             await bridge.wait_until_started()
-    assert kept in str(found.value)
-    assert [words for words in ADVICE if words in str(found.value)] == []
+    assert kept in str(error_info.value)
+    assert [words for words in ADVICE if words in str(error_info.value)] == []
 
 
 async def test_a_call_that_shows_its_error_shows_no_links() -> None:

@@ -136,11 +136,16 @@ def test_only_a_module_without_any_entries_is_reported_as_empty(tmp_path: Path) 
     assert problem.endswith(
         "empty.py: no tools found. Mark a function with @tool, @resource or @prompt, or name it in the settings"
     )
-    for kind, text in {"r": "ResourceEntry('a://b'", "t": "ResourceTemplate('a://{b}'", "p": "PromptEntry('p'"}.items():
-        one = write(
-            tmp_path / f"only_{kind}.py", f"from mcp_bridge import sources\nentry = sources.{text}, lambda data: 'ok')"
+    for suffix, text in {
+        "r": "ResourceEntry('a://b'",
+        "t": "ResourceTemplate('a://{b}'",
+        "p": "PromptEntry('p'",
+    }.items():
+        file = write(
+            tmp_path / f"only_{suffix}.py",
+            f"from mcp_bridge import sources\nentry = sources.{text}, lambda data: 'ok')",
         )
-        assert load(one).problems == []
+        assert load(file).problems == []
 
 
 def test_objects_that_only_look_like_resources_or_prompts_are_ignored(tmp_path: Path) -> None:

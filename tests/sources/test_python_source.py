@@ -98,8 +98,8 @@ def test_a_source_has_either_a_path_or_a_module(tmp_path: Path) -> None:
 
 
 def test_two_files_with_the_same_name_are_two_modules(tmp_path: Path) -> None:
-    made = [write(tmp_path / name / "tools.py", GREET.replace("greet", name)) for name in ("one", "two")]
-    assert [names(load(path)) for path in made] == [["one"], ["two"]]
+    files = [write(tmp_path / name / "tools.py", GREET.replace("greet", name)) for name in ("one", "two")]
+    assert [names(load(path)) for path in files] == [["one"], ["two"]]
 
 
 def test_no_bytecode_is_left(tmp_path: Path) -> None:
@@ -334,11 +334,11 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", list(sys.argv))
-    text, said = BROKEN[fault]
+    text, message = BROKEN[fault]
     write(tmp_path / "_sibling.py", "\n1 / 0\n")
     offer = load(write(tmp_path / "tools.py", text))
     assert offer.tools == []
-    assert offer.problems[0].startswith(f"{tmp_path}/{said}")
+    assert offer.problems[0].startswith(f"{tmp_path}/{message}")
 
 
 @pytest.mark.parametrize("fault", ["a syntax error", "an exit", "an error in a sibling"])
@@ -395,12 +395,12 @@ def test_forgetting_modules_keeps_this_package_and_installed_ones(tmp_path: Path
     load(write(tmp_path / "tools.py", "import helper_of_tools\n" + textwrap.dedent(GREET)))
     write(tmp_path / "helper_of_tools.py", "")
     load(tmp_path / "tools.py")
-    kept = {name for name in sys.modules if name.split(".")[0] in ("mcp_bridge", "anyio", "__main__", "json")}
+    modules = {name for name in sys.modules if name.split(".")[0] in ("mcp_bridge", "anyio", "__main__", "json")}
     assert "helper_of_tools" in sys.modules
     forget_modules(tmp_path)
     assert "helper_of_tools" not in sys.modules
     forget_modules(Path(__file__).parents[2] / "mcp_bridge")
-    assert kept <= set(sys.modules)
+    assert modules <= set(sys.modules)
     assert sys.modules["mcp_bridge._contracts.tool"].ToolEntry is ToolEntry
 
 
@@ -446,14 +446,14 @@ async def test_an_edit_replaces_the_tools_unless_it_is_broken(tmp_path: Path, ca
 
 
 async def test_an_edit_of_a_module_that_tools_import_is_picked_up(tmp_path: Path) -> None:
-    shared = write(tmp_path / "_words_of_tools.py", "WORD = 'old'\n")
+    shared_file = write(tmp_path / "_words_of_tools.py", "WORD = 'old'\n")
     path = write(
         tmp_path / "tools.py",
         "import _words_of_tools as w\nfrom mcp_bridge import tool\n@tool\ndef say(): return w.WORD\n",
     )
     async with followed(PythonSource("s", path=path, watch=True)) as offers:
         assert offers[-1].tools[0].handler({}) == "old"
-        await edited(shared, "WORD = 'new'\n", lambda: len(offers) > 1)
+        await edited(shared_file, "WORD = 'new'\n", lambda: len(offers) > 1)
         assert offers[-1].tools[0].handler({}) == "new"
 
 

@@ -68,20 +68,20 @@ async def get_error(folder: Path, source: dict[str, Any], code: str, arguments: 
 
 async def test_a_crash_in_a_worker_is_that_of_the_published_tool(tmp_path: Path) -> None:
     source = {"type": "python", "path": "MODULE.py", "isolation": "process"}
-    told = await get_error(tmp_path, source, CRASHES, {})
-    assert told.startswith("Tool 'renamed' was ended by SIGKILL")
+    message = await get_error(tmp_path, source, CRASHES, {})
+    assert message.startswith("Tool 'renamed' was ended by SIGKILL")
 
 
 @pytest.mark.parametrize("error", ["ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"])
 async def test_an_error_of_a_provider_without_text_names_no_tool(tmp_path: Path, error: str) -> None:
     source = {"type": "xaibo", "provider": "MODULE.py:Provider"}
-    told = await get_error(tmp_path, source, PROVIDES.format(error=error), {})
-    assert told
-    assert "original" not in told
+    message = await get_error(tmp_path, source, PROVIDES.format(error=error), {})
+    assert message
+    assert "original" not in message
 
 
 async def test_invalid_arguments_of_a_tool_of_a_framework_name_no_other_tool(tmp_path: Path) -> None:
     source = {"type": "python", "path": "MODULE.py"}
-    told = await get_error(tmp_path, source, LANGCHAIN, {"number": 1})
-    assert told.startswith("Input validation failed. Fix the arguments and retry.\n- number: ")
-    assert "original" not in told
+    message = await get_error(tmp_path, source, LANGCHAIN, {"number": 1})
+    assert message.startswith("Input validation failed. Fix the arguments and retry.\n- number: ")
+    assert "original" not in message

@@ -136,7 +136,7 @@ async def test_a_chain_runs_tools_of_every_kind_of_source(tmp_path: Path) -> Non
     with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
             await wait_for_chain(bridge)
-            (entry,) = [each for each in await listed(client) if each["name"] == "c"]
+            (entry,) = [tool for tool in await listed(client) if tool["name"] == "c"]
             assert entry["description"] == "Greets."
             assert entry["inputSchema"]["required"] == ["url"]
             assert "ONE TWO X" in words(await call(client, "c", url="x"))
@@ -146,7 +146,7 @@ async def test_arguments_can_be_fixed_or_have_a_default(tmp_path: Path) -> None:
     fetch = {**FETCH, "input": {"url": {"value": "a b c"}}}
     count = {**COUNT, "input": {"words": "page.text", "extra": {"from": "extra", "default": 10}}}
     async with connect_chains(tmp_path, {"c": {"steps": [fetch, count], "output": ["total"]}}) as client:
-        (entry,) = [each for each in await listed(client) if each["name"] == "c"]
+        (entry,) = [tool for tool in await listed(client) if tool["name"] == "c"]
         assert entry["inputSchema"] == {"type": "object", "properties": {"extra": {"type": "integer", "default": 0}}}
         assert (await call(client, "c"))["structuredContent"] == {"total": 15}
         assert (await call(client, "c", extra=1))["structuredContent"] == {"total": 6}
@@ -272,7 +272,7 @@ async def test_an_output_that_no_step_produces_is_a_problem(tmp_path: Path, outp
 )
 async def test_an_incomplete_schema_is_no_problem(tmp_path: Path, steps: list[Json]) -> None:
     async with connect_chains(tmp_path, {"c": {"steps": steps}}) as client:
-        assert "c" in [each["name"] for each in await listed(client)]
+        assert "c" in [tool["name"] for tool in await listed(client)]
 
 
 async def test_a_chain_is_checked_again_when_tools_change(tmp_path: Path) -> None:

@@ -47,19 +47,22 @@ def test_clients_find_skills_and_can_check_each_file(way: Way, tmp_path: Path) -
         if way.stateless:
             capabilities = server.ask("server/discover", {}).result(TIMEOUT)["result"]["capabilities"]
             assert capabilities["extensions"] == {EXTENSION: {"directoryRead": True}}
-        listed = server.ask("skills/list", {}).result(TIMEOUT)["result"]["skills"]
-        assert [each["uri"] for each in listed] == ["skill://take-fruit/SKILL.md", "skill://wash-fruit/SKILL.md"]
-        found = server.ask("skills/get", {"uri": listed[0]["uri"]}).result(TIMEOUT)["result"]["skill"]
-        assert found == listed[0]
+        skills = server.ask("skills/list", {}).result(TIMEOUT)["result"]["skills"]
+        assert [resource["uri"] for resource in skills] == [
+            "skill://take-fruit/SKILL.md",
+            "skill://wash-fruit/SKILL.md",
+        ]
+        found = server.ask("skills/get", {"uri": skills[0]["uri"]}).result(TIMEOUT)["result"]["skill"]
+        assert found == skills[0]
         assert found["frontmatter"] == {"name": "take-fruit", "description": "How to take-fruit."}
-        assert [each["uri"] for each in found["resources"]] == [
+        assert [resource["uri"] for resource in found["resources"]] == [
             "skill://take-fruit/SKILL.md", "skill://take-fruit/a%20b/apple.png",
         ]  # fmt: skip
-        for each in found["resources"]:
-            read = server.ask("resources/read", {"uri": each["uri"]}).result(TIMEOUT)["result"]["contents"][0]
-            content = base64.b64decode(read["blob"]) if "blob" in read else read["text"].encode()
-            assert len(content) == each["size"]
-            assert f"sha256:{hashlib.sha256(content).hexdigest()}" == each["digest"]
+        for resource in found["resources"]:
+            contents = server.ask("resources/read", {"uri": resource["uri"]}).result(TIMEOUT)["result"]["contents"][0]
+            content = base64.b64decode(contents["blob"]) if "blob" in contents else contents["text"].encode()
+            assert len(content) == resource["size"]
+            assert f"sha256:{hashlib.sha256(content).hexdigest()}" == resource["digest"]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["handshake", "stateless"])
@@ -73,7 +76,7 @@ def test_directories_of_skills_can_be_browsed(way: Way, tmp_path: Path) -> None:
             return server.ask("resources/directory/read", {"uri": uri}).result(TIMEOUT)
 
         root = read("skill://take-fruit")["result"]["resources"]
-        assert [(each["uri"], each["mimeType"]) for each in root] == [
+        assert [(resource["uri"], resource["mimeType"]) for resource in root] == [
             ("skill://take-fruit/SKILL.md", "text/markdown"), ("skill://take-fruit/pictures", "inode/directory"),
         ]  # fmt: skip
         (apple,) = read("skill://take-fruit/pictures/")["result"]["resources"]
@@ -101,8 +104,8 @@ def test_wrong_requests_are_errors_with_a_reason(way: Way, tmp_path: Path) -> No
 def test_a_server_without_skills_has_no_such_methods(tmp_path: Path) -> None:
     with live(Way("stdio", True), tmp_path) as server:
         assert server.ask("skills/list", {}).result(TIMEOUT)["error"]["code"] == METHOD_NOT_FOUND
-        discovered = server.ask("server/discover", {}).result(TIMEOUT)["result"]
-        assert "extensions" not in discovered["capabilities"]
+        response = server.ask("server/discover", {}).result(TIMEOUT)["result"]
+        assert "extensions" not in response["capabilities"]
 
 
 def make_large(skill: Path) -> None:

@@ -63,17 +63,17 @@ async def test_arguments_are_sent_in_the_places_of_the_document(api: ApiServer, 
         }  # fmt: skip
         result = await client.call_tool("run", arguments)
     assert not result.is_error, text_of(result)
-    (received,) = api.received
-    assert received.method == "POST"
-    assert received.path == "/v1/items/a%2Fb%20%C3%BC/parts"
-    assert received.query == [
+    (request,) = api.received
+    assert request.method == "POST"
+    assert request.path == "/v1/items/a%2Fb%20%C3%BC/parts"
+    assert request.query == [
         ("tags", "x"), ("tags", "y&z"), ("sort", "a,b"), ("filter[min]", "1"), ("filter[in][deep]", "true"),
         ("q", '{"a":[1]}'),
     ]  # fmt: skip
-    assert received.headers["x-trace"] == "7"
-    assert received.headers["cookie"] == "theme=dark"
-    assert received.headers["content-type"] == "application/json"
-    assert received.body == b'{"name":"n"}'
+    assert request.headers["x-trace"] == "7"
+    assert request.headers["cookie"] == "theme=dark"
+    assert request.headers["content-type"] == "application/json"
+    assert request.body == b'{"name":"n"}'
 
 
 @pytest.mark.parametrize("value", ["..", ".", "", "%2E%2e", "../x", "a\\..\\b"])
@@ -145,9 +145,9 @@ async def test_forms_are_encoded_by_their_encoding(api: ApiServer, tmp_path: Pat
     document = operation_of("post", "/x", requestBody=body_of(media, {"type": "object"}, encoding=encoding))
     async with serve_document(tmp_path, document, server=api.url) as client:
         assert not (await client.call_tool("run", {"body": body})).is_error
-    (received,) = api.received
-    assert received.headers["content-type"] == media
-    assert received.body == b"name=a+b%26c&ids=1,2&many=x&many=y&expand%5B0%5D=owner&meta=%7B%22k%22%3A1%7D"
+    (request,) = api.received
+    assert request.headers["content-type"] == media
+    assert request.body == b"name=a+b%26c&ids=1,2&many=x&many=y&expand%5B0%5D=owner&meta=%7B%22k%22%3A1%7D"
 
 
 async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Path) -> None:
@@ -165,10 +165,10 @@ async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Pat
         unsafe = await client.call_tool("run", {"body": {"image": {"data": "QQ==", "media_type": "image/png\r\nX: 1"}}})
     assert "$.body.image.data: expected base64" in text_of(wrong)
     assert "$.body.image.media_type: expected a media type" in text_of(unsafe)
-    (received,) = api.received
-    kind, _, boundary = received.headers["content-type"].partition("; boundary=")
-    assert kind == "multipart/form-data"
-    parts = [part.strip(b"\r\n") for part in received.body.split(f"--{boundary}".encode())][1:-1]
+    (request,) = api.received
+    media_type, _, boundary = request.headers["content-type"].partition("; boundary=")
+    assert media_type == "multipart/form-data"
+    parts = [piece.strip(b"\r\n") for piece in request.body.split(f"--{boundary}".encode())][1:-1]
     assert parts[0].endswith(b"\r\n\r\nT")
     assert b'name="image"; filename="a%22b.png"\r\nContent-Type: image/png\r\n\r\n' + PNG.rstrip(b"\r\n") in parts[1]
     assert parts[2].endswith(b"application/octet-stream\r\n\r\nA")
@@ -264,9 +264,9 @@ async def test_rate_limits_and_pages_are_reported(api: ApiServer, tmp_path: Path
         assert http["status"] == 200
         assert http["rateLimit"] == {"limit": "60", "remaining": "41", "reset": "30"}
         api.reply = json_reply({}, 429, retry_after="17")
-        limited = await client.call_tool("run", {})
-    assert text_of(limited) == "HTTP status 429 Too Many Requests\n{}\nRetry after 17 seconds."
-    assert limited.meta["mcp-bridge/http"]["retry-after"] == "17"
+        response = await client.call_tool("run", {})
+    assert text_of(response) == "HTTP status 429 Too Many Requests\n{}\nRetry after 17 seconds."
+    assert response.meta["mcp-bridge/http"]["retry-after"] == "17"
 
 
 async def test_a_next_page_without_known_arguments_is_reported(api: ApiServer, tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ async def test_cookies_of_responses_are_not_stored(api: ApiServer, tmp_path: Pat
     async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
         await client.call_tool("run", {})
         await client.call_tool("run", {})
-    assert [received.headers.get("cookie") for received in api.received] == [None, None]
+    assert [request.headers.get("cookie") for request in api.received] == [None, None]
 
 
 async def test_a_server_that_is_down_is_an_error_without_its_url(tmp_path: Path) -> None:

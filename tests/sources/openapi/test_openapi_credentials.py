@@ -42,14 +42,14 @@ async def test_a_credential_that_is_also_a_parameter_is_sent_once_and_not_asked_
     place: str, name: str, declared: str, api: ApiServer, tmp_path: Path
 ) -> None:
     parameter = {"name": declared, "in": place, "required": True, "schema": {"type": "string"}}
-    other = {"name": "city", "in": "query", "schema": {"type": "string"}}
-    document = secured({"type": "apiKey", "in": place, "name": name}, parameters=[parameter, other])
+    city_parameter = {"name": "city", "in": "query", "schema": {"type": "string"}}
+    document = secured({"type": "apiKey", "in": place, "name": name}, parameters=[parameter, city_parameter])
     async with serve_document(tmp_path, document, server=api.url, auth={"s": "env:API_SECRET"}) as client:
         (tool,) = (await client.list_tools()).tools
         assert list(tool.input_schema["properties"]) == ["city"]
         assert not (await client.call_tool("run", {"city": "Bonn"})).is_error
-    (received,) = api.received
-    assert f"{received.target} {received.headers}".count(SECRET) == 1
+    (request,) = api.received
+    assert f"{request.target} {request.headers}".count(SECRET) == 1
 
 
 async def test_a_header_of_the_settings_is_not_asked_from_the_model(api: ApiServer, tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ async def test_credentials_are_sent_in_the_place_of_the_scheme(
 ) -> None:
     async with serve_document(tmp_path, secured(scheme), server=api.url, auth={"s": auth}) as client:
         assert not (await client.call_tool("run", {})).is_error
-    (received,) = api.received
-    assert received.target == (f"/x?{query}" if query else "/x")
+    (request,) = api.received
+    assert request.target == (f"/x?{query}" if query else "/x")
     if header is not None:
-        assert received.headers[header[0]] == header[1]
+        assert request.headers[header[0]] == header[1]
 
 
 async def test_a_credential_can_be_in_a_file_and_is_read_again_after_it_was_rejected(
@@ -99,8 +99,8 @@ async def test_a_credential_can_be_in_a_file_and_is_read_again_after_it_was_reje
         assert not (await client.call_tool("run", {})).is_error
         api.reply = Reply(status=401)
         await client.call_tool("run", {})
-        gone = await client.call_tool("run", {})
-    assert text_of(gone).startswith(f"The API did not respond: auth.s: {file} cannot be read: No such file")
+        result = await client.call_tool("run", {})
+    assert text_of(result).startswith(f"The API did not respond: auth.s: {file} cannot be read: No such file")
     assert [received.headers["authorization"][7:10] for received in api.received] == ["old", "new", "new", "new"]
 
 

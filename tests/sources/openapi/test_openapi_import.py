@@ -76,9 +76,9 @@ async def check_bundle(folder: Path, api: ApiServer) -> None:
 
 async def test_documents_in_several_files_become_one(api: ApiServer, tmp_path: Path) -> None:
     write_files(tmp_path / "spec with spaces")
-    done = run_import(tmp_path, "spec with spaces/root.yaml")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines() == [
+    result = run_import(tmp_path, "spec with spaces/root.yaml")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.splitlines() == [
         "Wrote pet-store-all.json: 2 operations, OpenAPI 3.0.3.",
         "A source for the settings:",
         "",
@@ -97,23 +97,23 @@ async def test_documents_in_several_files_become_one(api: ApiServer, tmp_path: P
 
 async def test_documents_of_a_server_are_bundled_with_absolute_servers(api: ApiServer, tmp_path: Path) -> None:
     api.reply = lambda received: Reply(FILES[received.path.removeprefix("/spec/")].encode())
-    done = run_import(tmp_path, f"{api.url}/spec/root.yaml", "--allow", "loopback", "--json")
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
-    assert printed["operations"] == ["getPet", "putPet"]
-    assert printed["source"]["document"] == "pet-store-all.json"
+    result = run_import(tmp_path, f"{api.url}/spec/root.yaml", "--allow", "loopback", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["operations"] == ["getPet", "putPet"]
+    assert report["source"]["document"] == "pet-store-all.json"
     document = json.loads((tmp_path / "pet-store-all.json").read_text())
     assert document["servers"] == [{"url": f"{api.url}/v1"}, {"url": "https://x.example"}]
     await check_bundle(tmp_path, api)
 
 
 def test_nothing_is_fetched_from_this_machine_unless_it_is_allowed(api: ApiServer, tmp_path: Path) -> None:
-    done = run_import(tmp_path, f"{api.url}/spec.json")
-    assert done.returncode == 2
-    assert "(127.0.0.1) are not public, and the settings do not allow them" in done.stderr
+    result = run_import(tmp_path, f"{api.url}/spec.json")
+    assert result.returncode == 2
+    assert "(127.0.0.1) are not public, and the settings do not allow them" in result.stderr
     assert api.received == []
-    done = run_import(tmp_path, "https://x.example", "--allow", "localhost")
-    assert "--allow: expected addresses, networks such as 10.0.0.0/8" in done.stderr
+    result = run_import(tmp_path, "https://x.example", "--allow", "localhost")
+    assert "--allow: expected addresses, networks such as 10.0.0.0/8" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_references_to_other_origins_are_not_followed(
     reference: str, problem: str, api: ApiServer, tmp_path: Path
 ) -> None:
     api.reply = Reply(json.dumps(document_of({"/x": {"$ref": reference}})).encode())
-    done = run_import(tmp_path, f"{api.url}/spec.json", "--allow", "loopback")
-    assert done.returncode == 2
-    assert problem in done.stderr
+    result = run_import(tmp_path, f"{api.url}/spec.json", "--allow", "loopback")
+    assert result.returncode == 2
+    assert problem in result.stderr
     assert len(api.received) == 1
 
 
@@ -139,8 +139,8 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
     for reference in ("../secret.json", "a/../../secret.json", (tmp_path / "secret.json").as_uri()):
         document = document_of({"/x": {"$ref": reference}})
         (tmp_path / "spec" / "api.json").write_text(json.dumps(document))
-        done = run_import(tmp_path, "spec/api.json")
-        assert "it refers to a file outside of its folder, which is not read" in done.stderr
+        result = run_import(tmp_path, "spec/api.json")
+        assert "it refers to a file outside of its folder, which is not read" in result.stderr
 
 
 def test_a_second_import_lists_changes(tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ def test_a_second_import_lists_changes(tmp_path: Path) -> None:
     write({"/a": {"get": {}}, "/b": {"get": {}}, "/c": {"get": {}}})
     assert run_import(tmp_path, "api.json").returncode == 0
     write({"/a": {"get": {}}, "/b": {"get": {"summary": "new"}}, "/d": {"get": {}}}, components={"schemas": {}})
-    again = run_import(tmp_path, "api.json")
-    assert again.returncode == 2
-    assert "this file exists. Replace it with --force" in again.stderr
-    changed = run_import(tmp_path, "api.json", "--force")
-    assert changed.stderr.splitlines()[1:8] == [
+    second_run = run_import(tmp_path, "api.json")
+    assert second_run.returncode == 2
+    assert "this file exists. Replace it with --force" in second_run.stderr
+    forced_run = run_import(tmp_path, "api.json", "--force")
+    assert forced_run.stderr.splitlines()[1:8] == [
         "New:", "  get_d", "Changed:", "  get_b", "  components, which operations refer to", "Removed:", "  get_c",
     ]  # fmt: skip
 
@@ -168,20 +168,20 @@ def test_a_second_import_lists_changes(tmp_path: Path) -> None:
 )
 def test_a_response_that_is_no_document_is_an_error(reply: Reply, problem: str, api: ApiServer, tmp_path: Path) -> None:
     api.reply = reply
-    done = run_import(tmp_path, f"{api.url}/api.json", "--allow", "loopback")
-    assert done.returncode == 2
-    assert problem in done.stderr
+    result = run_import(tmp_path, f"{api.url}/api.json", "--allow", "loopback")
+    assert result.returncode == 2
+    assert problem in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    done = run_import(tmp_path, "none.yaml")
-    assert done.returncode == 2
-    assert done.stderr.startswith("mcp-bridge: none.yaml: ")
-    assert "cannot be read: No such file or directory" in done.stderr
+    result = run_import(tmp_path, "none.yaml")
+    assert result.returncode == 2
+    assert result.stderr.startswith("mcp-bridge: none.yaml: ")
+    assert "cannot be read: No such file or directory" in result.stderr
     (tmp_path / "api.json").write_text(json.dumps(document_of({"/x": {"$ref": "#/none"}})))
-    done = run_import(tmp_path, "api.json", "-o", "no/folder.json")
-    assert "no/folder.json: it cannot be written: No such file or directory" in done.stderr
+    result = run_import(tmp_path, "api.json", "-o", "no/folder.json")
+    assert "no/folder.json: it cannot be written: No such file or directory" in result.stderr
 
 
 def test_a_document_that_is_nested_too_deeply_is_an_error(tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_a_document_that_is_nested_too_deeply_is_an_error(tmp_path: Path) -> Non
 
 def test_problems_are_printed(tmp_path: Path) -> None:
     (tmp_path / "api.json").write_text(json.dumps(document_of({"/x": {"$ref": "#/none"}})))
-    done = run_import(tmp_path, "api.json")
-    assert done.stderr.splitlines()[:2] == [
+    result = run_import(tmp_path, "api.json")
+    assert result.stderr.splitlines()[:2] == [
         "Wrote test.json: 0 operations, OpenAPI 3.1.0.", "PROBLEM: /x: '#/none' does not resolve",
     ]  # fmt: skip
-    assert "    server: https://api.example.com" in done.stderr
+    assert "    server: https://api.example.com" in result.stderr

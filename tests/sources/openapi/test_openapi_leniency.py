@@ -76,19 +76,19 @@ def extend_pet(**properties: Json) -> Json:
 async def test_a_schema_shows_its_subtypes(parent: Json, api: ApiServer, tmp_path: Path) -> None:
     schemas = {"Pet": parent, "Cat": extend_pet(claws={"type": "boolean"}), "Dog": extend_pet(bark={"type": "string"})}
     document = body_document(refer("Pet"), **schemas)
-    sent = await call_with_bodies(
+    bodies = await call_with_bodies(
         tmp_path, api, document, {"kind": "cat", "claws": True}, {"kind": "dog"}, {"claws": 1}
     )
-    assert sent == [True, True, False]
+    assert bodies == [True, True, False]
     async with serve_document(tmp_path, document, server=api.url) as client:
         schema = (await list_tools(client))["run"].input_schema
-    shown = json.dumps(schema)
-    assert "claws" in shown
-    assert "bark" in shown
+    schema_text = json.dumps(schema)
+    assert "claws" in schema_text
+    assert "bark" in schema_text
     cat = next(key for key in schema["$defs"] if key.startswith("Cat"))
     alternatives = schema["$defs"]["Pet"]["anyOf"]
-    described = {alternative.get("$ref"): alternative.get("description") for alternative in alternatives}
-    assert described[f"#/$defs/{cat}"] in ("If kind is cat.", "If kind is Cat.")
+    descriptions = {alternative.get("$ref"): alternative.get("description") for alternative in alternatives}
+    assert descriptions[f"#/$defs/{cat}"] in ("If kind is cat.", "If kind is Cat.")
 
 
 @pytest.mark.parametrize(
@@ -103,25 +103,25 @@ async def test_a_schema_shows_its_subtypes(parent: Json, api: ApiServer, tmp_pat
     ],
 )
 async def test_a_closed_schema_can_be_extended(schema: Json, api: ApiServer, tmp_path: Path) -> None:
-    closed = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
-    counts = {**closed, "additionalProperties": {"type": "integer"}}
-    document = body_document(schema, Closed=closed, Alias={"allOf": [refer("Closed")]}, Counts=counts)
+    closed_schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+    counts = {**closed_schema, "additionalProperties": {"type": "integer"}}
+    document = body_document(schema, Closed=closed_schema, Alias={"allOf": [refer("Closed")]}, Counts=counts)
     assert await call_with_bodies(tmp_path, api, document, {"a": 1, "b": "x"}, {"a": "x"}) == [True, False]
 
 
 @pytest.mark.parametrize("schema", [refer("Closed"), {"allOf": [refer("Closed")]}, {"oneOf": [refer("Closed")]}])
 async def test_a_closed_schema_that_nothing_extends_stays_closed(schema: Json, api: ApiServer, tmp_path: Path) -> None:
-    closed = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
-    document = body_document(schema, Closed=closed)
+    closed_schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+    document = body_document(schema, Closed=closed_schema)
     assert await call_with_bodies(tmp_path, api, document, {"a": 1}, {"b": "x"}) == [True, False]
 
 
 async def test_a_response_can_be_sent_back_as_a_request(api: ApiServer, tmp_path: Path) -> None:
     base = {"type": "object", "properties": {"id": {"type": "integer", "readOnly": True}, "name": {"type": "string"}}}
-    closed = {**base, "required": ["id"], "additionalProperties": False}
-    extended = {"allOf": [refer("Base"), {"required": ["id", "name"]}], "required": ["id"]}
-    redefined = {"allOf": [refer("Base"), {"properties": {"id": {"type": "integer"}}, "required": ["id"]}]}
-    for schema in (closed, extended, redefined):
+    closed_schema = {**base, "required": ["id"], "additionalProperties": False}
+    extending_schema = {"allOf": [refer("Base"), {"required": ["id", "name"]}], "required": ["id"]}
+    redefining_schema = {"allOf": [refer("Base"), {"properties": {"id": {"type": "integer"}}, "required": ["id"]}]}
+    for schema in (closed_schema, extending_schema, redefining_schema):
         document = body_document(schema, Base=base)
         assert await call_with_bodies(tmp_path, api, document, {"name": "x"}, {"id": 1, "name": "x"}) == [True, True]
 
@@ -204,10 +204,10 @@ async def test_schemas_that_extend_each_other_cost_little(number: int, api: ApiS
         }
         for n in range(number)
     }
-    started = time.process_time()
+    start_time = time.process_time()
     document = body_document(refer("S0"), **schemas)
     async with serve_document(tmp_path, document, server=api.url) as client:
         tool = (await list_tools(client))["run"]
         await client.call_tool("run", {"body": {"kind": "x"}})
     assert len(json.dumps(tool.input_schema)) < 200_000
-    assert time.process_time() - started < 10
+    assert time.process_time() - start_time < 10

@@ -78,11 +78,11 @@ def test_styles_are_those_of_rfc_6570(style: str, explode: bool, value: Any) -> 
     if expected in (".", "..") or expected == "":
         return
     parameter = Parameter("v", "query" if style == "form" else "path", "v", style, explode)
-    written = f"?{'&'.join(parameter.write_query(value))}" if style == "form" else parameter.write_path(value)
+    text = f"?{'&'.join(parameter.write_query(value))}" if style == "form" else parameter.write_path(value)
     if isinstance(value, dict):  # uritemplate sorts the members of mappings
-        assert sorted(written) == sorted(expected)
+        assert sorted(text) == sorted(expected)
     else:
-        assert written == expected
+        assert text == expected
 
 
 def test_reserved_characters_stay_where_the_document_allows_them() -> None:
@@ -156,8 +156,8 @@ def parameters_with_values(draw: st.DrawFn) -> tuple[Json, Any]:
             ]
         )
     )
-    declared = {"name": "v", "in": place, "required": True, "style": style, "explode": explode, "schema": schema}
-    return declared, draw(value)
+    parameter = {"name": "v", "in": place, "required": True, "style": style, "explode": explode, "schema": schema}
+    return parameter, draw(value)
 
 
 @EXAMPLES
@@ -167,11 +167,11 @@ def test_an_independent_parser_reads_the_values_that_were_written(api: ApiServer
     path = "/p/{v}" if declared["in"] == "path" else "/p"
     parameter = Parameter("v", declared["in"], "v", declared["style"], declared["explode"])
     builder = RequestBuilder("get", "http://h", path, [parameter], None, "*/*")
-    received = send(api, builder.build_http_request({"v": value}))
+    request = send(api, builder.build_http_request({"v": value}))
     document = document_of({path: {"get": {"parameters": [declared]}}}, servers=[{"url": api.url}])
-    unmarshalled = load_parser(json.dumps(document)).unmarshal_request(WerkzeugOpenAPIRequest(parse_request(received)))
-    assert unmarshalled.errors == []
-    assert getattr(unmarshalled.parameters, declared["in"])["v"] == value
+    parameters = load_parser(json.dumps(document)).unmarshal_request(WerkzeugOpenAPIRequest(parse_request(request)))
+    assert parameters.errors == []
+    assert getattr(parameters.parameters, declared["in"])["v"] == value
 
 
 def write_body(media_type: str, schema: Json, body: Any) -> ApiRequest:
@@ -191,15 +191,17 @@ json_values = st.recursive(
 @EXAMPLES
 @given(body=st.dictionaries(texts, json_values, min_size=1, max_size=4))
 def test_json_bodies_equal_their_arguments(api: ApiServer, body: Json) -> None:
-    received = send(api, write_body("application/json", {}, body))
-    assert orjson.loads(received.body) == body
+    request = send(api, write_body("application/json", {}, body))
+    assert orjson.loads(request.body) == body
 
 
 @EXAMPLES
 @given(body=st.dictionaries(texts, texts | st.lists(texts, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_a_server_reads_forms_as_they_were_written(api: ApiServer, body: Json) -> None:
     form = parse_request(send(api, write_body("application/x-www-form-urlencoded", {}, body))).form
-    assert form.to_dict(flat=False) == {key: one if isinstance(one, list) else [one] for key, one in body.items()}
+    assert form.to_dict(flat=False) == {
+        key: field if isinstance(field, list) else [field] for key, field in body.items()
+    }
 
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="%\\"), min_size=1, max_size=12)
