@@ -144,7 +144,7 @@ def test_a_header_with_the_name_of_a_secret_is_rejected() -> None:
         def query(api_key: Annotated[str, Header("Key")]) -> None: ...
 
 
-# Schemas that somebody wrote
+# Schemas written by hand
 
 
 def prop(**more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A schema that cannot be checked is complained about at its place, with what to do."""
+"""Problems of schemas that cannot be checked, with their places and advice."""
 
 from __future__ import annotations
 

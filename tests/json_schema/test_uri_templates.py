@@ -184,10 +184,10 @@ def test_a_brace_in_a_uri_is_reported_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("complaints", "value", "kind"), [(check_uri, None, "NoneType"), (check_template, b"a://b", "bytes")]
+    ("check", "value", "kind"), [(check_uri, None, "NoneType"), (check_template, b"a://b", "bytes")]
 )
-def test_a_value_that_is_not_text_is_not_a_uri(complaints: Callable[[Any], list[str]], value: Any, kind: str) -> None:
-    assert complaints(value) == [f"a URI is text, found {kind}"]
+def test_a_value_that_is_not_text_is_not_a_uri(check: Callable[[Any], list[str]], value: Any, kind: str) -> None:
+    assert check(value) == [f"a URI is text, found {kind}"]
 
 
 # Decorators

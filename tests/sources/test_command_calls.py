@@ -71,7 +71,7 @@ async def test_the_environment_has_the_usual_variables_and_the_named_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVER_SECRET", "hidden from programs")
-    monkeypatch.setenv("API_TOKEN", "a token that nobody may see")
+    monkeypatch.setenv("API_TOKEN", "a token that must not be seen")
     env = {"PLAIN": "value", "TOKEN": "env:API_TOKEN"}
     tool = write_tool("report", output="json")
     result = await call_one(tmp_path, tool, env=env)

@@ -1,4 +1,4 @@
-"""What pydantic says is shown without its links, and without advice that contradicts ours."""
+"""Errors of pydantic are shown without its links, and without its advice on configuration."""
 
 from __future__ import annotations
 

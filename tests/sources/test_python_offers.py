@@ -46,14 +46,14 @@ VALUES = """
     from mcp_bridge.sources import PromptEntry, ResourceEntry, ResourceTemplate
     one = ResourceEntry("notes://today", lambda data: "today")
     many = ResourceTemplate("notes://{day}", lambda data: data["day"])
-    said = PromptEntry("plan", lambda data: f"Plan {data['day']}")
+    plan_prompt = PromptEntry("plan", lambda data: f"Plan {data['day']}")
     again = one
 """
 
 
 @pytest.fixture(autouse=True)
 def interpreter() -> Iterator[None]:
-    """What importing somebody's files leaves behind is taken away again."""
+    """Remove the modules that the imports of a test have left."""
     modules, path = set(sys.modules), list(sys.path)
     yield
     sys.path[:] = path

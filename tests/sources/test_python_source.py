@@ -36,7 +36,7 @@ GREET = """
 
 @pytest.fixture(autouse=True)
 def interpreter() -> Iterator[None]:
-    """What importing somebody's files leaves behind is taken away again."""
+    """Remove the modules that the imports of a test have left."""
     modules, path, writes = set(sys.modules), list(sys.path), sys.dont_write_bytecode
     sys.dont_write_bytecode = False  # as outside of tests: the source has to see to it
     yield
@@ -65,7 +65,7 @@ def no_bytecode_below(folder: Path) -> bool:
     return not [path for path in folder.rglob("*") if "pyc" in path.name]
 
 
-# What a path stands for
+# Files of a path
 
 
 async def test_a_file_is_served(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ SHAPES: dict[str, tuple[str, list[str]]] = {
     ),
     "a chain": (
         "from mcp_bridge.tool_use import ChainStep, ToolChain, ToolRegistry, tool\n_registry = ToolRegistry()\n"
-        "tool('step', registry=_registry)(lambda data: {'said': 'ok'})\n"
+        "tool('step', registry=_registry)(lambda data: {'text': 'ok'})\n"
         "both = ToolChain(_registry).add_step(ChainStep('step'))",
         ["both", "step"],
     ),
@@ -267,7 +267,7 @@ NAMED = """
     @tool("marked_as")
     def marked(data): return 1
     number = 3
-    def bad(lock: "Nobody") -> None: ...
+    def bad(lock: "Missing") -> None: ...
 """
 
 
@@ -281,16 +281,16 @@ async def test_functions_named_in_the_settings_become_tools_of_that_name(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("gone", "tools.py: there is no function 'gone', which the settings name as a tool"),
         ("number", "there is no function 'number'"),
-        ("bad", "tools.py: 'bad' cannot be a tool: bad: parameter 'lock': 'Nobody'"),
+        ("bad", "tools.py: 'bad' cannot be a tool: bad: parameter 'lock': 'Missing'"),
     ],
 )
-def test_a_name_that_cannot_be_a_tool_is_reported(name: str, said: str, tmp_path: Path) -> None:
+def test_a_name_that_cannot_be_a_tool_is_reported(name: str, message: str, tmp_path: Path) -> None:
     offer = load(write(tmp_path / "tools.py", NAMED), tools=[name])
-    assert said in offer.problems[0]
+    assert message in offer.problems[0]
 
 
 def test_in_a_folder_a_named_function_is_taken_from_where_it_is(tmp_path: Path) -> None:
@@ -358,16 +358,16 @@ async def test_a_broken_file_of_a_folder_leaves_the_others_served(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"path": Path("/no/such/tools.py")}, "/no/such/tools.py: no such file or folder"),
         ({"module": "no_such_module_at_all"}, "'no_such_module_at_all' cannot be imported: ModuleNotFoundError: "),
     ],
 )
-async def test_a_source_with_nothing_to_import_gives_up(options: dict[str, Any], said: str) -> None:
+async def test_a_source_without_files_is_an_error(options: dict[str, Any], message: str) -> None:
     bridge = Bridge(sources=[AttachedSource(source=PythonSource("s", **options))])
     async with bridge.run_sources():
-        with pytest.raises(SourceError, match=said):
+        with pytest.raises(SourceError, match=message):
             await bridge.wait_until_started()
 
 
@@ -420,7 +420,7 @@ async def followed(source: PythonSource) -> AsyncIterator[list[Offer]]:
 
 
 async def edited(path: Path, text: str, seen: Callable[[], bool]) -> None:
-    """Write until the edit is seen: nothing tells when the operating system has begun to watch, or has noticed."""
+    """Write until the edit is seen, because the operating system does not report the start of a watch."""
     for attempt in range(1000):
         write(path, textwrap.dedent(text) + f"# {attempt}\n")
         for _ in range(60):

@@ -55,7 +55,7 @@ def original(number: int) -> int:
 
 
 async def get_error(folder: Path, source: dict[str, Any], code: str, arguments: dict[str, Any]) -> str:
-    """What a client of this source, whose tool `original` is published as `renamed`, is told."""
+    """Return the error of a call to a source with the tool `original`, published as `renamed`."""
     module = f"{folder.name}.py"  # a name that no other test imports
     (folder / module).write_text(code)
     settings = {"sources": [{**source, "alias": {"original": "renamed"}}]}

@@ -21,7 +21,7 @@ from tests.kits.openapi.api_server import (
     text_of,
 )
 
-SECRET = "s3cret-that-nobody-may-see"
+SECRET = "s3cret-that-must-not-be-seen"
 BASIC = f"Basic {base64.b64encode(f'ann:{SECRET}'.encode()).decode()}"
 
 
