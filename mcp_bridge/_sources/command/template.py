@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from mcp_bridge._contracts.errors import InvalidArguments
@@ -88,17 +88,17 @@ class ArgumentTemplate:
     def names(self) -> Set[str]:
         """All parameters of the template."""
         conditions = {part.name for part in self.parts if isinstance(part, ConditionalWords)}
-        return conditions.union(*map(_list_names, self.words))
+        return conditions | _list_names(*self.words)
 
     @property
     def required(self) -> Set[str]:
         """The parameters of required words."""
-        return {name for part in self.parts if isinstance(part, RequiredWord) for name in _list_names(part.word)}
+        return _list_names(*(part.word for part in self.parts if isinstance(part, RequiredWord)))
 
     @property
     def words(self) -> Sequence[Word]:
         """All words, also optional and conditional ones."""
-        return [word for part in self.parts for word in _list_words(part)]
+        return list(chain.from_iterable(map(_list_words, self.parts)))
 
     @property
     def flags(self) -> Set[str]:
@@ -110,9 +110,11 @@ class ArgumentTemplate:
 
         The parameters in `always` have a value in each call.
         """
-        conditional = [part for part in self.parts if isinstance(part, ConditionalWords)]
-        pairs = {(part.name, name) for part in conditional for word in _list_words(part) for name in _list_names(word)}
-        return {name for condition, name in pairs if name != condition and name not in always}
+        names: set[str] = set()
+        for part in self.parts:
+            if isinstance(part, ConditionalWords):
+                names |= _list_names(*_list_words(part)) - {part.name}
+        return names - always
 
     def fill(
         self,
@@ -155,22 +157,22 @@ class ArgumentTemplate:
         for part in self.parts:
             if isinstance(part, RequiredWord):
                 yield part.word, values
-            elif isinstance(part, ConditionalWords):
-                value = values.get(part.name)
-                words = part.otherwise if value is False else part.words if part.name in values else ()
-                yield from ((word, values) for word in words)
-            else:
+            elif isinstance(part, OptionalWords):
                 for word_values in _repeat(part, values):
                     yield from ((word, word_values) for word in part.words)
+            elif part.name in values:
+                words = part.otherwise if values[part.name] is False else part.words
+                yield from ((word, values) for word in words)
 
 
 def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the values for each repetition of optional words."""
-    if not all(name in values for word in part.words for name in _list_names(word)):
-        return
-    pieces = [piece for word in part.words for piece in word if isinstance(piece, Placeholder)]
-    list_names = [piece.name for piece in pieces if piece.separator is None and isinstance(values[piece.name], list)]
-    lists = {name: values[name] for name in list_names}
+    lists: dict[str, list[Any]] = {}
+    for placeholder in _list_placeholders(part.words):
+        if placeholder.name not in values:
+            return
+        if placeholder.separator is None and isinstance(values[placeholder.name], list):
+            lists[placeholder.name] = values[placeholder.name]
     for items in product(*lists.values()):
         yield {**values, **dict(zip(lists, items, strict=True))}
 
@@ -228,39 +230,37 @@ def _list_words(part: Part) -> Sequence[Word]:
 
 def find_separators(words: Iterable[Word], name: str) -> Set[str]:
     """Return the separators of a list in these words."""
-    pieces = (piece for word in words for piece in word if isinstance(piece, Placeholder) and piece.name == name)
-    return {piece.separator for piece in pieces if piece.separator}
+    return {item.separator for item in _list_placeholders(words) if item.separator and item.name == name}
 
 
-def _list_names(word: Word) -> Set[str]:
-    return {piece.name for piece in word if isinstance(piece, Placeholder)}
+def _list_placeholders(words: Iterable[Word]) -> list[Placeholder]:
+    return [piece for piece in chain.from_iterable(words) if isinstance(piece, Placeholder)]
+
+
+def _list_names(*words: Word) -> Set[str]:
+    return {placeholder.name for placeholder in _list_placeholders(words)}
 
 
 def parse_word(text: str) -> Word:
     """Parse a word with placeholders: `{name}`, `{name:SEPARATOR}`. `{{name}}` is the text `{name}`."""
     pieces: list[str | Placeholder] = []
+    # Neighbouring texts are one piece, so that a literal word is one piece.
+    literal = ""
     end = 0
     for match in _PLACEHOLDER.finditer(text):
-        pieces += [text[end : match.start()]]
-        name = match["name"]
-        pieces += [Placeholder(name, match["separator"]) if name else f"{{{match['literal']}}}"]
+        literal += text[end : match.start()]
         end = match.end()
-    return tuple(_join_texts([*pieces, text[end:]]))
-
-
-def _join_texts(pieces: Iterable[str | Placeholder]) -> Iterator[str | Placeholder]:
-    """Yield the pieces, with neighbouring texts as one piece, so that a literal word is one piece."""
-    text = ""
-    for piece in pieces:
-        if isinstance(piece, str):
-            text += piece
+        if match["literal"]:
+            literal += f"{{{match['literal']}}}"
             continue
-        if text:
-            yield text
-        text = ""
-        yield piece
-    if text:
-        yield text
+        if literal:
+            pieces.append(literal)
+        literal = ""
+        pieces.append(Placeholder(match["name"], match["separator"]))
+    literal += text[end:]
+    if literal:
+        pieces.append(literal)
+    return tuple(pieces)
 
 
 def parse_template(command: Any) -> ArgumentTemplate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
@@ -100,10 +101,10 @@ def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer
     if len(servers) > 1:
         problems = [*problems, "several files declare a ServerInfo. Keep one of them"]
     return Offer(
-        tools=_remove_duplicates((entry for offer in offers for entry in offer.tools), "name"),
-        resources=_remove_duplicates((entry for offer in offers for entry in offer.resources), "uri"),
-        templates=_remove_duplicates((entry for offer in offers for entry in offer.templates), "uri_template"),
-        prompts=_remove_duplicates((entry for offer in offers for entry in offer.prompts), "name"),
+        tools=_remove_duplicates((offer.tools for offer in offers), "name"),
+        resources=_remove_duplicates((offer.resources for offer in offers), "uri"),
+        templates=_remove_duplicates((offer.templates for offer in offers), "uri_template"),
+        prompts=_remove_duplicates((offer.prompts for offer in offers), "name"),
         problems=problems,
         server=servers[0] if servers else None,
     )
@@ -122,15 +123,15 @@ def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
     return runnable, problems
 
 
-def _remove_duplicates(entries: Iterable[T], key: str) -> list[T]:
+def _remove_duplicates(lists: Iterable[Sequence[T]], key: str) -> list[T]:
     """Remove duplicates, which have the same name and handler: another file may import the entry of a registry."""
     name, handler = attrgetter(key), attrgetter("handler")
     by_name: dict[str, list[T]] = {}
-    for entry in entries:
+    for entry in chain.from_iterable(lists):
         same_name = by_name.setdefault(name(entry), [])
         if not any(handler(same_entry) == handler(entry) for same_entry in same_name):
             same_name.append(entry)
-    return [entry for same_name in by_name.values() for entry in same_name]
+    return list(chain.from_iterable(by_name.values()))
 
 
 def _iter_candidates(value: Any) -> Iterator[Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -17,14 +18,36 @@ from mcp_bridge._upstream.trust.screening import shorten_text
 
 LIST_PATIENCE = 3.0
 """Seconds that the other lists may take once the server has returned one."""
-_KINDS = {
-    "tools": ("tools", "tools/list", "tools", EntryBuilder.build_tool),
-    "resources": ("resources", "resources/list", "resources", EntryBuilder.build_resource),
-    "templates": ("resources", "resources/templates/list", "resourceTemplates", EntryBuilder.build_template),
-    "prompts": ("prompts", "prompts/list", "prompts", EntryBuilder.build_prompt),
-}
-"""By the member of an offer: the capability, the method, the member of its result, and what builds an entry."""
+
+
 Listed = Sequence[Mapping[str, Any]]
+
+
+class _ListMethod(NamedTuple):
+    """How a list is read: the capability, the method, the member of its result, and the function for its entries."""
+
+    capability: str
+    name: str
+    key: str
+    build_entry: Callable[[EntryBuilder, Mapping[str, Any]], Any]
+
+
+class _ReadList(NamedTuple):
+    """A list as the server has sent it, and its entries."""
+
+    builder: EntryBuilder
+    items: Listed
+    entries: Sequence[Any]
+    problems: Sequence[str]
+
+
+_METHODS = {
+    "tools": _ListMethod("tools", "tools/list", "tools", EntryBuilder.build_tool),
+    "resources": _ListMethod("resources", "resources/list", "resources", EntryBuilder.build_resource),
+    "templates": _ListMethod("resources", "resources/templates/list", "resourceTemplates", EntryBuilder.build_template),
+    "prompts": _ListMethod("prompts", "prompts/list", "prompts", EntryBuilder.build_prompt),
+}
+"""The lists by the members of an offer."""
 
 
 class OfferReader:
@@ -36,27 +59,24 @@ class OfferReader:
     """
 
     def __init__(self) -> None:
-        self._entries: dict[str, tuple[EntryBuilder, Listed, list[Any], list[str]]] = {}
+        self._lists: dict[str, _ReadList] = {}
         self._instructions = ""
         self.offer = Offer(partial=True)
         self.failure: RpcError | None = None
 
     async def read_offer(
-        self, session: UpstreamSession, builder: EntryBuilder, timeout: float, *, wanted: Container[str] = _KINDS
+        self, session: UpstreamSession, builder: EntryBuilder, timeout: float, *, names: Collection[str] = _METHODS
     ) -> Offer:
-        """Read all `wanted` lists at once. Raises RpcError if none can be read, or if the connection ends."""
-        available_lists = (name for name, (capability, *_) in _KINDS.items() if capability in session.capabilities)
-        names = [name for name in available_lists if name in wanted]
-        failures: dict[str, RpcError] = {
-            name: RpcError(REQUEST_TIMEOUT, f"{_KINDS[name][1]}: no response") for name in names
-        }
+        """Read all lists with these names at once. Raises RpcError if none can be read, or if the connection ends."""
+        names = [name for name in names if _METHODS[name].capability in session.capabilities]
+        failures = {name: RpcError(REQUEST_TIMEOUT, f"{_METHODS[name].name}: no response") for name in names}
 
         async def read_list(name: str) -> None:
-            _, method, key, _ = _KINDS[name]
+            method = _METHODS[name]
             try:
-                items = await session.list_all_pages(method, key)
+                items = await session.list_all_pages(method.name, method.key)
             except RpcError as error:
-                failures[name] = RpcError(error.code, f"{method} failed: {error}")
+                failures[name] = RpcError(error.code, f"{method.name} failed: {error}")
                 if error.code != METHOD_NOT_FOUND:
                     return
                 # Templates, for example, are optional.
@@ -72,55 +92,53 @@ class OfferReader:
         self.failure = next(iter(failures.values()), None)
         if self.failure is not None and (self.failure.code == CONNECTION_CLOSED or len(failures) == len(names)):
             raise self.failure
-        self._entries = {name: read_list_entries for name, read_list_entries in self._entries.items() if name in names}
+        self._lists = {name: self._lists[name] for name in names if name in self._lists}
         self._instructions = session.instructions
-        return self._combine_entries(
-            [shorten_text(str(failure)) for failure in failures.values()], builder.forwarder.name
-        )
+        problems = [shorten_text(str(failure)) for failure in failures.values()]
+        return self._combine_entries(problems, builder.forwarder.name)
 
     def restore_catalogue(self, catalogue: Catalogue, builder: EntryBuilder) -> Offer:
         """Use the stored lists of a server until they can be read again."""
         for name, items in catalogue.lists.items():
-            if name in _KINDS:
+            if name in _METHODS:
                 self._build_entries(name, items, builder)
         self._instructions = catalogue.instructions
         return self._combine_entries([], builder.forwarder.name)
 
     def build_catalogue(self) -> Catalogue:
         """Return the lists of the server, to be stored."""
-        lists = {name: list(items) for name, (_, items, *_) in self._entries.items()}
-        completes = any(builder.completes for builder, *_ in self._entries.values())
+        lists = {name: list(read_list.items) for name, read_list in self._lists.items()}
+        completes = any(read_list.builder.completes for read_list in self._lists.values())
         return Catalogue(lists=lists, instructions=self._instructions, completes=completes)
 
     def _build_entries(self, name: str, items: Listed, builder: EntryBuilder) -> None:
-        """Build the entries of a list, unless it is as it was: then clients need not be notified."""
-        if name in self._entries and self._entries[name][:2] == (builder, items):
+        """Build the entries of a list. If it has not changed, they stay the same, so clients are not notified."""
+        last = self._lists.get(name)
+        if last is not None and last.builder == builder and last.items == items:
             return
         entries, problems = [], []
         for item in items:
             try:
-                entries.append(_KINDS[name][3](builder, item))
+                entries.append(_METHODS[name].build_entry(builder, item))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
                 problems.append(f"an entry is not published, because it is invalid: {shorten_text(str(error))}")
-        self._entries[name] = builder, items, entries, problems
+        self._lists[name] = _ReadList(builder, items, entries, problems)
 
-    def _combine_entries(self, problems: list[str], server: str) -> Offer:
-        entries = {name: list_entries for name, (_, _, list_entries, _) in self._entries.items()}
+    def _combine_entries(self, problems: Sequence[str], server: str) -> Offer:
+        entries = {name: read_list.entries for name, read_list in self._lists.items()}
+        entry_problems = chain.from_iterable(read_list.problems for read_list in self._lists.values())
+        instructions = self._instructions.strip()
+        server_info = None
+        if instructions:
+            # Clients get the instructions of all servers together.
+            server_info = ServerInfo(instructions=f"Instructions of the server '{server}':\n{instructions}")
         self.offer = Offer(
             tools=entries.get("tools", ()),
             resources=entries.get("resources", ()),
             templates=entries.get("templates", ()),
             prompts=entries.get("prompts", ()),
-            problems=[
-                *problems,
-                *(problem for *_, list_problems in self._entries.values() for problem in list_problems),
-            ],
-            server=_describe_instructions(server, self._instructions),
+            problems=[*problems, *entry_problems],
+            server=server_info,
             partial=True,
         )
         return self.offer
-
-
-def _describe_instructions(server: str, text: str) -> ServerInfo | None:
-    """Return the instructions of a server under its name: they reach clients beside those of others."""
-    return ServerInfo(instructions=f"Instructions of the server '{server}':\n{text.strip()}") if text.strip() else None

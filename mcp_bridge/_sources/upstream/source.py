@@ -246,7 +246,7 @@ class UpstreamSource(Source):
             if era == self.choice.first_era:
                 # Between the eras, the definitions of a tool may differ.
                 reader = OfferReader()
-                offer = await reader.read_offer(session, EntryBuilder(self), self._start_timeout, wanted=["tools"])
+                offer = await reader.read_offer(session, EntryBuilder(self), self._start_timeout, names=["tools"])
                 changed_tools = self.guard.find_changed(offer.tools, self._reader.offer.tools)
             limit.deadline = math.inf
             on_ready(changed_tools)
@@ -369,9 +369,10 @@ class UpstreamSource(Source):
 
     def _publish_session(self) -> None:
         failure = self._reader.failure
-        self._set_state(
-            SourceState.DEGRADED if failure else SourceState.READY, shorten_text(str(failure)) if failure else ""
-        )
+        if failure is None:
+            self._set_state(SourceState.READY, "")
+        else:
+            self._set_state(SourceState.DEGRADED, shorten_text(str(failure)))
         self._publish_offer(self._reader.offer)
 
     async def _follow_changes(self, session: UpstreamSession) -> None:
