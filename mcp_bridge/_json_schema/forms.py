@@ -314,7 +314,7 @@ def _remove_null(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         if not isinstance(items, list) or null not in items:
             continue
         items = [item for item in items if item != null]
-        if len(items) > 1 or keyword == "enum":
+        if len(items) != 1 or keyword == "enum":
             return {**schema, keyword: items}
         neighbours = {key: value for key, value in schema.items() if key != keyword}
         if keyword == "type":
