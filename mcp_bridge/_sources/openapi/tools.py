@@ -65,8 +65,8 @@ class ToolBuilder:
         added_keys = self._credentials.list_added(schemes)
         parameters = []
         for item in read_parameters(document, operation):
-            location, name = item.parameter.location, item.parameter.name
-            if (location, name.lower() if location == "header" else name) not in added_keys:
+            key = item.parameter.name.lower() if item.parameter.location == "header" else item.parameter.name
+            if (item.parameter.location, key) not in added_keys:
                 parameters.append(item)
         body = read_body(document, operation)
         writer = build_body_writer(document, body, self._inputs) if body is not None else None
