@@ -28,9 +28,12 @@ _BREAK = r"(?:\s|\\{1,8}+[nrt]|%0[ADad]){0,40}+"
 
 def list_parts(secret: str) -> set[str]:
     """List a secret, its long lines, and the passwords of URLs in it, without those that are too short."""
-    lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= _MIN_PART_LENGTH]
-    passwords = _PASSWORD.findall(secret)
-    parts = {secret, secret.strip(), *lines, *passwords, *map(unquote, passwords)}
+    parts = {secret, secret.strip()}
+    for password in _PASSWORD.findall(secret):
+        parts |= {password, unquote(password)}
+    for line in map(str.strip, secret.splitlines()):
+        if len(line) >= _MIN_PART_LENGTH:
+            parts.add(line)
     return {part for part in parts if len(part) >= MIN_LENGTH}
 
 
@@ -58,8 +61,10 @@ class SecretForm(NamedTuple):
     def pattern(self) -> str:
         """A regular expression for all spellings."""
         if self.is_base64:
-            tail = f"(?:{_BREAK}{_match_base64(self.tail)})?" if self.tail else ""
-            return _BREAK.join(map(_match_base64, self.text)) + tail
+            pattern = _BREAK.join(map(_match_base64, self.text))
+            if self.tail:
+                pattern += f"(?:{_BREAK}{_match_base64(self.tail)})?"
+            return pattern
         pieces = _PIECES.findall(self.text)
         return "".join(map(_match_piece, pieces, ["", *pieces]))
 
@@ -98,12 +103,15 @@ def _match_piece(piece: str, previous: str) -> str:
 def _match_base64(character: str) -> str:
     if character.isalnum():
         return character
-    other = "-" if character == "+" else "_"
-    return f"(?:{other}|{_match_piece(character, '')})"
+    url_character = "-" if character == "+" else "_"
+    return f"(?:{url_character}|{_match_piece(character, '')})"
 
 
 def _list_escapes(character: str, *, least: int) -> Iterator[str]:
     """Yield patterns of the escapes of a character in program text and JSON, URLs, and HTML."""
+    # Only texts with secrets need this table.
+    from html.entities import codepoint2name
+
     code, slashes = ord(character), _BACKSLASHES % (least, _MOST)
     data = character.encode(errors="surrogatepass")
     if character in _NAMED_ESCAPES:
@@ -118,15 +126,11 @@ def _list_escapes(character: str, *, least: int) -> Iterator[str]:
     yield "".join(f"%(?:25){{0,3}}{_ignore_case(f'{byte:02x}')}" for byte in data)
     if character == " ":
         yield r"\+"
-    yield f"&(?:amp;){{0,3}}(?:#0*{code}|#[xX]0*{_ignore_case(f'{code:x}')}{_match_entity(code)});"
-
-
-def _match_entity(code: int) -> str:
-    # Only texts with secrets need this table.
-    from html.entities import codepoint2name
-
+    entity = f"#0*{code}|#[xX]0*{_ignore_case(f'{code:x}')}"
     name = "apos" if code == ord("'") else codepoint2name.get(code)
-    return f"|{name}" if name is not None else ""
+    if name is not None:
+        entity = f"{entity}|{name}"
+    yield f"&(?:amp;){{0,3}}(?:{entity});"
 
 
 def _ignore_case(digits: str) -> str:

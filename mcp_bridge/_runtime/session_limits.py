@@ -17,7 +17,7 @@ SWEEP = 0.25
 """The share of the idle timeout between two searches for idle sessions."""
 
 
-class KeptSession(Protocol):
+class LimitedSession(Protocol):
     """A session of a client.
 
     Attributes:
@@ -32,16 +32,18 @@ class KeptSession(Protocol):
 
 
 Key = TypeVar("Key", bound=Hashable)
-Kept = TypeVar("Kept", bound=KeptSession)
+Session = TypeVar("Session", bound=LimitedSession)
 
 
 def get_owner(ctx: RunningCall) -> str | None:
     """Return the owner of the sessions of a call, or None if there is only one client."""
-    return f"principal/{ctx.principal}" if ctx.principal else ctx.client
+    if ctx.principal:
+        return f"principal/{ctx.principal}"
+    return ctx.client
 
 
 def choose_session_to_end(
-    sessions: Iterable[tuple[Key, KeptSession]], limit: int, owner: str | None, kind: str
+    sessions: Iterable[tuple[Key, LimitedSession]], limit: int, owner: str | None, label: str
 ) -> Key | None:
     """Return the key of the session to end for a new one of this owner, or None if there is room.
 
@@ -49,25 +51,27 @@ def choose_session_to_end(
     longest idle time. If all places are taken, the client with the most sessions loses one. Raises Overloaded if all of
     these are in use, with `label` for the sessions.
     """
-    found = list(sessions)
-    counts = Counter(one.owner for _, one in found)
+    entries = list(sessions)
+    counts = Counter(session.owner for _, session in entries)
     has_share = owner is None or counts[owner] < compute_share(limit)
-    if has_share and len(found) < limit:
+    if has_share and len(entries) < limit:
         return None
     counts[owner] += 1
-    idle = [
-        (-counts[one.owner], one.last_used, key)
-        for key, one in found
-        if not one.calls and (one.owner == owner or (has_share and counts[one.owner] >= counts[owner]))
-    ]
-    if not idle:
+    idle_entries = []
+    for key, session in entries:
+        can_lose = session.owner == owner or (has_share and counts[session.owner] >= counts[owner])
+        if can_lose and not session.calls:
+            idle_entries.append((key, session))
+    if not idle_entries:
         beginning = "There are" if has_share else "This client has"
-        raise Overloaded(f"{beginning} too many {kind}, and all are in use. Retry later.")
-    return min(idle, key=lambda one: one[:2])[2]
+        raise Overloaded(f"{beginning} too many {label}, and all are in use. Retry later.")
+    # The owner with the most sessions loses the one that was used first.
+    key, _ = min(idle_entries, key=lambda entry: (-counts[entry[1].owner], entry[1].last_used))
+    return key
 
 
 async def end_idle_sessions(
-    sessions: Mapping[Key, KeptSession], idle_timeout: float, end: Callable[[Key], None]
+    sessions: Mapping[Key, LimitedSession], idle_timeout: float, end: Callable[[Key], None]
 ) -> None:
     """Call `end` with the key of each session after `idle_timeout` seconds without a call. Never returns."""
     while True:
@@ -78,7 +82,7 @@ async def end_idle_sessions(
                 end(key)
 
 
-def end_with_client(ctx: RunningCall, sessions: Mapping[Key, Kept], key: Key, end: Callable[[Key], None]) -> None:
+def end_with_client(ctx: RunningCall, sessions: Mapping[Key, Session], key: Key, end: Callable[[Key], None]) -> None:
     """Call `end` when the client of a call disconnects, unless another session has this key by then."""
     # The reference is weak, because a client may outlive many sessions.
     reference = ref(sessions[key])

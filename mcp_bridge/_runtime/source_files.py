@@ -11,13 +11,13 @@ from pathlib import Path
 
 def list_imports(code: bytes) -> Sequence[str]:
     """Return the imported top-level modules of code. Raises the errors of `ast.parse`."""
-    names: dict[str, None] = {}
+    names = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0]: None for alias in node.names}
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names[node.module.partition(".")[0]] = None
-    return tuple(names)
+            names.append(node.module)
+    return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
 
 def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[str] = ()) -> Sequence[Path]:

@@ -65,7 +65,9 @@ class StderrRelay:
         for number in (self._source, self._stopped):
             poll.register(number, select.POLLIN)
         while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ)):
-            self._write(self._report_dropped() + data if self._dropped and _can_write(self.target, 0) else data)
+            if self._dropped and _can_write(self.target, 0):
+                data = self._report_dropped() + data
+            self._write(data)
         if self._dropped and _can_write(self.target, READER_TIMEOUT):
             self._write(self._report_dropped())
 
@@ -76,9 +78,10 @@ class StderrRelay:
 
     def close(self, *, running: bool) -> None:
         """Close the descriptors, except those in use by a blocked thread."""
-        unused = (self._stop,) if running else (self._stop, self._stopped, self._source, self.target)
-        for number in unused:
-            os.close(number)
+        os.close(self._stop)
+        if not running:
+            for number in (self._stopped, self._source, self.target):
+                os.close(number)
 
     def _report_dropped(self) -> bytes:
         count, self._dropped = self._dropped, 0
@@ -87,6 +90,7 @@ class StderrRelay:
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
+            # After the first drop, nothing is waited for.
             if not _can_write(self.target, 0 if self._dropped else READER_TIMEOUT):
                 self._dropped += len(view)
                 return
@@ -110,13 +114,13 @@ def write_nowait(descriptor: int, data: bytes) -> int:
     return count
 
 
-def _can_write(descriptor: int, patience: float) -> bool:
+def _can_write(descriptor: int, timeout: float) -> bool:
     """Whether writing does not block: there is room, or the reader has gone."""
     import select
 
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
-    return bool(poll.poll(patience * 1000))
+    return bool(poll.poll(timeout * 1000))
 
 
 def _may_block(descriptor: int) -> bool:

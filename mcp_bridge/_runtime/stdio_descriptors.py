@@ -136,14 +136,15 @@ class Descriptor:
             await self._wait_for_room(drain)
 
     async def _wait_for_room(self, drain: Callable[[], Awaitable[None]]) -> None:
-        while not self._has_lost_writer():
+        while not (self._polls and self._has_hung_up()):
             with anyio.move_on_after(HANG_UP_INTERVAL):
                 await drain()
                 return
 
-    def _has_lost_writer(self) -> bool:
-        """Whether the writer has closed its end of a pipe; data may be left in it."""
-        return self._polls and bool(self._hang_up_poll.poll(0))
+    def _has_hung_up(self) -> bool:
+        """Whether the other end of a pipe was closed; data may be left in it."""
+        poll = self._make_poll(0)
+        return bool(poll.poll(0))
 
     async def _watch(self, receive: Callable[[bytes], None], is_full: Callable[[], bool]) -> bool:
         """Read in callbacks of the event loop, because they cost less than waiting. Return whether input has ended."""
@@ -187,20 +188,17 @@ class Descriptor:
         return count
 
     @cached_property
-    def _hang_up_poll(self) -> select.poll:
-        import select
-
-        poll = select.poll()
-        # A hang-up is always reported.
-        poll.register(self.fd, 0)
-        return poll
-
-    @cached_property
     def _poll(self) -> select.poll:
         import select
 
+        return self._make_poll(select.POLLOUT)
+
+    def _make_poll(self, events: int) -> select.poll:
+        """Return a poll of the descriptor for these events, and for a hang-up, which is always reported."""
+        import select
+
         poll = select.poll()
-        poll.register(self.fd, select.POLLOUT)
+        poll.register(self.fd, events)
         return poll
 
     async def wait_until_broken(self) -> bool:
@@ -210,16 +208,12 @@ class Descriptor:
         """
         if not self._polls or os.isatty(self.fd):
             return False
-        import select
-
         try:
             await anyio.wait_readable(self.fd)
-            poll = select.poll()
-            poll.register(self.fd, 0)
-            # A socket may only have data.
-            return bool(poll.poll(0))
         except OSError:
             return False
+        # A readable socket may only have data.
+        return self._has_hung_up()
 
     async def _run_when_ready(self, ready: Callable[[int], Awaitable[None]], act: Callable[[], T]) -> T:
         while self._polls:

@@ -41,23 +41,10 @@ _COUNTED = ("SIGINT", "SIGTERM", "SIGHUP")
 _FORWARDED = (*_COUNTED, "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
-class SharedNumbers:
-    """A page of memory with a few numbers at fixed places, shared by front, reaper and server."""
-
-    COUNTING, SERVER, STATUS, COUNTS = range(4)
-    """Whether the server takes counted signals; its process id while it runs; its exit status plus 1 afterwards; and
-    from COUNTS on how often the front has received each signal, by the signal's number."""
-
-    def __init__(self) -> None:
-        import mmap
-
-        self._numbers = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")
-
-    def __getitem__(self, place: int) -> int:
-        return self._numbers[place]
-
-    def __setitem__(self, place: int, number: int) -> None:
-        self._numbers[place] = number
+_IS_COUNTING, _SERVER, _STATUS, _COUNTS = range(4)
+"""The places of numbers in the page of memory that front, reaper and server share: whether the server takes counted
+signals; its process id while it runs; its exit status plus 1 afterwards; and from there on how often the front has
+received each signal, by the signal's number."""
 
 
 class Supervisor:
@@ -68,17 +55,17 @@ class Supervisor:
     greater of the front's count and its own.
     """
 
-    def __init__(self, shared: SharedNumbers) -> None:
-        self._shared = shared
+    def __init__(self, numbers: memoryview[int]) -> None:
+        self._numbers = numbers
         self.relay_signal = _get_relay_signal()
 
     def start_counting(self) -> None:
         """Count signals from now on. Until now, each is sent to the server as it is."""
-        self._shared[SharedNumbers.COUNTING] = 1
+        self._numbers[_IS_COUNTING] = 1
 
     def count_signals(self, number: int) -> int:
         """Return how many signals of this number the front has received since."""
-        return self._shared[SharedNumbers.COUNTS + number]
+        return self._numbers[_COUNTS + number]
 
 
 def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
@@ -94,7 +81,9 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
     """
     if not _is_wanted(arguments) or not _call_prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return None
-    numbers, front = SharedNumbers(), os.getpid()
+    import mmap
+
+    numbers, front = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i"), os.getpid()
     # If SIGCHLD were ignored, no exit status could be waited for.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *_to_numbers(_FORWARDED)})
@@ -106,12 +95,12 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
         _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
         reaper = os.getpid()
         if server := os.fork():
-            numbers[SharedNumbers.SERVER] = server
+            numbers[_SERVER] = server
             _never_return(lambda: _run_reaper(numbers, front, server))
         _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != reaper:
             os._exit(1)
-    numbers[SharedNumbers.SERVER] = os.getpid()
+    numbers[_SERVER] = os.getpid()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return Supervisor(numbers) if os.getpid() != front else None
 
@@ -132,56 +121,58 @@ def _is_wanted(arguments: Sequence[str]) -> bool:
     return not options or options[-1] == "--guard"
 
 
-def _run_front(numbers: SharedNumbers, reaper: int) -> NoReturn:
+def _run_front(numbers: memoryview[int], reaper: int) -> NoReturn:
     """Forward signals until the server and all processes below it have ended; then end as the server has."""
-    # SIGINT and SIGTERM in any case; of the others what was ignored at the start, as `nohup` does, stays ignored.
-    always = {signal.SIGINT, signal.SIGTERM}
-    signals = {
-        number for number in _to_numbers(_FORWARDED) if number in always or signal.getsignal(number) != signal.SIG_IGN
-    }
+    # Except for SIGINT and SIGTERM, a signal that was ignored at the start, as under `nohup`, stays ignored.
+    signals = {signal.SIGINT, signal.SIGTERM}
+    for number in _to_numbers(_FORWARDED):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signals.add(number)
     _release_streams()
     status, deadline = None, float("inf")
     while status is None:
-        info = _wait_for_signal({signal.SIGCHLD, *signals}, deadline)
+        info: signal.struct_siginfo | None
+        if deadline == float("inf"):
+            info = signal.sigwaitinfo({signal.SIGCHLD, *signals})
+        else:
+            info = signal.sigtimedwait({signal.SIGCHLD, *signals}, max(0.0, deadline - time.monotonic()))
         if info is None:
-            if server := numbers[SharedNumbers.SERVER]:
+            # The number is read once: it may become 0, and a signal to 0 would go to the whole process group.
+            server = numbers[_SERVER]
+            if server:
                 os.kill(server, signal.SIGKILL)
             deadline = float("inf")
         elif info.si_signo == signal.SIGCHLD:
             status = _reap_children(reaper)
         else:
             _forward_signal(info, numbers, reaper)
-            counts = [numbers[SharedNumbers.COUNTS + number] for number in _to_numbers(_COUNTED)]
-            if sum(counts) == 2:
+            if sum(numbers[_COUNTS + number] for number in _to_numbers(_COUNTED)) == 2:
                 deadline = time.monotonic() + KILL_DELAY
     end_descendants(GRACE)
-    _end_like(numbers[SharedNumbers.STATUS] - 1 if numbers[SharedNumbers.STATUS] else status)
+    if numbers[_STATUS]:
+        status = numbers[_STATUS] - 1
+    _end_like(status)
 
 
-def _wait_for_signal(numbers: set[int], deadline: float) -> signal.struct_siginfo | None:
-    """Return the next signal, or None after the deadline."""
-    if deadline == float("inf"):
-        return signal.sigwaitinfo(numbers)
-    return signal.sigtimedwait(numbers, max(0.0, deadline - time.monotonic()))
-
-
-def _forward_signal(info: signal.struct_siginfo, numbers: SharedNumbers, reaper: int) -> None:
+def _forward_signal(info: signal.struct_siginfo, numbers: memoryview[int], reaper: int) -> None:
     number = info.si_signo
     # The server is just being forked, or has just ended.
-    while not (server := numbers[SharedNumbers.SERVER]):
-        if numbers[SharedNumbers.STATUS] or os.waitid(os.P_PID, reaper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+    server = numbers[_SERVER]
+    while not server:
+        if numbers[_STATUS] or os.waitid(os.P_PID, reaper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return
         time.sleep(0.001)
+        server = numbers[_SERVER]
     with contextlib.suppress(OSError):
-        if numbers[SharedNumbers.COUNTING] and number in _to_numbers(_COUNTED):
-            numbers[SharedNumbers.COUNTS + number] += 1
+        if numbers[_IS_COUNTING] and number in _to_numbers(_COUNTED):
+            numbers[_COUNTS + number] += 1
             os.kill(server, _get_relay_signal())
         elif info.si_code != _SI_KERNEL:
             # A terminal has sent the signals of the kernel to the server too.
             os.kill(server, number)
 
 
-def _run_reaper(numbers: SharedNumbers, front: int, server: int) -> NoReturn:
+def _run_reaper(numbers: memoryview[int], front: int, server: int) -> NoReturn:
     """Wait until the server has ended or the front was killed, and then end all remaining processes."""
     with contextlib.suppress(OSError):
         # The end of a reaper in the server's session would orphan the group, and its stopped members would get SIGHUP.
@@ -194,7 +185,7 @@ def _run_reaper(numbers: SharedNumbers, front: int, server: int) -> NoReturn:
             os.kill(server, signal.SIGKILL)
         signal.sigwaitinfo({signal.SIGCHLD, signal.SIGTERM})
         status = _reap_children(server)
-    numbers[SharedNumbers.STATUS], numbers[SharedNumbers.SERVER] = status + 1, 0
+    numbers[_STATUS], numbers[_SERVER] = status + 1, 0
     end_descendants(GRACE)
     os._exit(0)
 
@@ -223,20 +214,16 @@ def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoRetu
     if stdin:
         os.close(stdin)
     if not worker:
-        _exec_worker(command)
+        with contextlib.suppress(OSError):
+            _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.execvp(command[0], command)  # noqa: S606 - the server's own command
+        os._exit(127)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     status = _watch_worker(worker, wakeup)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     if not end_descendants(grace):
         os.killpg(0, signal.SIGKILL)
     _end_like(status)
-
-
-def _exec_worker(command: list[str]) -> NoReturn:
-    with contextlib.suppress(OSError):
-        _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.execvp(command[0], command)  # noqa: S606 - the server's own command
-    os._exit(127)
 
 
 def _watch_worker(worker: int, wakeup: int) -> int:
@@ -256,7 +243,8 @@ def _watch_worker(worker: int, wakeup: int) -> int:
                 deadline = time.monotonic() + WORKER_GRACE
             elif signal.SIGTERM in os.read(wakeup, 512):
                 return signal.SIGKILL
-        if (status := _reap_children(worker)) is not None:
+        status = _reap_children(worker)
+        if status is not None:
             return status
     return signal.SIGKILL
 
@@ -316,9 +304,11 @@ def _reap_children(child: int) -> int | None:
     """Reap all children that have ended, and return the exit status of `child` if it is among them."""
     child_status = None
     with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] == child:
-                child_status = ended[1]
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        while pid:
+            if pid == child:
+                child_status = status
+            pid, status = os.waitpid(-1, os.WNOHANG)
     return child_status
 
 
@@ -353,7 +343,7 @@ def _close_descriptors(besides: int = 0) -> None:
 
 
 def _never_return(run: Callable[[], NoReturn]) -> NoReturn:
-    """Whatever happens, this process does not become a second server."""
+    """Run a function that ends the process, so that after an error there is no second server either."""
     try:
         run()
     finally:

@@ -1,6 +1,13 @@
 """A bounded pool of threads for synchronous handlers.
 
-A thread keeps its slot until it is done, also when its call has timed out: Python cannot stop a thread.
+Python cannot stop a thread. So when a call is cancelled or times out, its task stops waiting, but the abandoned thread
+keeps its slot until its function returns. A slot is always released exactly once:
+
+- The thread ends first, the usual case: the task releases the slot.
+- The task stops waiting first: the thread is marked as stuck, and its end releases the slot in the event loop.
+- The task stops waiting before the thread has begun: the task releases the slot, and the thread does nothing.
+
+If stuck threads occupy all slots of a tool or a client, further calls fail immediately instead of waiting forever.
 """
 
 from __future__ import annotations
@@ -89,6 +96,8 @@ class ThreadPool:
         Raises:
             Overloaded: Abandoned threads occupy all slots of this name or client, or none became free in time.
         """
+        if holds is None:
+            holds = []
         quotas: tuple[Quota, ...] = ((f"entry/{name}", self._share),) if name else ()
         if client is not None:
             quotas = (*quotas, (client, self._share))
@@ -96,7 +105,7 @@ class ThreadPool:
             self._check_stuck(quotas)
         slot = self._slots.acquire_nowait(quotas, quotas=quotas)
         if slot is None:
-            slot = await self._wait_for_slot(name, quotas, holds or [])
+            slot = await self._wait_for_slot(name, quotas, holds)
         mark_stuck = partial(self._stuck.__setitem__, slot, name)
         handover = _SlotHandover(partial(self._release, slot), mark_stuck)
         context = copy_context()
@@ -113,8 +122,7 @@ class ThreadPool:
             finally:
                 handover.end_thread_work()
 
-        held = holds if holds is not None else []
-        held.append(slot)
+        holds.append(slot)
         scope = anyio.CancelScope()
         try:
             # The thread sees only this scope cancelled, and so do the tasks that it waits for.
@@ -122,7 +130,7 @@ class ThreadPool:
                 waiting = to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
                 result, error = await cancel_scope_first(scope, waiting)
         finally:
-            held.remove(slot)
+            holds.remove(slot)
             handover.stop_waiting()
         if error is not None:
             raise error
@@ -168,7 +176,7 @@ class _SlotHandover:
         self._is_working = self.is_abandoned = False
 
     def start_thread_work(self) -> bool:
-        """Return whether the task still waits: a cancelled call may leave before its thread begins."""
+        """Return whether the task still waits. A cancelled call may stop waiting before its thread begins."""
         with self._lock:
             self._is_working = not self.is_abandoned
             return self._is_working

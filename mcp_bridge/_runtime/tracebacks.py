@@ -15,10 +15,13 @@ def format_exception(error: BaseException) -> str:
     """Format an exception and its causes like Python does, without the frames of the bridge and its event loop."""
     exception = TracebackException.from_exception(error)
     folders = tuple(_list_folders())
-    for each in _list_linked(exception):
-        own = [frame for frame in each.stack if not frame.filename.startswith(folders)]
-        if own or _has_worker_traceback(each):
-            each.stack[:] = own
+    for linked in _list_linked(exception):
+        # The traceback of a worker process is a note of the exception.
+        notes = getattr(linked, "__notes__", None)
+        has_worker_traceback = isinstance(notes, list) and any(str(note).startswith("Traceback ") for note in notes)
+        user_frames = [frame for frame in linked.stack if not frame.filename.startswith(folders)]
+        if user_frames or has_worker_traceback:
+            linked.stack[:] = user_frames
     return "".join(exception.format()).rstrip("\n")
 
 
@@ -28,12 +31,6 @@ def _list_linked(exception: TracebackException) -> Iterator[TracebackException]:
     for linked in (exception.__cause__, exception.__context__, *(exception.exceptions or ())):
         if linked is not None:
             yield from _list_linked(linked)
-
-
-def _has_worker_traceback(exception: TracebackException) -> bool:
-    """Whether the exception comes from a worker process. The traceback of the worker is its note."""
-    notes = getattr(exception, "__notes__", None)
-    return isinstance(notes, list) and any(str(note).startswith("Traceback ") for note in notes)
 
 
 def _list_folders() -> Iterator[str]:

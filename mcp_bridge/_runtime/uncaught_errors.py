@@ -29,7 +29,11 @@ def _log_uncaught(error_type: type[BaseException], error: BaseException, traceba
 
 def _log_unraisable(args: sys.UnraisableHookArgs) -> None:
     error = (args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
-    logger.error("%s %s", args.err_msg or "Exception ignored in", _format_object(args.object), exc_info=error)
+    try:
+        label = repr(args.object)
+    except Exception:
+        label = f"a {type(args.object).__name__}"
+    logger.error("%s %s", args.err_msg or "Exception ignored in", label, exc_info=error)
 
 
 def _log_thread_error(args: threading.ExceptHookArgs) -> None:
@@ -38,10 +42,3 @@ def _log_thread_error(args: threading.ExceptHookArgs) -> None:
     name = args.thread.name if args.thread is not None else "that has ended"
     error = (args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
     logger.error("uncaught in thread %s", name, exc_info=error)
-
-
-def _format_object(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception:
-        return f"a {type(value).__name__}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
@@ -22,7 +23,7 @@ from mcp_bridge._protocol.peer.connection import RequestCounter
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
 from mcp_bridge._runtime.descriptors import raise_descriptor_limit
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
-from mcp_bridge._runtime.tasks import TaskOwner, own_tasks
+from mcp_bridge._runtime.tasks import Notifier, TaskOwner, own_tasks
 from mcp_bridge._runtime.unix_sockets import is_same_user
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, ShutdownSignals, drain_calls
@@ -101,7 +102,7 @@ class LocalSocketServer:
         self.counter = RequestCounter()
         self._readers: set[StdioReader] = set()
         self._connected = 0
-        self._change = anyio.Event()
+        self._change = Notifier()
         self._accepting = anyio.CancelScope()
         self._was_used = self._is_stopping = False
         self._socket_file = self._find_socket()
@@ -163,39 +164,38 @@ class LocalSocketServer:
 
     async def _stop_when_idle(self) -> None:
         while not self._is_stopping:
-            wait = self._idle if self._listener.is_current() or not self._was_used else 0.0
-            with anyio.move_on_after(None if self._connected else wait):
-                await self._change.wait()
+            timeout: float | None = self._idle
+            if self._connected:
+                timeout = None
+            elif self._was_used and not self._listener.is_current():
+                timeout = 0.0
+            with anyio.move_on_after(timeout):
+                await self._change.wait_for_notification()
                 continue
             with self._listener.lock() as is_locked:
-                if is_locked and not self._connected and not self._has_pending():
+                # A client may wait to be accepted.
+                poll = select.poll()
+                poll.register(self._listener.socket, select.POLLIN)
+                if is_locked and not self._connected and not poll.poll(0):
                     logger.info("the shared server ends, because no client is connected")
                     self._close()
                     return
             await anyio.sleep(RETRY_INTERVAL)
 
-    def _has_pending(self) -> bool:
-        """Whether a client waits to be accepted."""
-        import select
-
-        poll = select.poll()
-        poll.register(self._listener.socket, select.POLLIN)
-        return bool(poll.poll(0))
-
-    async def _serve_client(self, connected: socket.socket) -> None:
+    async def _serve_client(self, client: socket.socket) -> None:
         # The socket is polled, and a write that is not possible immediately must not be an error.
-        connected.setblocking(True)
-        with connected:
+        client.setblocking(True)
+        with client:
             self._change_connections(1)
             try:
-                if await _is_http(connected):
-                    await self._serve_operator(connected.dup(), lambda: len(self._readers))
+                if await _is_http(client):
+                    await self._serve_operator(client.dup(), lambda: len(self._readers))
                     return
-                token = await _read_token(Descriptor(connected.fileno()))
+                token = await _read_token(Descriptor(client.fileno()))
                 if token is not None and not self._is_stopping:
-                    connected.sendall(json.dumps({"drain": self._drain}).encode() + b"\n")
+                    client.sendall(json.dumps({"drain": self._drain}).encode() + b"\n")
                     self._was_used = True
-                    await self._serve_messages(connected, token)
+                    await self._serve_messages(client, token)
             except OSError as error:
                 logger.debug("a client has disconnected: %s", error)
             finally:
@@ -204,13 +204,9 @@ class LocalSocketServer:
     async def _serve_messages(self, connected: socket.socket, token: str) -> None:
         writer = MessageWriter(Descriptor(connected.fileno()))
         principal = f"local/{token}"
+        key = f"principal/{principal}"
         client = self._endpoint.connect(
-            writer,
-            self._tasks,
-            self.counter,
-            principal=principal,
-            client=f"principal/{principal}",
-            transport="socket",
+            writer, self._tasks, self.counter, principal=principal, client=key, transport="socket"
         )
         reader = StdioReader(Descriptor(connected.fileno()), writer, client, on_end=lambda: None)
 
@@ -233,8 +229,7 @@ class LocalSocketServer:
 
     def _change_connections(self, by: int) -> None:
         self._connected += by
-        change, self._change = self._change, anyio.Event()
-        change.set()
+        self._change.notify()
 
 
 async def _is_http(client: socket.socket) -> bool:
@@ -255,4 +250,6 @@ async def _read_token(source: Descriptor) -> str | None:
                 return None
             data += piece
     token = data[:-1].decode(errors="replace")
-    return token if data.endswith(b"\n") and token.isalnum() and len(token) == TOKEN_SIZE else None
+    if data.endswith(b"\n") and token.isalnum() and len(token) == TOKEN_SIZE:
+        return token
+    return None

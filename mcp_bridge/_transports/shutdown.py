@@ -38,12 +38,16 @@ EXIT_DELAY = 1.0
 SHUTDOWN_MESSAGE = "The bridge is shutting down."
 
 
-async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float, left: float | None = None) -> None:
+async def drain_calls(
+    endpoint: Endpoint, counter: RequestCounter, drain: float, remaining: float | None = None
+) -> None:
     """Wait until the calls in flight are answered. Then cancel the others, and report that to their clients.
 
     `remaining` is the rest of the `drain` time.
     """
-    if await counter.wait_until_idle(drain if left is None else left):
+    if remaining is None:
+        remaining = drain
+    if await counter.wait_until_idle(remaining):
         return
     # A call that waits for the user may still respond without an answer.
     endpoint.calls.reject_questions()
@@ -85,44 +89,52 @@ class ShutdownSignals:
     """
 
     def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Supervisor | None = None) -> None:
-        self._lasting = lasting
+        self._is_lasting = lasting
         self._guard = guard
-        self._direct: Counter[int] = Counter()
-        self._wanted = signals
+        self._direct_counts: Counter[int] = Counter()
+        self._is_enabled = signals
         self._depth = 0
-        self._before: dict[int, Any] = {}
-        self._count = 0
-        self._drained = False
-        self._acts: tuple[Callable[[], object], Callable[[], object]] | None = None
-        self._soon: CallSoon | None = None
+        self._previous_handlers: dict[int, Any] = {}
+        self._signal_count = 0
+        self._is_draining = False
+        self._actions: tuple[Callable[[], object], Callable[[], object]] | None = None
+        self._call_soon: CallSoon | None = None
         self._cancel: Callable[[], object] = lambda: None
-        self._patience = 0.0
+        self._drain_timeout = 0.0
         self._is_serving = False
-        self._over = _thread.allocate_lock()
+        self._end_lock = _thread.allocate_lock()
 
     def __enter__(self) -> Self:
         self._depth += 1
-        if self._depth == 1 and self._wanted and threading.current_thread() is threading.main_thread():
-            self._over.acquire()
-            for number in _list_signals():
-                self._before[number] = signal.signal(number, self._handle_signal)
+        if self._depth == 1 and self._is_enabled and threading.current_thread() is threading.main_thread():
+            self._end_lock.acquire()
+            numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
+            hangup = getattr(signal, "SIGHUP", None)
+            # An ignored SIGHUP stays ignored, as under `nohup`.
+            if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+                numbers.append(hangup)
             if self._guard is not None:
-                self._before[self._guard.relay_signal] = signal.signal(self._guard.relay_signal, self._handle_signal)
+                numbers.append(self._guard.relay_signal)
+            for number in numbers:
+                self._previous_handlers[number] = signal.signal(number, self._handle_signal)
+            if self._guard is not None:
                 self._guard.start_counting()
-            if self._lasting:
+            if self._is_lasting:
                 atexit.register(self._ignore_signals)
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+    def __exit__(self, error_type: object, error: BaseException | None, traceback: object) -> bool:
         self._depth -= 1
         # The outermost block restores the handlers.
         if self._depth:
             return False
-        if not self._lasting and self._before:
-            for number, before in self._before.items():
+        if not self._is_lasting and self._previous_handlers:
+            for number, before in self._previous_handlers.items():
                 signal.signal(number, before)
-            self._over.release()
-        return _is_interruption(error)
+            self._end_lock.release()
+        if isinstance(error, BaseExceptionGroup):
+            return error.split(Interrupted)[1] is None
+        return isinstance(error, Interrupted)
 
     @contextmanager
     def handle_while_starting(self, cancel: Callable[[], object]) -> Iterator[None]:
@@ -136,107 +148,97 @@ class ShutdownSignals:
 
     @contextmanager
     def handle_while_serving(
-        self, drain: Callable[[], object], now: Callable[[], object], patience: float
+        self, drain: Callable[[], object], end: Callable[[], object], timeout: float
     ) -> Iterator[None]:
-        """Inside, the first signal calls `drain` in this event loop, the next one `now`.
+        """Inside, the first signal calls `drain` in this event loop, the next one `end`.
 
-        `patience` is how long draining may take.
+        Draining takes `timeout` seconds at most.
         """
-        self._acts, self._patience, self._is_serving = (drain, now), patience, True
+        self._actions, self._drain_timeout, self._is_serving = (drain, end), timeout, True
         with self._schedule_in_this_loop() as soon:
             # An imported module has caught `Interrupted`.
-            if self._count:
+            if self._signal_count:
                 soon(cast("Callable[[], None]", drain))
             yield
 
     @contextmanager
     def _schedule_in_this_loop(self) -> Iterator[CallSoon]:
-        self._soon = soon = make_call_soon()
+        self._call_soon = soon = make_call_soon()
         try:
-            with wake_on_signals() if self._before else nullcontext():
+            with wake_on_signals() if self._previous_handlers else nullcontext():
                 yield soon
         finally:
-            self._soon = None
+            self._call_soon = None
 
     def begin_drain(self) -> None:
         """Draining has begun without a signal, so the first signal counts as the second."""
-        self._drained = True
+        self._is_draining = True
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal. This runs in the main thread between any two instructions, so it must not take a lock."""
         if not self._is_new_signal(number):
             return
-        final = self._drained or self._count > 1 or not self._is_serving
-        self._drained = True
-        if self._count > 2:
+        is_final = self._is_draining or self._signal_count > 1 or not self._is_serving
+        self._is_draining = True
+        if self._signal_count > 2:
             os._exit(0)
+        delay = EXIT_DELAY if is_final else self._drain_timeout + 4 * CLOSE_TIMEOUT
         # No thread may be available.
         with suppress(RuntimeError):
-            _thread.start_new_thread(self._exit_after, (EXIT_DELAY if final else self._patience + 4 * CLOSE_TIMEOUT,))
-        if not self._is_serving and (self._soon is None or is_importing(frame)):
+            _thread.start_new_thread(self._exit_after, (delay,))
+        if not self._is_serving and (self._call_soon is None or is_importing(frame)):
             raise Interrupted
-        act = self._acts[final] if self._acts is not None else self._cancel
-        if self._soon is not None:
+        action = self._cancel
+        if self._actions is not None:
+            action = self._actions[is_final]
+        if self._call_soon is not None:
             # The loop may just have ended.
             with suppress(RuntimeError):
-                self._soon(cast("Callable[[], None]", act))
+                self._call_soon(cast("Callable[[], None]", action))
 
     def _is_new_signal(self, number: int) -> bool:
         """Count a signal; whether it is a new one, rather than the same one through the other of two ways.
 
         Signals arrive directly or through the supervisor, or both.
         """
-        self._direct[number] += 1
+        self._direct_counts[number] += 1
         if self._guard is None:
-            self._count += 1
+            self._signal_count += 1
             return True
-        relay = self._guard.relay_signal
-        total = sum(max(self._direct[each], self._guard.count_signals(each)) for each in self._before if each != relay)
+        total = 0
+        for handled_signal in self._previous_handlers:
+            if handled_signal != self._guard.relay_signal:
+                total += max(self._direct_counts[handled_signal], self._guard.count_signals(handled_signal))
         # The comparison comes last, because the same signal may interrupt this method in the other way.
-        if total <= self._count:
+        if total <= self._signal_count:
             return False
-        self._count = total
+        self._signal_count = total
         return True
 
     def _exit_after(self, seconds: float) -> None:
         """Exit after `seconds` if a blocked loop, or a call without an end, holds the process."""
-        if not self._over.acquire(timeout=seconds):
+        if not self._end_lock.acquire(timeout=seconds):
             os._exit(0)
-        self._over.release()
+        self._end_lock.release()
 
     def _ignore_signals(self) -> None:
         """Ignore the signals during the finalization of the interpreter, which restores their default handlers."""
-        for number in self._before:
+        for number in self._previous_handlers:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _is_interruption(error: BaseException | None) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(Interrupted)[1] is None
-    return isinstance(error, Interrupted)
-
-
-def _list_signals() -> list[signal.Signals]:
-    """Return the signals of a shutdown. An ignored SIGHUP is none, as under `nohup`."""
-    hangup = getattr(signal, "SIGHUP", None)
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-        numbers.append(hangup)
-    return numbers
-
-
 async def handle_signals(
-    drain: Callable[[], None], now: Callable[[], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    drain: Callable[[], None], end: Callable[[], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Call `drain` at the first SIGINT or SIGTERM, `now` at each later one. Without support for signals, do nothing."""
+    """Call `drain` at the first SIGINT or SIGTERM, `end` at each later one. Without support for signals, do nothing."""
     try:
         receiver = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM)
         with receiver as signals:
             task_status.started()
-            act = drain
+            action = drain
             async for _ in signals:
-                act()
-                act = now
+                action()
+                action = end
     except (NotImplementedError, ValueError, RuntimeError):
         # The event loop of Windows supports no signals, nor does any thread but the main one.
         task_status.started()

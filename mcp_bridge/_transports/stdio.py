@@ -90,7 +90,7 @@ async def serve(
 async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, ending: ShutdownSignals) -> None:
     counter = RequestCounter()
     writer = MessageWriter(Descriptor(pipes.sink))
-    until: float | None = None
+    deadline: float | None = None
 
     async def write() -> None:
         await writer.run()
@@ -99,10 +99,11 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
         reader.stop()
 
     async def drain_requests() -> None:
-        nonlocal until
-        until = until or anyio.current_time() + drain
+        nonlocal deadline
+        if deadline is None:
+            deadline = anyio.current_time() + drain
         endpoint.close_subscriptions()
-        await drain_calls(endpoint, counter, drain, max(0.0, until - anyio.current_time()))
+        await drain_calls(endpoint, counter, drain, max(0.0, deadline - anyio.current_time()))
 
     async def handle_signal() -> None:
         reader.is_draining = True
@@ -130,7 +131,7 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
 async def _drain_after_input(
     drain_requests: Callable[[], Awaitable[None]], writer: MessageWriter, counter: RequestCounter
 ) -> None:
-    """Drain; without patience once the client has closed its other end too."""
+    """Drain the calls in flight. Shorten all waits once the client has closed its other end too."""
 
     async def watch_client() -> None:
         await writer.wait_until_closed()

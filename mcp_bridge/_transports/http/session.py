@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from mcp_bridge._contracts.jsonrpc import RpcError
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, RequestId, make_error
@@ -50,31 +51,19 @@ class HttpSession:
         self._retry = f"retry: {int(retry * 1000)}\n".encode()
         self._standalone = SessionStream(self)
         client = make_client_key(principal, session_id)
-        self._client = endpoint.connect(
+        self.client = endpoint.connect(
             self._standalone, admission.tasks, principal=principal, client=client, transport="http"
         )
-
-    @property
-    def is_initialized(self) -> bool:
-        return bool(self._client.session.version)
 
     @property
     def has_open_requests(self) -> bool:
         """Whether the client of a call in flight may return for the result."""
         return self.log is not None and bool(self.unanswered)
 
-    def get_request(self, request_id: RequestId) -> IncomingRequest | None:
-        """Return the request in flight with this id, or None."""
-        return self._client.get_request(request_id)
-
-    def receive_message(self, message: Message) -> None:
-        """Handle a notification or a response."""
-        self._client.receive(message)
-
     async def serve_request(self, request: HttpRequest, message: Message) -> None:
         """Serve a request and send its stream, until its response or until the client disconnects."""
         request_id: RequestId = message["id"]
-        if self._client.get_request(request_id) is not None:
+        if self.client.get_request(request_id) is not None:
             raise HttpRejection(400, format_invalid(request_id, "a request with this id is in flight"), self.headers)
         events = EventStream(request, self.headers)
         stream = SessionStream(self, request_id)
@@ -84,7 +73,7 @@ class HttpSession:
             stream.attach(events)
             if self._can_resume(message):
                 self._prime(stream, events)
-            self._client.receive(message, stream)
+            self.client.receive(message, stream)
             if not events.is_ended:
                 # Many calls end in the first step of their task.
                 await asyncio.sleep(0)
@@ -95,7 +84,7 @@ class HttpSession:
     async def serve_standalone(self, request: HttpRequest) -> None:
         """Send messages outside of requests until the client disconnects. Raises HttpRejection for a second stream."""
         stream = self._standalone
-        if stream.is_attached:
+        if stream.events is not None:
             raise make_rejection(409, "Conflict: Only one SSE stream is allowed per session", self.headers)
         events = EventStream(request, self.headers)
         stream.attach(events)
@@ -107,7 +96,7 @@ class HttpSession:
         """Send the messages after an event, and then the new ones, on a new connection."""
         events = EventStream(request, self.headers)
         position = self.log.find(last_event) if self.log is not None else None
-        if position is None:
+        if position is None or self.log is None:
             events.end()
             await events.begin()
             return
@@ -116,7 +105,15 @@ class HttpSession:
         try:
             stream.attach(events, is_resumed=True)
             await events.begin()
-            if await self._replay(stream, events, number):
+            while stream.events is events:
+                entry = await self.log.read_next(stream, number)
+                if entry is None:
+                    break
+                number, event_id, line = entry
+                if line is not None and stream.events is events:
+                    events.put(format_event(line, event_id))
+                    await events.drain()
+            if stream.continue_on(events):
                 await self._send_events(stream, events, events.begin)
         finally:
             self.counter.remove_request()
@@ -128,32 +125,23 @@ class HttpSession:
         self.is_ended = True
         for stream in (self._standalone, *self.unanswered):
             stream.end()
-        self._client.close()
+        self.client.close()
         if self.log is not None:
             await self.log.close()
 
     def _can_resume(self, message: Message | None = None) -> bool:
         """Whether the client understands an event without data; `message` is its first one, or any request."""
-        version = self._client.session.version
+        version: Any = self.client.session.version
         if not version and message is not None:
-            requested_version = (message.get("params") or {}).get("protocolVersion")
-            version = requested_version if requested_version in HANDSHAKE_VERSIONS else HANDSHAKE
-        return self.log is not None and version >= HANDSHAKE
+            version = (message.get("params") or {}).get("protocolVersion")
+            if version not in HANDSHAKE_VERSIONS:
+                version = HANDSHAKE
+        return self.log is not None and bool(version >= HANDSHAKE)
 
     def _prime(self, stream: SessionStream, events: EventStream) -> None:
         assert self.log is not None
         stream.is_closable = True
         events.prime(b"id: %b\n%bdata: \n\n" % (self.log.begin(stream).encode(), self._retry))
-
-    async def _replay(self, stream: SessionStream, events: EventStream, number: int) -> bool:
-        """Send the stored messages. Return whether the stream is still sent on this connection."""
-        assert self.log is not None
-        while stream.is_carried_by(events) and (found := await self.log.read_next(stream, number)) is not None:
-            number, event_id, line = found
-            if line is not None and stream.is_carried_by(events):
-                events.put(format_event(line, event_id))
-                await events.drain()
-        return stream.continue_on(events)
 
     async def _send_events(
         self, stream: SessionStream, events: EventStream, begin: Callable[[], Awaitable[None]]
@@ -180,31 +168,28 @@ class SessionStream:
         self.is_closable = False
         self._session = session
         self._request_id = request_id
-        self._events: EventStream | None = None
+        self.events: EventStream | None = None
         self._is_replaying = False
         self._lend_timer: asyncio.TimerHandle | None = None
         self.is_answered = False
         self._is_owed = False
 
-    @property
-    def is_attached(self) -> bool:
-        return self._events is not None
-
-    def is_carried_by(self, events: EventStream) -> bool:
-        return self._events is events
-
     def attach(self, events: EventStream, *, is_resumed: bool = False) -> None:
         """Send messages on this connection, after the replayed ones. The earlier connection may be dead, and ends."""
-        if self._events is not None:
-            self._events.end()
-        self._events, self._is_replaying = events, is_resumed
+        if self.events is not None:
+            self.events.end()
+        self.events, self._is_replaying = events, is_resumed
         self.forget()
         if self._lend_timer is not None:
-            self._reclaim_slots()
+            self._lend_timer.cancel()
+            self._lend_timer = None
+            request = self._find_request()
+            if request is not None:
+                request.reclaim_slots()
 
     def continue_on(self, events: EventStream) -> bool:
         """Send future messages after the replayed ones; return whether this is still the connection of the stream."""
-        if self._events is not events:
+        if self.events is not events:
             return False
         self._is_replaying = False
         if self.is_answered:
@@ -212,8 +197,8 @@ class SessionStream:
         return True
 
     def detach(self, events: EventStream) -> None:
-        if self._events is events:
-            self._events = None
+        if self.events is events:
+            self.events = None
             self._lend_soon()
 
     def forget(self) -> None:
@@ -223,8 +208,8 @@ class SessionStream:
             self._session.counter.remove_request()
 
     def end(self) -> None:
-        if self._events is not None:
-            self._events.end()
+        if self.events is not None:
+            self.events.end()
 
     def send(self, message: Message) -> None:
         """Send a message, unless the stream has ended with its response."""
@@ -235,16 +220,18 @@ class SessionStream:
         line = dump_message(message)
         if not line:
             return
-        event_id = self._session.log.append(self, line) if self._session.log is not None else ""
-        if self._events is None or self._is_replaying:
+        event_id = ""
+        if self._session.log is not None:
+            event_id = self._session.log.append(self, line)
+        if self.events is None or self._is_replaying:
             return
-        is_large_response = self.is_answered and len(line) > LARGE_RESPONSE
-        if not (is_large_response and self._events.respond_in_json(line)):
-            self._events.put(format_event(line, event_id))
+        if self.is_answered and len(line) > LARGE_RESPONSE and self.events.respond_in_json(line):
+            return
+        self.events.put(format_event(line, event_id))
 
     async def drain(self) -> None:
-        if self._events is not None:
-            await self._events.drain()
+        if self.events is not None:
+            await self.events.drain()
 
     def finish(self, response: Message | None) -> None:
         self.is_answered = True
@@ -256,16 +243,16 @@ class SessionStream:
         if response is None:
             response = make_error(self._request_id, RpcError(REQUEST_CANCELLED, "Request cancelled"))
         self._send(response)
-        if self._events is not None and not self._is_replaying:
-            self._events.end()
+        if self.events is not None and not self._is_replaying:
+            self.events.end()
 
     async def close(self) -> None:
         """Close the connection of a stream if the client can resume it, and expect the client back."""
         if not self.is_closable or self.is_answered:
             return
-        if self._events is not None:
-            self._events.end()
-            self._events = None
+        if self.events is not None:
+            self.events.end()
+            self.events = None
             self._lend_soon()
         if not self._is_owed:
             self._is_owed = True
@@ -276,17 +263,13 @@ class SessionStream:
             self._lend_timer = asyncio.get_running_loop().call_later(UNREAD, self._lend_slots)
 
     def _lend_slots(self) -> None:
-        if (request := self._get_request()) is not None:
+        request = self._find_request()
+        if request is not None:
             request.lend_slots()
             # The call may still wait for its slot.
             self._lend_soon()
 
-    def _reclaim_slots(self) -> None:
-        assert self._lend_timer is not None
-        self._lend_timer.cancel()
-        self._lend_timer = None
-        if (request := self._get_request()) is not None:
-            request.reclaim_slots()
-
-    def _get_request(self) -> IncomingRequest | None:
-        return self._session.get_request(self._request_id) if self._request_id is not None else None
+    def _find_request(self) -> IncomingRequest | None:
+        if self._request_id is None:
+            return None
+        return self._session.client.get_request(self._request_id)

@@ -88,9 +88,9 @@ class SessionManager:
 
     def end_sessions_of(self, principals: frozenset[str]) -> None:
         """End the sessions of these principals, with their calls."""
-        for session in [each for each in self._sessions.values() if each.principal in principals]:
-            self._forget(session)
-            self._admission.tasks.spawn(session.end)
+        for session in list(self._sessions.values()):
+            if session.principal in principals:
+                self._end_soon(session)
 
     async def _serve_message(self, request: HttpRequest, session: HttpSession | None, message: Message) -> None:
         # The session may have ended while the message was read.
@@ -106,7 +106,7 @@ class SessionManager:
             if "id" in message and "method" in message:
                 await session.serve_request(request, message)
             else:
-                session.receive_message(message)
+                session.client.receive(message)
                 await request.respond(202, headers=session.headers)
         finally:
             await self._release(session)
@@ -129,7 +129,7 @@ class SessionManager:
     async def _release(self, session: HttpSession) -> None:
         """Note the end of a request of the session. A session without initialization ends with its only request."""
         session.requests -= 1
-        if not session.is_initialized:
+        if not session.client.session.version:
             await self._end_session(session)
         elif not session.requests and not session.is_ended:
             self._idle[session] = asyncio.get_running_loop().time()
@@ -141,23 +141,22 @@ class SessionManager:
             victim = next((session for session in self._idle if not session.has_open_requests), None)
             if victim is None:
                 raise make_rejection(503, "Too many open sessions", code=INTERNAL_ERROR)
-            self._forget(victim)
-            self._admission.tasks.spawn(victim.end)
-        resuming = options.resuming
-        log, retry = None, 0.0
+            self._end_soon(victim)
+        log: EventLog[SessionStream] | None = None
+        retry, resuming = 0.0, options.resuming
         if resuming is not None:
-            log, retry = self._make_log(resuming), resuming.retry
+            events: MemoryEvents | StoredEvents = self._memory
+            if resuming.store is not None and type(resuming.store) is not MemoryStore:
+                events = StoredEvents(FaultTolerantStore(resuming.store), self._admission.tasks, ttl=options.idle)
+            log, retry = EventLog(events, most=resuming.events), resuming.retry
         session_id = token_hex(16)
         session = HttpSession(session_id, self._endpoint, self._admission, principal, log=log, retry=retry)
         self._sessions[session_id] = session
         return session
 
-    def _make_log(self, resuming: ResumeOptions) -> EventLog[SessionStream]:
-        store, ttl = resuming.store, self._options.idle
-        if store is None or type(store) is MemoryStore:
-            return EventLog(self._memory, most=resuming.events)
-        events = StoredEvents(FaultTolerantStore(store), self._admission.tasks, ttl=ttl)
-        return EventLog(events, most=resuming.events)
+    def _end_soon(self, session: HttpSession) -> None:
+        self._forget(session)
+        self._admission.tasks.spawn(session.end)
 
     async def _end_session(self, session: HttpSession) -> None:
         self._forget(session)
@@ -175,9 +174,9 @@ class SessionManager:
     def _end_idle_sessions(self) -> None:
         self._timer = None
         before = asyncio.get_running_loop().time() - self._options.idle
-        for session in [session for session, since in self._idle.items() if since <= before]:
-            self._forget(session)
-            self._admission.tasks.spawn(session.end)
+        for session, since in list(self._idle.items()):
+            if since <= before:
+                self._end_soon(session)
         self._schedule_check()
 
 

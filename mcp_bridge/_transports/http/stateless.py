@@ -56,7 +56,9 @@ class StatelessEndpoint:
         if method is None:
             raise make_rejection(400, "Invalid Request: a response belongs to no request of this server")
         if "id" not in message:
-            await self._accept_notification(request, version)
+            # A notification is dropped. A client cancels a request by closing the connection.
+            _check_version(version)
+            await request.respond(202)
             return
         stream, counter = StatelessStream(request), self._admission.counter
         principal = request.read_principal()
@@ -103,11 +105,6 @@ class StatelessEndpoint:
             return outcome
         return {"jsonrpc": "2.0", "id": incoming.id, "result": outcome}
 
-    async def _accept_notification(self, request: HttpRequest, version: str) -> None:
-        """Accept and drop a notification: a client cancels a request by closing the connection."""
-        _check_version(version)
-        await request.respond(202)
-
 
 def _check_version(version: str) -> None:
     """Raise HttpRejection for a version with a handshake, or an unknown one."""
@@ -121,34 +118,34 @@ class SlowRequests:
     """Attends to requests that take longer than `QUICK`, with one timer for all. One for each would cost 20 us."""
 
     def __init__(self) -> None:
-        # The requests since the timer was set.
-        self._new: dict[StatelessStream, IncomingRequest] = {}
-        self._known: dict[StatelessStream, IncomingRequest] = {}
+        # The requests since the timer was set, and those before.
+        self._new_requests: dict[StatelessStream, IncomingRequest] = {}
+        self._old_requests: dict[StatelessStream, IncomingRequest] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def add_request(self, stream: StatelessStream, incoming: IncomingRequest) -> None:
-        self._new[stream] = incoming
+        self._new_requests[stream] = incoming
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(QUICK, self._attend_slow)
 
     def remove_request(self, stream: StatelessStream) -> None:
-        if self._new.pop(stream, None) is None:
-            self._known.pop(stream, None)
+        if self._new_requests.pop(stream, None) is None:
+            self._old_requests.pop(stream, None)
         if stream.attendant is not None:
             stream.attendant.cancel()
 
     def _attend_slow(self) -> None:
         loop = asyncio.get_running_loop()
-        for stream, incoming in self._known.items():
+        for stream, incoming in self._old_requests.items():
             stream.attendant = loop.create_task(stream.attend(incoming))
-        self._known, self._new = self._new, {}
-        self._timer = loop.call_later(QUICK, self._attend_slow) if self._known else None
+        self._old_requests, self._new_requests = self._new_requests, {}
+        self._timer = None
+        if self._old_requests:
+            self._timer = loop.call_later(QUICK, self._attend_slow)
 
 
 class StatelessStream(MessageStream):
     """The message stream of one request. The response is JSON unless something is sent before it."""
-
-    __slots__ = ("_events", "_request", "_responder", "attendant")
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -166,7 +163,10 @@ class StatelessStream(MessageStream):
         line = dump_message(response)
         if self._events is not None and self._events.is_started:
             return self._events.finish(format_event(line))
-        return self._request.respond(STATUSES.get(response["error"]["code"], 200) if "error" in response else 200, line)
+        status = 200
+        if "error" in response:
+            status = STATUSES.get(response["error"]["code"], 200)
+        return self._request.respond(status, line)
 
     async def attend(self, incoming: IncomingRequest) -> None:
         """Keep the response alive, and cancel the request when the client disconnects."""

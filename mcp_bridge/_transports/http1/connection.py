@@ -1,5 +1,17 @@
 """HTTP/1.1 connections: httptools parses requests, an ASGI app handles them, and slow clients are disconnected.
 
+A connection goes through these states. One timer checks their time limits.
+
+1. It waits for a request, since `_waiting_since`. After the receive timeout it is closed. The pool may close it
+   earlier, to make room for others.
+2. It receives a request. Each complete head becomes an `Exchange` in the queue `_exchanges`. The app handles the first
+   one, while its body and further requests arrive. Reading pauses while a body or the queue is long. After the receive
+   timeout the request is rejected with 408.
+3. It owes a response. Only the time in which the client does not read counts: the client has to read `MIN_PROGRESS`
+   bytes within the send timeout, or the connection is reset.
+4. It is rejected, because of a faulty request. Requests before that one are answered first (`_deferred_rejection`).
+   Then all input is discarded for `LINGER_TIMEOUT`, so that the client can read the rejection.
+
 An ASGI app never sees a connection whose request is not complete, so the server has to limit how long a client takes to
 send one, how long its head is, and how long it takes to read the response. Where another server runs the app, the
 limits of that server hold, or those of a proxy in front of it (nginx: client_header_timeout, client_body_timeout,
@@ -24,6 +36,7 @@ import httptools
 import orjson
 
 from mcp_bridge._contracts.jsonrpc import INVALID_REQUEST
+from mcp_bridge._runtime.tasks import Notifier
 from mcp_bridge._transports.http1.asgi import read_host_name
 from mcp_bridge._transports.http1.exchange import Exchange
 
@@ -75,25 +88,8 @@ class ConnectionOwner(Protocol):
 class HttpConnection(asyncio.Protocol):
     """One connection. It is closed when the client takes too long or sends too long a head.
 
-    One timer checks the connection when the first timeout may have passed. An incomplete request is rejected with 408;
-    a connection on which none has begun is closed without a response. Only the client's own time
-    counts, not the time in which the server reads nothing from it or the event loop is blocked.
+    Only the client's own time counts, not the time in which the server reads nothing or the event loop is blocked.
     """
-
-    __slots__ = (
-        *(
-            "_begun_in",
-            "_common_scope",
-            "_deferred_rejection",
-            "_due",
-            "_exchanges",
-            "_expects_continue",
-            "_has_progress",
-        ),
-        *("_headers", "_ignores_upgrade", "_is_rejected", "_latest", "_linger", "_loop", "_overhead", "_parser"),
-        *("_pieces", "_rejection", "_request_begun", "_timer", "_unread", "_url", "_waiting_since", "_writable"),
-        *("is_writable", "peer", "pool", "transport"),
-    )
 
     transport: asyncio.Transport
 
@@ -128,11 +124,10 @@ class HttpConnection(asyncio.Protocol):
         self._linger: asyncio.TimerHandle | None = None
         # The rejection of a faulty request, sent after the responses to the requests before it.
         self._deferred_rejection: HTTPStatus | None = None
-        self._request_begun = False
+        self._is_receiving = False
         # The time since when the client has to send something; None while the server has to respond.
         self._waiting_since: float | None = self._loop.time()
-        # Set when a client that did not read reads again.
-        self._writable: asyncio.Event | None = None
+        self._writability = Notifier()
         self.is_writable = True
         # The size of the write buffer when the client last made progress, and the time of that.
         self._unread = (math.inf, 0.0)
@@ -157,7 +152,8 @@ class HttpConnection(asyncio.Protocol):
             self._linger.cancel()
         for exchange in self._exchanges:
             exchange.disconnect()
-        self._set_writable()
+        self.is_writable = True
+        self._writability.notify()
         self.pool.discard(self)
 
     def close_when_answered(self) -> None:
@@ -173,36 +169,28 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._unread = (math.inf, self._loop.time())
-        self._set_writable()
+        self.is_writable = True
+        self._writability.notify()
 
     async def drain(self) -> None:
         while not self.is_writable:
-            self._writable = self._writable or asyncio.Event()
-            await self._writable.wait()
-
-    def _set_writable(self) -> None:
-        self.is_writable = True
-        if self._writable is not None:
-            self._writable.set()
-            self._writable = None
+            await self._writability.wait_for_notification()
 
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        while data and (room := MAX_HEAD - self._overhead) > 0:
-            # In pieces, so that a head that comes in two reads is not longer than one that comes in one.
-            self._feed_piece(data[:room])
-            data = data[room:]
-
-    def _feed_piece(self, data: bytes) -> None:
-        if self._deferred_rejection is not None or self._is_rejected:
-            return
-        self._has_progress = False
-        self._pieces += 1
-        self._feed(data)
-        self._overhead = 0 if self._has_progress else self._overhead + len(data)
-        if self._overhead >= MAX_HEAD:
-            self.reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        # Data is parsed in pieces, so that a head in two reads is not longer than a head in one.
+        while data and self._overhead < MAX_HEAD:
+            if self._deferred_rejection is not None or self._is_rejected:
+                return
+            size = MAX_HEAD - self._overhead
+            piece, data = data[:size], data[size:]
+            self._has_progress = False
+            self._pieces += 1
+            self._feed(piece)
+            self._overhead = 0 if self._has_progress else self._overhead + len(piece)
+            if self._overhead >= MAX_HEAD:
+                self.reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _reset_parser(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
@@ -217,7 +205,7 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserError:
             self.reject(self._rejection)
 
-    def _ignore_upgrade(self, rest: bytes) -> None:
+    def _ignore_upgrade(self, following: bytes) -> None:
         """Parse the request again without its request for an upgrade. Java's client sends one in each request (h2c).
 
         The parser takes the bytes after such a head for another protocol.
@@ -236,11 +224,11 @@ class HttpConnection(asyncio.Protocol):
         first = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
         lines = [b": ".join(header) for header in self._headers if header[0] != b"upgrade"]
         self._reset_parser()
-        self._feed(b"\r\n".join([first, *lines, b"", rest]))
+        self._feed(b"\r\n".join([first, *lines, b"", following]))
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._expects_continue = b"", [], False
-        self._request_begun, self._begun_in = True, self._pieces
+        self._is_receiving, self._begun_in = True, self._pieces
         self._waiting_since = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -304,7 +292,7 @@ class HttpConnection(asyncio.Protocol):
         self._has_progress = True
         if self._ignores_upgrade or self._latest is None:
             return
-        self._request_begun = False
+        self._is_receiving = False
         self._latest.end_body()
         self._waiting_since = self._loop.time() if self._latest.response_complete else None
         if self._waiting_since is None:
@@ -313,7 +301,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.close()
 
     def resume_reading(self) -> None:
-        """Read more, unless the queue is full: else each response would add as many requests as one read has."""
+        """Read more, unless the queue is full: each response could add all requests of one read."""
         if len(self._exchanges) < MAX_QUEUED:
             self.transport.resume_reading()
 
@@ -332,7 +320,6 @@ class HttpConnection(asyncio.Protocol):
         self.resume_reading()
         if not exchange.keep_alive:
             # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
-            # The client may have disconnected.
             with contextlib.suppress(OSError):
                 self.transport.write_eof()
         elif self._exchanges:
@@ -365,8 +352,11 @@ class HttpConnection(asyncio.Protocol):
         if self._compute_deadline() > time:
             self._schedule_check()
         elif self._waits_for_reader():
-            self._reset()
-        elif not self._request_begun:
+            # The kernel discards unread output too. It would keep it for minutes after an ordinary end.
+            client = self.transport.get_extra_info("socket")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
+        elif not self._is_receiving:
             self.transport.abort()
         else:
             self.reject(HTTPStatus.REQUEST_TIMEOUT)
@@ -382,20 +372,14 @@ class HttpConnection(asyncio.Protocol):
         return closing or not self.is_writable
 
     def _measure_progress(self, time: float, late: float) -> None:
-        left, since = self._unread
+        previous_size, since = self._unread
         size = self.transport.get_write_buffer_size()
         if not self._waits_for_reader():
             self._unread = (math.inf, time)
-        elif size <= left - MIN_PROGRESS:
+        elif size <= previous_size - MIN_PROGRESS:
             self._unread = (size, time)
         else:
-            self._unread = (left, since + late)
-
-    def _reset(self) -> None:
-        """Discard unread output, also in the kernel, which would keep it for minutes."""
-        client = self.transport.get_extra_info("socket")
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
+            self._unread = (previous_size, since + late)
 
     def reject(self, status: HTTPStatus) -> None:
         """Respond to the unfinished request, unless its response has begun, and close the connection.
@@ -404,26 +388,26 @@ class HttpConnection(asyncio.Protocol):
         """
         if self.transport.is_closing() or self._is_rejected:
             return
-        faulty = self._latest if self._latest is not None and self._latest.more_body else None
-        if len(self._exchanges) > (faulty is not None):
-            if faulty is not None:
+        unfinished = self._latest if self._latest is not None and self._latest.more_body else None
+        has_earlier_requests = len(self._exchanges) > (unfinished is not None)
+        if has_earlier_requests:
+            if unfinished is not None:
                 self._exchanges.pop()
                 self._latest = self._exchanges[-1]
             self._deferred_rejection = status
-            self._request_begun, self._waiting_since = False, None
+            self._is_receiving, self._waiting_since = False, None
             self.resume_reading()
             return
-        if faulty is None or not faulty.response_started:
+        if unfinished is None or not unfinished.response_started:
             self.transport.write(_format_rejection(status))
-        if faulty is not None:
-            faulty.disconnect()
+        if unfinished is not None:
+            unfinished.disconnect()
         self._close_after_input()
 
     def _close_after_input(self) -> None:
         """Close once the client has: with unread input, the client might lose the response (RFC 9112, 9.6)."""
         self._is_rejected, self._waiting_since = True, None
         self.transport.resume_reading()
-        # The client may have disconnected.
         with contextlib.suppress(OSError):
             self.transport.write_eof()
         self._linger = self._loop.call_later(LINGER_TIMEOUT, self.transport.abort)
@@ -435,8 +419,7 @@ def _split_target(target: bytes, host: bytes) -> tuple[str, bytes, bytes]:
     url = httptools.parse_url(target)
     if url.userinfo or (url.host is not None and url.host.lower() != read_host_name(host).encode()):
         raise ValueError("the target of the request is not on the host that it names")
-    path = url.path.decode("ascii")
-    return unquote(path) if "%" in path else path, url.path, url.query or b""
+    return unquote(url.path.decode("ascii")), url.path, url.query or b""
 
 
 def _format_rejection(status: HTTPStatus) -> bytes:

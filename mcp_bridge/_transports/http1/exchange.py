@@ -1,4 +1,13 @@
-"""One HTTP request and its response, as the `receive` and `send` of an ASGI app, or a whole response in one step."""
+"""One HTTP request and its response, as the `receive` and `send` of an ASGI app, or a whole response in one step.
+
+The connection adds the request's body as it arrives (`add_body`, `end_body`), and the app takes it by `receive`. After
+the body, `receive` waits until the response is complete or the client has disconnected (`disconnect`). The app may
+respond before it has received the whole body. Then the connection cannot be used for another request, unless the client
+still sends the rest.
+
+The head of a response is written together with the first part of its body. A body without a Content-Length is sent in
+chunks. If the app has failed in the middle of a response, the connection is closed, so that the client notices it.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +45,16 @@ class Channel(Protocol):
 class Exchange:
     """One request and its response."""
 
-    __slots__ = (
-        *("_body", "_channel", "_chunked", "_disconnected", "_expects_continue", "_has_body", "_has_news", "_head"),
-        *("_method", "_scope", "_size", "_unsent", "_version", "_waiter", "keep_alive", "more_body"),
-        *("response_complete", "response_started"),
-    )
-
     def __init__(self, channel: Channel, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
         self._scope: Scope | None = scope
         self._method: str = scope["method"]
         self._version: str = scope["http_version"]
         self._expects_continue = expects_continue
-        # The parts of the request's body that the app has not received.
-        self._body: list[bytes] = []
+        # The parts of the request's body that the app has not received, and their size.
+        self._parts: list[bytes] = []
         self._size = 0
-        self._has_news = False
+        self._has_change = False
         self._waiter: asyncio.Future[None] | None = None
         # The head of the response, written with the first part of the body (ASGI: HTTP, "Response Start").
         self._head = b""
@@ -91,15 +94,15 @@ class Exchange:
             if self._expects_continue and not self.response_started and self.more_body:
                 self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._expects_continue = False
-            if not self._has_news:
+            if not self._has_change:
                 self._channel.resume_reading()
                 self._waiter = asyncio.get_running_loop().create_future()
                 await self._waiter
-            self._has_news = False
+            self._has_change = False
         if self._disconnected or self.response_complete:
             return {"type": "http.disconnect"}
-        parts, self._body, self._size = self._body, [], 0
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        body = b"".join(self._parts)
+        self._parts, self._size = [], 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: AsgiMessage) -> None:
@@ -125,7 +128,7 @@ class Exchange:
         """Take a part of the request's body; returns how many bytes wait for the app."""
         if self.response_complete:
             return 0
-        self._body.append(data)
+        self._parts.append(data)
         self._size += len(data)
         self._notify()
         return self._size
@@ -140,7 +143,7 @@ class Exchange:
         self._notify()
 
     def _notify(self) -> None:
-        self._has_news = True
+        self._has_change = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

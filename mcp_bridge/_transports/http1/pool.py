@@ -49,11 +49,10 @@ class ConnectionPool:
         return HttpConnection(self)
 
     def add(self, connection: HttpConnection) -> None:
-        """Add a new connection, and make room for it or reject it."""
         limit, peer = read_descriptor_limit(), connection.peer
         most = limit - limit // RESERVED
         has_share = self._counts[peer] < most - most // OTHERS
-        is_accepted = (has_share and len(self.connections) < most) or self._close_waiting(peer, same=not has_share)
+        is_accepted = (has_share and len(self.connections) < most) or self._close_waiting(peer, is_own=not has_share)
         self.connections.add(connection)
         self._counts[peer] += 1
         if is_accepted:
@@ -63,31 +62,28 @@ class ConnectionPool:
         if len(self.connections) > limit - limit // (2 * RESERVED):
             connection.transport.abort()
 
-    def _close_waiting(self, peer: str, *, same: bool) -> bool:
+    def _close_waiting(self, peer: str, *, is_own: bool) -> bool:
         """Close the connection with the longest wait, of the address with the most, for one of `peer`.
 
-        With `same`, close one of `peer`. A connection with unsent output stays.
+        With `is_own`, close one of `peer`. A connection with unsent output stays.
         """
-        candidates = [
-            connection
-            for connection in islice(self._waiting, CANDIDATES)
-            if (connection.peer == peer if same else self._counts[connection.peer] >= self._counts[peer])
-            and not connection.transport.get_write_buffer_size()
-        ]
-        if not candidates:
+        victim, most = None, self._counts[peer] - 1
+        for connection in islice(self._waiting, CANDIDATES):
+            if is_own and connection.peer != peer:
+                continue
+            if self._counts[connection.peer] > most and not connection.transport.get_write_buffer_size():
+                victim, most = connection, self._counts[connection.peer]
+        if victim is None:
             return False
-        victim = max(candidates, key=lambda connection: self._counts[connection.peer])
         self.mark_busy(victim)
         victim.transport.abort()
         return True
 
     def mark_waiting(self, connection: HttpConnection) -> None:
-        """The connection may be closed: its client has to send a request, or the rest of it."""
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
 
     def mark_busy(self, connection: HttpConnection) -> None:
-        """The connection may not be closed: its client has to get a response."""
         self._waiting.pop(connection, None)
 
     def start_exchange(self, exchange: Exchange) -> None:
@@ -101,20 +97,20 @@ class ConnectionPool:
             del self._counts[connection.peer]
         self._notify_if_empty()
 
-    async def close(self, patience: float) -> None:
+    async def close(self, timeout: float) -> None:
         """Close idle connections, and the others after their responses. After `timeout` seconds, abort the rest."""
         for connection in list(self.connections):
             connection.close_when_answered()
         self._emptied = asyncio.Event()
         self._notify_if_empty()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await self._emptied.wait()
         except TimeoutError:
             for task in self.tasks.values():
                 task.cancel()
             if self.tasks:
-                await asyncio.wait(self.tasks.values(), timeout=patience)
+                await asyncio.wait(self.tasks.values(), timeout=timeout)
             for connection in list(self.connections):
                 connection.transport.abort()
 
