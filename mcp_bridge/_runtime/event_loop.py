@@ -41,7 +41,18 @@ class ResilientLoop(asyncio.AbstractEventLoop):
         main.add_done_callback(self._stop_loop)
         try:
             while not main.done():
-                self._run_until_stopped(main)
+                try:
+                    self.run_forever()
+                except (SystemExit, KeyboardInterrupt) as error:
+                    # If the main task has raised the error, its result has it.
+                    if main.done():
+                        break
+                    if isinstance(error, KeyboardInterrupt) and _is_user_interrupt(main):
+                        raise
+                    logger.error("a task or callback outside of any call tried to end the server", exc_info=error)
+                else:
+                    if not main.done():
+                        logger.error("something stopped the event loop; it continues")
         finally:
             main.remove_done_callback(self._stop_loop)
         return main.result()
@@ -58,20 +69,6 @@ class ResilientLoop(asyncio.AbstractEventLoop):
         elif self.time() - self._last_report >= REPORT_INTERVAL:
             self._last_report = self.time()
             logger.error("new connections wait because the system is out of resources (%s)", error.strerror)
-
-    def _run_until_stopped(self, main: Any) -> None:
-        try:
-            self.run_forever()
-        except (SystemExit, KeyboardInterrupt) as error:
-            # The main task has raised the error, so its result has it.
-            if main.done():
-                return
-            if isinstance(error, KeyboardInterrupt) and _is_user_interrupt(main):
-                raise
-            logger.error("a task or callback outside of any call tried to end the server", exc_info=error)
-        else:
-            if not main.done():
-                logger.error("something stopped the event loop; it continues")
 
     def _stop_loop(self, _: object) -> None:
         self.stop()

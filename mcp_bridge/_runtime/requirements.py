@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,8 +66,21 @@ def parse_requirements(lines: Iterable[str]) -> list[Requirement]:
 
 
 def find_missing(requirements: Sequence[Requirement], path: Sequence[str]) -> list[Requirement]:
-    """Return the requirements that are installed in none of these folders."""
-    return [item for item in requirements if any(find_package(name, path) is None for name in _list_names(item, path))]
+    """Return the requirements that are not complete in these folders: the packages, and what their extras require."""
+    from packaging.requirements import Requirement
+
+    missing = []
+    for requirement in requirements:
+        names = [requirement.name]
+        package = find_package(requirement.name, path)
+        for line in (package and package.requires) or []:
+            item = Requirement(line)
+            if item.marker is not None and not item.marker.evaluate({"extra": ""}):
+                extras = [extra for extra in requirement.extras if item.marker.evaluate({"extra": extra})]
+                names += [item.name] if extras else []
+        if any(find_package(name, path) is None for name in names):
+            missing.append(requirement)
+    return missing
 
 
 def find_package(name: str, path: Sequence[str]) -> Distribution | None:
@@ -76,22 +89,6 @@ def find_package(name: str, path: Sequence[str]) -> Distribution | None:
 
     context: Any = DistributionFinder.Context(name=name, path=list(path))
     return next(iter(Distribution.discover(context=context)), None)
-
-
-def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
-    """The required package, and the requirements of its extras."""
-    from packaging.requirements import Requirement
-
-    yield requirement.name
-    package = find_package(requirement.name, path)
-    if package is None:
-        return
-    for line in package.requires or []:
-        item = Requirement(line)
-        if item.marker is None or item.marker.evaluate({"extra": ""}):
-            continue
-        if any(item.marker.evaluate({"extra": extra}) for extra in requirement.extras):
-            yield item.name
 
 
 def _find_importing_file(error: ModuleNotFoundError) -> Path | None:

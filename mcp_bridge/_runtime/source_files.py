@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -32,7 +33,11 @@ def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[
         if path not in sources:
             sources[path] = None
             for file in path.rglob("*.py") if path.is_dir() else [path]:
-                pending += _find_modules(root, _read_imports(file))
+                if file.suffix == ".py":
+                    # The import of the file will report an error in it. The parser raises RecursionError or MemoryError
+                    # for code that is nested too deeply.
+                    with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                        pending += _find_modules(root, list_imports(file.read_bytes()))
     return tuple(sources)
 
 
@@ -49,14 +54,3 @@ def _find_modules(root: Path, names: Iterable[str]) -> Iterator[Path]:
         if spec is not None and spec.origin is not None:
             origin = Path(spec.origin)
             yield origin.parent if spec.submodule_search_locations is not None else origin
-
-
-def _read_imports(file: Path) -> Sequence[str]:
-    if file.suffix != ".py":
-        return ()
-    # The parser raises RecursionError or MemoryError for code that is nested too deeply.
-    try:
-        return list_imports(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        # The import of the file will report the problem.
-        return ()

@@ -18,6 +18,7 @@ from anyio import to_thread
 
 from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._runtime.cancellation import is_being_cancelled
+from mcp_bridge._runtime.event_loop import is_on_asyncio
 
 _ADVICE = (
     r" Set `arbitrary_types_allowed=.*"
@@ -51,7 +52,11 @@ def is_own_cancellation(error: BaseException) -> bool:
         return False
     if isinstance(error, GeneratorExit):
         return True
-    return is_being_cancelled(error) or (isinstance(error, asyncio.CancelledError) and _is_cancelled_by_asyncio())
+    if is_being_cancelled(error):
+        return True
+    # asyncio itself may cancel this task, as `asyncio.timeout` does, without anyio.
+    task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) and is_on_asyncio() else None
+    return task is not None and task.cancelling() > 0
 
 
 def get_error_text(error: BaseException) -> str:
@@ -100,16 +105,6 @@ def _copy_object(value: Any) -> Any:
     except Exception:
         # Locks and sockets cannot be copied.
         return value
-
-
-def _is_cancelled_by_asyncio() -> bool:
-    """Whether asyncio itself cancels this task, as `asyncio.timeout` does, without anyio."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        # This is trio.
-        return False
-    return task is not None and task.cancelling() > 0
 
 
 def _capture_outcome(method: Callable[..., Any], *args: object) -> tuple[Any, BaseException | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import anyio
 
@@ -98,6 +98,11 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
         counter.shorten_waits()
         reader.stop()
 
+    async def watch_client() -> None:
+        # After the end of input, the client may close its other end too.
+        await writer.wait_until_closed()
+        counter.shorten_waits()
+
     async def drain_requests() -> None:
         nonlocal deadline
         if deadline is None:
@@ -122,22 +127,8 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
                     # No answer can arrive any more.
                     endpoint.calls.reject_questions()
                     logger.info("input has ended")
-                    await _drain_after_input(drain_requests, writer, counter)
+                    group.start_soon(watch_client)
+                    await drain_requests()
                 client.close()
                 await writer.flush(CLOSE_TIMEOUT if counter.is_urgent else drain)
-        group.cancel_scope.cancel()
-
-
-async def _drain_after_input(
-    drain_requests: Callable[[], Awaitable[None]], writer: MessageWriter, counter: RequestCounter
-) -> None:
-    """Drain the calls in flight. Shorten all waits once the client has closed its other end too."""
-
-    async def watch_client() -> None:
-        await writer.wait_until_closed()
-        counter.shorten_waits()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(watch_client)
-        await drain_requests()
         group.cancel_scope.cancel()

@@ -20,8 +20,8 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
     An object becomes an object with the shapes of its values; below `depth` levels, its number of keys.
     """
     value_type = type(value)
-    if (name := _NAMES.get(value_type)) is not None:
-        return name
+    if value_type in _NAMES:
+        return _NAMES[value_type]
     if value_type is str or isinstance(value, str):
         return f"string[{len(value)}]"
     if value_type is dict or isinstance(value, Mapping):

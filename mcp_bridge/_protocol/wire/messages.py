@@ -54,6 +54,8 @@ def _to_message(item: Any) -> Message:
         return Message(as_block(item))
     if item.role not in ROLES:
         raise Unreadable(f"the role of a message must be one of {', '.join(ROLES)}, found {to_plain(item.role)!r}")
-    if isinstance(item.content, Mapping) and isinstance(block := from_block(item.content), Content):
-        return Message(block, item.role)
+    if isinstance(item.content, Mapping):
+        block = from_block(item.content)
+        if isinstance(block, Content):
+            return Message(block, item.role)
     return item

@@ -140,7 +140,12 @@ def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
             listing["title"] = title
         if (schema := render_output_schema(tool, version)) is not None:
             listing["outputSchema"] = schema
-        if meta := _render_tool_meta(tool):
+        meta = to_plain_mapping(definition.meta)
+        if tags := [to_text(to_plain(tag)) for tag in definition.tags if isinstance(tag, str)]:
+            meta[f"{META}tags"] = tags
+        if tool.name != definition.name:
+            meta[f"{META}name"] = to_plain(definition.name)
+        if meta:
             listing["_meta"] = meta
     if has_feature(version, AUDIO) and isinstance(definition.annotations, Mapping):
         annotations: dict[str, Any] = {}
@@ -165,16 +170,6 @@ def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
     if has_feature(version, STATELESS):
         return sanitize_root(tool.output_schema)
     return as_object(tool.output_schema)
-
-
-def _render_tool_meta(tool: WireTool) -> dict[str, Any]:
-    definition = tool.definition
-    meta = to_plain_mapping(definition.meta)
-    if tags := [to_text(to_plain(tag)) for tag in definition.tags if isinstance(tag, str)]:
-        meta[f"{META}tags"] = tags
-    if tool.name != definition.name:
-        meta[f"{META}name"] = to_plain(definition.name)
-    return meta
 
 
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:

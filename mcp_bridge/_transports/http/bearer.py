@@ -79,20 +79,17 @@ class Authenticator:
             return caller
         if self._jwt is None:
             raise self._make_challenge(request, "invalid_token", "The bearer token is not valid.")
-        return await self._verify_jwt(self._jwt, token, request)
-
-    async def _verify_jwt(self, jwt: JwtVerifier, token: bytes, request: HttpRequest) -> TokenOwner:
         from mcp_bridge._transports.http.jwt_verifier import InvalidToken
         from mcp_bridge._transports.http.key_set import KeysUnavailable
 
         try:
-            caller = await jwt.verify(token)
+            caller = await self._jwt.verify(token)
         except InvalidToken as error:
             raise self._make_challenge(request, "invalid_token", str(error)) from None
         except KeysUnavailable:
             message = "The keys that verify tokens are not available. Retry later."
             raise make_rejection(503, message, RETRY_AFTER) from None
-        if not caller.scopes.issuperset(jwt.scopes):
+        if not caller.scopes.issuperset(self._jwt.scopes):
             raise self._make_challenge(request, "insufficient_scope", "The token lacks a required scope.")
         return caller
 

@@ -128,7 +128,13 @@ class Shutdown:
         await self._begun.wait()
         app = self._app
         if app.shutdown_delay:
-            await self._wait_for_proxy()
+            # The proxy has time to read /health and to send its requests elsewhere.
+            delay = app.shutdown_delay
+            logger.warning("shutting down: requests are accepted for %g seconds, or until a second signal", delay)
+            app.is_leaving = True
+            self.pool.keeps_alive = False
+            with anyio.move_on_after(delay):
+                await self._is_urgent.wait()
         app.begin_shutdown()
         app.endpoint.close_subscriptions()
         if not await app.counter.wait_until_idle(0):
@@ -136,12 +142,3 @@ class Shutdown:
         await drain_calls(app.endpoint, app.counter, drain)
         await app.close(URGENT_TIMEOUT if app.counter.is_urgent else CLOSE_TIMEOUT)
         self.stopped.set()
-
-    async def _wait_for_proxy(self) -> None:
-        """Give the proxy time to read /health and to send its requests elsewhere."""
-        seconds = self._app.shutdown_delay
-        logger.warning("shutting down: requests are accepted for another %g seconds, or until a second signal", seconds)
-        self._app.is_leaving = True
-        self.pool.keeps_alive = False
-        with anyio.move_on_after(seconds):
-            await self._is_urgent.wait()

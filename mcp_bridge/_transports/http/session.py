@@ -71,8 +71,7 @@ class HttpSession:
         self.counter.add_request()
         try:
             stream.attach(events)
-            if self._can_resume(message):
-                self._prime(stream, events)
+            self._prime(stream, events, message)
             self.client.receive(message, stream)
             if not events.is_ended:
                 # Many calls end in the first step of their task.
@@ -88,8 +87,7 @@ class HttpSession:
             raise make_rejection(409, "Conflict: Only one SSE stream is allowed per session", self.headers)
         events = EventStream(request, self.headers)
         stream.attach(events)
-        if self._can_resume():
-            self._prime(stream, events)
+        self._prime(stream, events)
         await self._send_events(stream, events, events.begin)
 
     async def resume_stream(self, request: HttpRequest, last_event: str) -> None:
@@ -129,19 +127,19 @@ class HttpSession:
         if self.log is not None:
             await self.log.close()
 
-    def _can_resume(self, message: Message | None = None) -> bool:
-        """Whether the client understands an event without data; `message` is its first one, or any request."""
+    def _prime(self, stream: SessionStream, events: EventStream, message: Message | None = None) -> None:
+        """Queue an event without data, so that the client can resume the stream, unless its version has no such event.
+
+        `message` is the request of the stream, which may be the first one of the session.
+        """
         version: Any = self.client.session.version
         if not version and message is not None:
             version = (message.get("params") or {}).get("protocolVersion")
             if version not in HANDSHAKE_VERSIONS:
                 version = HANDSHAKE
-        return self.log is not None and bool(version >= HANDSHAKE)
-
-    def _prime(self, stream: SessionStream, events: EventStream) -> None:
-        assert self.log is not None
-        stream.is_closable = True
-        events.prime(b"id: %b\n%bdata: \n\n" % (self.log.begin(stream).encode(), self._retry))
+        if self.log is not None and version >= HANDSHAKE:
+            stream.is_closable = True
+            events.prime(b"id: %b\n%bdata: \n\n" % (self.log.begin(stream).encode(), self._retry))
 
     async def _send_events(
         self, stream: SessionStream, events: EventStream, begin: Callable[[], Awaitable[None]]

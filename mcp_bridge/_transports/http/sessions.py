@@ -67,17 +67,50 @@ class SessionManager:
         if session_id is not None and (session is None or session.principal != request.read_principal()):
             raise make_rejection(404, "Session not found")
         request.check_method("GET", "POST", "DELETE")
+        message, last_event = None, request.get_header(b"last-event-id")
         if request.method == "POST":
             request.check_message()
             message = await self._admission.read_message(request)
-            await self._serve_message(request, session, message)
+            # The session may have ended while the message was read.
+            if session is not None and session.is_ended:
+                raise make_rejection(404, "Session not found")
+            if session is None:
+                session = self._open_session(message, request.read_principal())
         elif session is None:
             raise make_rejection(400, "Bad Request: Missing session ID")
         elif request.method == "DELETE":
             await self._end_session(session)
             await request.respond(200)
+            return
         else:
-            await self._serve_stream(request, session)
+            request.check_accept("text/event-stream")
+            if not last_event:
+                self._admission.check_ending()
+        await self._serve_in_session(session, request, message, last_event)
+
+    async def _serve_in_session(
+        self, session: HttpSession, request: HttpRequest, message: Message | None, last_event: str | None
+    ) -> None:
+        self._idle.pop(session, None)
+        session.requests += 1
+        try:
+            if message is not None and "id" in message and "method" in message:
+                await session.serve_request(request, message)
+            elif message is not None:
+                session.client.receive(message)
+                await request.respond(202, headers=session.headers)
+            elif last_event:
+                await session.resume_stream(request, last_event)
+            else:
+                await session.serve_standalone(request)
+        finally:
+            session.requests -= 1
+            if not session.client.session.version:
+                # A session without initialization ends with its only request.
+                await self._end_session(session)
+            elif not session.requests and not session.is_ended:
+                self._idle[session] = asyncio.get_running_loop().time()
+                self._schedule_check()
 
     async def end_all(self) -> None:
         """End all sessions, with their streams after the pending messages."""
@@ -92,50 +125,14 @@ class SessionManager:
             if session.principal in principals:
                 self._end_soon(session)
 
-    async def _serve_message(self, request: HttpRequest, session: HttpSession | None, message: Message) -> None:
-        # The session may have ended while the message was read.
-        if session is not None and session.is_ended:
-            raise make_rejection(404, "Session not found")
-        if session is None:
-            if message.get("method") != "initialize" or "id" not in message:
-                raise _make_session_rejection(message)
-            session = self._open_session(request.read_principal())
-        self._idle.pop(session, None)
-        session.requests += 1
-        try:
-            if "id" in message and "method" in message:
-                await session.serve_request(request, message)
-            else:
-                session.client.receive(message)
-                await request.respond(202, headers=session.headers)
-        finally:
-            await self._release(session)
-
-    async def _serve_stream(self, request: HttpRequest, session: HttpSession) -> None:
-        request.check_accept("text/event-stream")
-        last_event = request.get_header(b"last-event-id")
-        if not last_event:
-            self._admission.check_ending()
-        self._idle.pop(session, None)
-        session.requests += 1
-        try:
-            if not last_event:
-                await session.serve_standalone(request)
-            else:
-                await session.resume_stream(request, last_event)
-        finally:
-            await self._release(session)
-
-    async def _release(self, session: HttpSession) -> None:
-        """Note the end of a request of the session. A session without initialization ends with its only request."""
-        session.requests -= 1
-        if not session.client.session.version:
-            await self._end_session(session)
-        elif not session.requests and not session.is_ended:
-            self._idle[session] = asyncio.get_running_loop().time()
-            self._schedule_check()
-
-    def _open_session(self, principal: str | None) -> HttpSession:
+    def _open_session(self, message: Message, principal: str | None) -> HttpSession:
+        """Open a session for its first message. Raises HttpRejection, also for any message but an initialization."""
+        if message.get("method") != "initialize" or "id" not in message:
+            if "id" in message and has_envelope(message.get("params") or {}):
+                # A stateless request lacks only the header of its version.
+                error = make_error(message["id"], make_mismatch(VERSION_HEADER, VERSION_PART))
+                raise HttpRejection(400, dump_message(error))
+            raise make_rejection(400, "Bad Request: Missing session ID")
         options = self._options
         if len(self._sessions) >= options.sessions:
             victim = next((session for session in self._idle if not session.has_open_requests), None)
@@ -178,10 +175,3 @@ class SessionManager:
             if since <= before:
                 self._end_soon(session)
         self._schedule_check()
-
-
-def _make_session_rejection(message: Message) -> HttpRejection:
-    """Return the rejection of a message without a session; a stateless request lacks only the header of its version."""
-    if "id" not in message or not has_envelope(message.get("params") or {}):
-        return make_rejection(400, "Bad Request: Missing session ID")
-    return HttpRejection(400, dump_message(make_error(message["id"], make_mismatch(VERSION_HEADER, VERSION_PART))))
