@@ -205,7 +205,9 @@ class RunningCall(CallContext):
         return self.session_state
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        message = self.filter_message(message)
+        self._observe_progress(progress, total, self.filter_message(message))
+
+    def _observe_progress(self, progress: float, total: float | None, message: str | None) -> None:
         if self.observation is not None:
             self.observation.report_progress(progress, total, message)
 
@@ -376,7 +378,7 @@ class NestedCall(RunningCall):
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         message = self.filter_message(message)
-        await super().report_progress(progress, total, message)
+        self._observe_progress(progress, total, message)
         await self._outer.report_progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:

@@ -147,7 +147,7 @@ class ServedCall(RunningCall):
             return
         if self._progress_throttle is None:
             self._progress_throttle = _make_throttle()
-        await super().report_progress(progress, total, message)
+        self._observe_progress(progress, total, message)
         if self._request is not None and self._progress_throttle.take_token():
             self._progress = progress
             await self._request.report_progress(progress, total, message)

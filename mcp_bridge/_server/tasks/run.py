@@ -84,8 +84,7 @@ class TaskCall(ServedCall):
         message = self.filter_message(message)
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
             self._progress = progress
-            if self.observation is not None:
-                self.observation.report_progress(progress, total, message)
+            self._observe_progress(progress, total, message)
             self._run.report_progress(progress, total, message)
 
 
