@@ -45,7 +45,7 @@ def test_a_line_with_too_many_values_is_replaced_unless_its_beginning_allows_the
     assert value["say"] == "offer"
 
 
-def test_sending_to_a_reader_that_has_gone_does_nothing() -> None:
+def test_sending_to_a_closed_reader_does_nothing() -> None:
     source, sink = os.pipe()
     os.close(source)
     BlockingLineChannel(source, sink).send({"a": 1})

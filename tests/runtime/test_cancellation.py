@@ -35,7 +35,7 @@ async def is_cancelled_by_others(code: Any) -> bool:
 
 
 @BOTH_LOOPS
-async def test_what_the_code_returns_and_raises_passes() -> None:
+async def test_results_and_errors_of_the_code_pass() -> None:
     async def answer() -> str:
         await anyio.lowlevel.checkpoint()
         return "answer"
@@ -56,14 +56,14 @@ async def test_any_awaitable_can_be_watched() -> None:
     assert await CancellationWatch().run(future) == "set"
 
 
-async def test_a_cancellation_that_the_code_makes_up_is_its_own() -> None:
+async def test_a_cancelled_error_that_the_code_raises_is_its_own() -> None:
     async def make_up() -> None:
         raise asyncio.CancelledError
 
     assert not await is_cancelled_by_others(make_up())
 
 
-async def test_code_that_cancels_its_own_task_is_seen_and_what_is_pending_can_be_taken_back() -> None:
+async def test_requests_of_code_to_cancel_its_own_task_are_counted_and_can_be_taken_back() -> None:
     task: Any = asyncio.current_task()
     assert not await is_cancelled_by_others(cancel_own_task())
     task.uncancel()

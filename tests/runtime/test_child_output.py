@@ -98,7 +98,7 @@ async def printing(script: str) -> AsyncIterator[Process]:
 
 
 @BOTH_LOOPS
-async def test_everything_that_a_worker_prints_is_written(tmp_path: Path) -> None:
+async def test_the_whole_output_of_a_worker_is_written(tmp_path: Path) -> None:
     found: list[bytes] = []
     source, sink = os.pipe()
     reader = threading.Thread(target=lambda: found.extend(iter(lambda: os.read(source, 65536), b"")), daemon=True)
@@ -113,7 +113,7 @@ async def test_everything_that_a_worker_prints_is_written(tmp_path: Path) -> Non
 
 
 @BOTH_LOOPS
-async def test_output_that_nobody_reads_does_not_stop_the_event_loop() -> None:
+async def test_unread_output_does_not_block_the_event_loop() -> None:
     source, sink = os.pipe()
     async with printing("import sys; sys.stderr.write('x' * 150_000)") as process:
         assert process.stderr is not None
@@ -154,7 +154,7 @@ async def print_lines(script: str, target: int, labeller: LineLabeller) -> None:
         await relay_output(process.stderr, target, labeller)
 
 
-async def test_a_worker_that_prints_without_end_has_to_wait() -> None:
+async def test_a_worker_that_prints_endlessly_is_throttled() -> None:
     with open(os.devnull, "wb") as sink:  # noqa: ASYNC230
         async with printing("import os\nwhile True: os.write(2, b'x' * 65536)") as process:
             assert process.stderr is not None

@@ -25,7 +25,7 @@ async def run_until(clock: DeadlineClock, seconds: float, code: Any, outer: floa
 
 
 @BOTH_LOOPS
-async def test_a_block_that_takes_too_long_ends_and_others_are_not_affected() -> None:
+async def test_a_block_ends_at_its_deadline_and_other_tasks_run_on() -> None:
     clock, outcomes = DeadlineClock(), dict[str, str]()
 
     async def run(name: str, seconds: float, code: Any) -> None:
@@ -42,7 +42,7 @@ async def test_a_block_that_takes_too_long_ends_and_others_are_not_affected() ->
 
 
 @BOTH_LOOPS
-async def test_what_the_block_raises_passes_also_after_its_deadline() -> None:
+async def test_an_error_of_the_block_is_raised_even_after_its_deadline() -> None:
     async def fail() -> None:
         try:
             await anyio.sleep_forever()
@@ -67,7 +67,7 @@ async def test_no_deadline_is_after_the_outer_one_and_the_outer_block_ends_with_
 
 
 @BOTH_LOOPS
-async def test_a_paused_deadline_does_not_pass_and_goes_on_with_the_time_that_was_left() -> None:
+async def test_a_paused_deadline_resumes_with_its_remaining_time() -> None:
     with DeadlineClock().start_deadline(0.02) as deadline:
         deadline.pause()
         assert deadline.deadline == math.inf
@@ -78,7 +78,7 @@ async def test_a_paused_deadline_does_not_pass_and_goes_on_with_the_time_that_wa
 
 
 @BOTH_LOOPS
-async def test_cancellation_by_others_is_not_the_deadlines() -> None:
+async def test_a_cancellation_by_others_is_not_taken_for_the_deadline() -> None:
     with anyio.CancelScope() as scope:
         with DeadlineClock().start_deadline(TIMEOUT):
             scope.cancel()
@@ -87,7 +87,7 @@ async def test_cancellation_by_others_is_not_the_deadlines() -> None:
     assert scope.cancelled_caught
 
 
-async def test_cancellation_by_others_passes_also_after_the_deadline() -> None:
+async def test_a_cancellation_by_others_passes_even_after_the_deadline() -> None:
     async def cleanup() -> None:
         try:
             await asyncio.sleep(TIMEOUT)
@@ -117,7 +117,7 @@ async def test_a_block_that_swallows_its_cancellation_is_cancelled_again(monkeyp
     assert (len(received), task.cancelling()) == (3, 0)
 
 
-async def test_a_value_that_comes_after_the_deadline_is_kept() -> None:
+async def test_a_value_that_is_returned_after_the_deadline_is_kept() -> None:
     async def finish() -> None:
         try:
             await asyncio.sleep(TIMEOUT)

@@ -133,13 +133,13 @@ async def test_a_full_queue_rejects_further_callers() -> None:
         assert limiter.waiting == 1  # so there is room again
 
 
-async def test_without_a_queue_nobody_waits() -> None:
+async def test_without_a_queue_no_caller_waits() -> None:
     limiter = Limiter(1, queue=0)
     async with waiting(limiter, ["a1", "b1"]) as crowd:
         assert crowd.rejected == ["b1"]
 
 
-async def test_a_busy_key_gives_way_in_a_full_queue() -> None:
+async def test_a_caller_of_the_heaviest_key_is_rejected_from_a_full_queue() -> None:
     limiter = Limiter(1, queue=3)
     async with waiting(limiter, ["x", "a1", "a2", "a3", "b1", "c1"]) as crowd:
         assert crowd.rejected == ["a3", "a2"]  # the newest of the key that waits most
@@ -181,7 +181,7 @@ async def test_a_caller_that_is_cancelled_as_its_turn_comes_returns_the_slot() -
     assert (limiter.in_use, limiter.waiting) == (0, 0)
 
 
-async def test_a_slot_is_lent_while_it_is_paused_and_taken_back_at_once() -> None:
+async def test_a_paused_slot_is_lent_and_resumed_immediately() -> None:
     limiter = Limiter(1)
     slot: Any = limiter.acquire_nowait("a")
     async with waiting(limiter, ["b1"]) as crowd:
@@ -196,7 +196,7 @@ async def test_a_slot_is_lent_while_it_is_paused_and_taken_back_at_once() -> Non
         assert limiter.in_use == 1
 
 
-async def test_a_client_that_waits_with_many_tools_gets_a_quarter_of_the_turns() -> None:
+async def test_a_client_with_many_waiting_tools_gets_a_quarter_of_the_turns() -> None:
     limiter, admitted = Limiter(1), []
 
     async def wait(client: str, tool: str) -> None:
@@ -215,7 +215,7 @@ async def test_a_client_that_waits_with_many_tools_gets_a_quarter_of_the_turns()
     assert admitted[8:] == ["hog"] * 3  # no other key waits
 
 
-async def test_a_client_that_fills_the_queue_with_many_tools_gives_way() -> None:
+async def test_a_client_that_fills_the_queue_with_many_tools_is_rejected_first() -> None:
     limiter, rejected = Limiter(1, queue=8), []
 
     async def wait(client: str, tool: str) -> None:
@@ -265,7 +265,7 @@ async def test_a_share_is_three_quarters_and_leaves_a_slot_if_there_are_four(tot
     assert compute_share(total) == share
 
 
-async def test_a_client_that_takes_back_what_it_has_lent_does_not_take_the_slots_of_others() -> None:
+async def test_reclaiming_a_lent_slot_takes_no_slot_of_another_client() -> None:
     limiter = Limiter(4, lendable=4)
 
     def acquire(client: str) -> Slot | None:

@@ -61,21 +61,21 @@ async def _raise(error: BaseException) -> None:
     raise error
 
 
-def test_it_is_asyncios_own_by_default() -> None:
+def test_the_default_event_loop_is_the_one_of_asyncio() -> None:
     async def main() -> list[str]:
         return [base.__module__ for base in type(asyncio.get_running_loop()).__mro__]
 
     assert not any("uvloop" in module for module in serving.run_on_event_loop(main))
 
 
-def test_uvloop_that_is_not_installed_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_uvloop_is_an_error_with_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(ConfigError, match=r"uvloop is not available.*mcp-tool-bridge\[uvloop\]"):
         make_loop_factory("uvloop")
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-def test_it_goes_on_after_what_a_task_or_a_callback_raises(
+def test_an_error_of_a_task_or_a_callback_does_not_end_the_event_loop(
     run: Callable[..., Any], error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> str:
@@ -93,7 +93,7 @@ def _throw(error: BaseException) -> None:
     raise error
 
 
-def test_it_goes_on_after_it_was_stopped(run: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_does_not_end_the_event_loop(run: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> str:
         asyncio.get_running_loop().stop()
         await anyio.sleep(0.01)
@@ -104,12 +104,12 @@ def test_it_goes_on_after_it_was_stopped(run: Callable[..., Any], caplog: pytest
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), ValueError("own")])
-def test_what_the_main_task_raises_is_raised(run: Callable[..., Any], error: BaseException) -> None:
+def test_an_error_of_the_main_task_is_raised(run: Callable[..., Any], error: BaseException) -> None:
     with pytest.raises(type(error)):
         run(_raise, error)
 
 
-def test_a_persons_interrupt_ends_it(loop: EventLoop, tmp_path: Path) -> None:
+def test_a_keyboard_interrupt_ends_the_event_loop(loop: EventLoop, tmp_path: Path) -> None:
     """In a process of its own: what is left of an interrupt may end whoever runs the tests."""
     (tmp_path / "main.py").write_text(INTERRUPTED)
     done = subprocess.run(

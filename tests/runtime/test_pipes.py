@@ -30,7 +30,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 @BOTH_LOOPS
-async def test_more_than_a_pipe_holds_arrives_whole() -> None:
+async def test_output_larger_than_a_pipe_arrives_complete() -> None:
     sent = bytes(range(256)) * 4096
     got = bytearray()
     with pipe() as (source, sink):
@@ -48,7 +48,7 @@ async def test_more_than_a_pipe_holds_arrives_whole() -> None:
 
 
 @BOTH_LOOPS
-async def test_waiting_to_read_can_be_cancelled_and_loses_nothing() -> None:
+async def test_a_cancelled_read_loses_no_input() -> None:
     with pipe() as (source, sink):
         descriptor = Descriptor(source)
         with anyio.move_on_after(0.01) as scope:
@@ -58,14 +58,14 @@ async def test_waiting_to_read_can_be_cancelled_and_loses_nothing() -> None:
         assert await descriptor.read() == b"later"
 
 
-async def test_a_reader_that_has_gone_is_an_error() -> None:
+async def test_a_closed_reader_is_an_error() -> None:
     with pipe() as (source, sink):
         os.close(source)
         with pytest.raises(BrokenPipeError), anyio.fail_after(TIMEOUT):
             await Descriptor(sink).write(b"x")
 
 
-async def test_files_which_cannot_be_polled_are_read_and_written_too(tmp_path: Path) -> None:
+async def test_files_are_read_and_written_without_polling(tmp_path: Path) -> None:
     path = tmp_path / "file"
     sink = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:
@@ -82,7 +82,7 @@ async def test_files_which_cannot_be_polled_are_read_and_written_too(tmp_path: P
     assert got == b"x" * 200_000
 
 
-async def test_the_null_device_is_the_end_of_input_and_takes_everything() -> None:
+async def test_the_null_device_has_no_input_and_accepts_all_output() -> None:
     device = os.open(os.devnull, os.O_RDWR)
     try:
         descriptor = Descriptor(device)
@@ -93,7 +93,7 @@ async def test_the_null_device_is_the_end_of_input_and_takes_everything() -> Non
 
 
 @BOTH_LOOPS
-async def test_readiness_that_turns_out_false_is_waited_for_again() -> None:
+async def test_a_spurious_wakeup_is_waited_for_again() -> None:
     """Another process that shares the pipe may be quicker."""
     with pipe() as (source, sink):
         os.set_blocking(source, False)
@@ -110,7 +110,7 @@ async def test_readiness_that_turns_out_false_is_waited_for_again() -> None:
             assert await Descriptor(source)._run_when_ready(anyio.wait_readable, act) == b"mine"
 
 
-def test_while_the_streams_are_private_their_numbers_are_somebody_elses() -> None:
+def test_while_the_streams_are_reserved_their_numbers_are_replaced() -> None:
     with pipe() as (source, to_source), pipe() as (from_sink, sink), pipe() as (from_elsewhere, elsewhere):
         os.write(to_source, b"for the protocol")
         with reserve_stdio(source, sink, elsewhere) as pipes:
@@ -131,7 +131,7 @@ def test_while_the_streams_are_private_their_numbers_are_somebody_elses() -> Non
                 os.fstat(private_one)
 
 
-def test_the_streams_come_back_after_an_error_and_with_stdout_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_streams_are_restored_after_an_error_and_with_stdout_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed:
         def flush(self) -> None:
             raise ValueError("I/O operation on closed file")

@@ -64,7 +64,7 @@ def test_no_process_remains_after_a_signal(way: Way, how: str, tmp_path: Path) -
         assert not any(map(psutil.pid_exists, below))
 
 
-def test_nothing_is_left_after_the_end_of_input(tmp_path: Path) -> None:
+def test_no_process_remains_after_the_end_of_input(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path) as server:
         tokens = leave(server, *LEFT)
         server.hang_up()
@@ -75,7 +75,7 @@ def test_nothing_is_left_after_the_end_of_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("way", "whom"), [(STDIO, "front"), (STDIO, "reaper"), (STDIO, "bridge"), (STATELESS, "front")], ids=str
 )
-def test_no_process_remains_whichever_process_is_killed(whom: str, way: Way, tmp_path: Path) -> None:
+def test_no_process_remains_after_a_kill_of_any_process(whom: str, way: Way, tmp_path: Path) -> None:
     with spawning(way, tmp_path) as server:
         tokens, three = leave(server, *LEFT), trio_of(server)
         os.kill(three[("front", "reaper", "bridge").index(whom)], signal.SIGKILL)
@@ -85,7 +85,7 @@ def test_no_process_remains_whichever_process_is_killed(whom: str, way: Way, tmp
         eventually(lambda: not any(map(psutil.pid_exists, three)))
 
 
-def test_nothing_is_left_when_the_whole_group_is_killed(tmp_path: Path) -> None:
+def test_no_process_remains_after_a_kill_of_the_group(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path) as server:
         tokens, three = leave(server, "setsid", "session", "double fork"), trio_of(server)
         assert os.getpgid(three[1]) != os.getpgid(three[0]) == os.getpgid(three[2])
@@ -109,7 +109,7 @@ def test_a_signal_to_the_whole_group_counts_once_and_drains(tmp_path: Path) -> N
         assert server.ends() == 0
 
 
-def test_an_exit_code_and_the_streams_are_those_of_the_bridge(tmp_path: Path) -> None:
+def test_the_exit_code_and_the_streams_of_the_bridge_are_passed_on(tmp_path: Path) -> None:
     (tmp_path / "mcp-bridge.json").write_text("{")
     done = subprocess.run(command(), cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
     bare = subprocess.run(command("--no-guard"), cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
@@ -118,7 +118,7 @@ def test_an_exit_code_and_the_streams_are_those_of_the_bridge(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("how", ["SIGQUIT", "SIGUSR1", "SIGABRT"])
-def test_it_ends_by_the_signal_that_has_ended_the_bridge(how: str, tmp_path: Path) -> None:
+def test_the_guard_ends_by_the_signal_of_the_bridge(how: str, tmp_path: Path) -> None:
     number = getattr(signal, how)
     with spawning(STDIO, tmp_path) as server:
         (token,) = leave(server, "session")
@@ -127,7 +127,7 @@ def test_it_ends_by_the_signal_that_has_ended_the_bridge(how: str, tmp_path: Pat
         is_gone(token)
 
 
-def test_a_bridge_that_is_just_starting_ends_by_its_first_signal(folder: Path) -> None:
+def test_a_starting_bridge_ends_at_its_first_signal(folder: Path) -> None:
     with started(folder) as server:
         assert server.stderr is not None
         assert server.stderr.readline() == b"importing\n"
@@ -135,7 +135,7 @@ def test_a_bridge_that_is_just_starting_ends_by_its_first_signal(folder: Path) -
         assert server.wait(TIMEOUT) == 0
 
 
-def test_the_output_ends_with_the_bridge_although_its_children_are_deaf(tmp_path: Path) -> None:
+def test_the_output_ends_with_the_bridge_although_its_children_ignore_signals(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
         "import subprocess, sys\nsubprocess.Popen([sys.executable, '-S', '-c', 'import signal, time;"
         " signal.signal(15, 1); time.sleep(1000)'], stdin=-3, stdout=-3, stderr=-3)\n"
@@ -147,7 +147,7 @@ def test_the_output_ends_with_the_bridge_although_its_children_are_deaf(tmp_path
         assert server.wait(TIMEOUT) in {0, 1}
 
 
-def test_without_a_guard_an_orderly_end_takes_its_children_along(tmp_path: Path) -> None:
+def test_without_a_guard_an_orderly_shutdown_ends_the_children(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path, "--no-guard") as server:
         assert server.pid == server.process.pid
         tokens = leave(server, "popen", "session", "deaf", "family")
@@ -168,7 +168,7 @@ print("still here", code)
 """
 
 
-def test_the_end_of_a_bridge_is_no_hang_up_for_its_group_where_another_is_stopped(tmp_path: Path) -> None:
+def test_the_end_of_a_bridge_sends_no_hangup_to_a_group_with_a_stopped_process(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("from mcp_bridge import tool\n\n@tool\ndef one() -> int: return 1\n")
     done = subprocess.run(
         [sys.executable, "-c", GROUP], cwd=tmp_path, capture_output=True, text=True, timeout=90, start_new_session=True
@@ -176,7 +176,7 @@ def test_the_end_of_a_bridge_is_no_hang_up_for_its_group_where_another_is_stoppe
     assert (done.returncode, done.stdout) == (0, "still here 0\n")
 
 
-def test_servers_that_start_and_end_at_once_leave_nothing(tmp_path: Path) -> None:
+def test_servers_that_end_immediately_leave_no_process(tmp_path: Path) -> None:
     token = a_token()
     (tmp_path / "tools.py").write_text(
         "import subprocess, sys\nfrom mcp_bridge import tool\n@tool\ndef nothing() -> None:\n    'N.'\n"

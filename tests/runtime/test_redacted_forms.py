@@ -95,7 +95,7 @@ def test_any_secret_is_recognised_in_lines_of_base64(before: bytes, secret: str,
 
 
 @pytest.mark.parametrize("unit", ["\\", '\\"', "\\\n", "&", "%", " \t"])
-def test_text_that_almost_has_a_secret_is_searched_in_linear_time(unit: str) -> None:
+def test_text_with_a_near_match_is_searched_in_linear_time(unit: str) -> None:
     secret = unit * 30 + "x"
     redactor = Redactor([secret])
     for text in (secret[:-1], "\\", '\\\\"', "\\\\n", "&amp;", "%25", " ", "\\\\\\\\\n", "A\n"):

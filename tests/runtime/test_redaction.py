@@ -26,7 +26,7 @@ DATA: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(SECRETS, TEXTS, TEXTS)
-def test_a_secret_is_replaced_and_what_stands_around_it_stays(secret: str, before: str, after: str) -> None:
+def test_a_secret_is_replaced_and_the_text_around_it_stays(secret: str, before: str, after: str) -> None:
     redactor = Redactor([secret])
     assert redactor.redact_text(f"[{secret}]") == f"[{MARK}]"
     shown = redactor.redact_text(f"{before}{secret}{after}")
@@ -55,7 +55,7 @@ def test_no_secret_is_left_at_any_depth_in_values_and_keys(secret: str, data: An
 
 
 @given(st.binary(max_size=20), st.text(HARMLESS, min_size=10, max_size=40), st.binary(max_size=20))
-def test_in_base64_a_secret_is_found_wherever_it_stands(before: bytes, secret: str, after: bytes) -> None:
+def test_a_secret_is_found_at_any_position_in_base64(before: bytes, secret: str, after: bytes) -> None:
     data = before + secret.encode() + after
     for written in (b64encode(data).decode(), urlsafe_b64encode(data).decode()):
         shown = Redactor([secret]).redact_text(written)
@@ -84,30 +84,30 @@ def test_in_base64_a_secret_is_found_wherever_it_stands(before: bytes, secret: s
         urlsafe_b64encode(f"{KEY}:me".encode()).decode(),
     ],
 )
-def test_a_secret_is_found_however_it_is_written(written: str) -> None:
+def test_a_secret_is_found_in_every_encoding(written: str) -> None:
     shown = Redactor([KEY]).redact_text(written)
     assert MARK in shown
     assert "s3cr3t" not in shown
     assert "k\\ey" not in shown
 
 
-def test_values_of_fewer_than_four_characters_are_left_alone() -> None:
+def test_values_of_fewer_than_four_characters_are_not_redacted() -> None:
     assert Redactor(["", "a", "abc", "abcd"]).redact_text("a abc abcd") == f"a abc {MARK}"
     assert Redactor(["abc"]).is_empty
 
 
-def test_of_overlapping_secrets_the_longer_one_is_taken_first() -> None:
+def test_the_longer_of_overlapping_secrets_is_replaced_first() -> None:
     assert Redactor(["token", "token-and-more"]).redact_text("token-and-more token") == f"{MARK} {MARK}"
 
 
-def test_each_line_of_a_long_secret_is_one() -> None:
+def test_each_line_of_a_long_secret_is_redacted() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----\n"
     framed = "\n".join(f"  | {line}" for line in key.splitlines())
     assert Redactor([key]).redact_text(framed) == "\n".join([f"  | {MARK}"] * 4)
     assert Redactor(["hunter2\n"]).redact_text("it is hunter2.") == f"it is {MARK}."
 
 
-def test_numbers_that_write_a_secret_are_replaced_and_others_are_not() -> None:
+def test_only_numbers_that_contain_a_secret_are_replaced() -> None:
     redactor = Redactor(["12345678", "hunter2"])
     assert redactor.redact_value({"pin": 12345678, "n": 1234567, "no": True}) == {"pin": MARK, "n": 1234567, "no": True}
     assert redactor.redact_value([12345678.5]) == [MARK]
@@ -115,7 +115,7 @@ def test_numbers_that_write_a_secret_are_replaced_and_others_are_not() -> None:
     assert redactor.redact_value(numbers) is numbers
 
 
-def test_more_can_be_hidden_later() -> None:
+def test_secrets_can_be_added_later() -> None:
     redactor = Redactor()
     assert redactor.is_empty
     redactor.add_secrets(["first-one"])

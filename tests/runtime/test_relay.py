@@ -34,7 +34,7 @@ def unread_in(pipe: int) -> int:
     return count[0]
 
 
-def test_what_is_written_arrives_whole_where_somebody_reads() -> None:
+def test_all_output_arrives_at_a_client_that_reads() -> None:
     source, sink = os.pipe()
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(everything(source)))
@@ -47,7 +47,7 @@ def test_what_is_written_arrives_whole_where_somebody_reads() -> None:
     assert found == [b"x" * MUCH]
 
 
-def test_nobody_waits_for_a_reader_who_does_not_read_and_what_is_missing_is_said() -> None:
+def test_output_to_a_client_that_does_not_read_is_dropped_and_reported() -> None:
     source, sink = os.pipe()
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(everything(source)))
@@ -65,7 +65,7 @@ def test_nobody_waits_for_a_reader_who_does_not_read_and_what_is_missing_is_said
     assert said.endswith(b"after that")
 
 
-def test_what_is_missing_is_said_at_the_end_to_a_reader_who_comes_when_nothing_more_is_written() -> None:
+def test_dropped_output_is_reported_at_the_end() -> None:
     source, sink = os.pipe()
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(everything(source)))
@@ -85,7 +85,7 @@ def test_what_is_missing_is_said_at_the_end_to_a_reader_who_comes_when_nothing_m
     assert len(report.sub(b"", said)) + missing == MUCH
 
 
-def test_a_reader_who_has_gone_is_no_error() -> None:
+def test_a_closed_reader_is_no_error() -> None:
     source, sink = os.pipe()
     os.close(source)
     with relay_stderr(sink):
@@ -100,7 +100,7 @@ def test_files_stay_as_they_are(tmp_path: Path) -> None:
             assert os.fstat(file.fileno()) == before
 
 
-def test_a_process_left_behind_that_holds_stderr_does_not_keep_the_end() -> None:
+def test_a_remaining_process_with_stderr_does_not_delay_the_end() -> None:
     source, sink = os.pipe()
     with relay_stderr(sink):
         left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=sink)

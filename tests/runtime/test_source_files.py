@@ -24,19 +24,21 @@ def test_the_imports_of_imports_are_found(tmp_path: Path) -> None:
     assert {path.name for path in find_source_files(tmp_path, modules=["b", "missing"])} == {"b.py"}
 
 
-def test_a_folder_that_is_no_package_is_not_found(tmp_path: Path) -> None:
+def test_a_folder_without_an_init_file_is_not_found(tmp_path: Path) -> None:
     write(tmp_path, a="import documents", documents__in__letter="")
     assert [path.name for path in find_source_files(tmp_path, [tmp_path / "a.py"])] == ["a.py"]
 
 
-def test_a_file_that_is_not_python_imports_nothing(tmp_path: Path) -> None:
+def test_a_file_of_another_type_has_no_imports(tmp_path: Path) -> None:
     for number, text in enumerate([b"import b)", b"\xff\x00", b"(" * 100_000, b"import a.b.c, \n"]):
         path = tmp_path / f"file{number}.py"
         path.write_bytes(text)
         assert find_source_files(tmp_path, [path]) == (path,)
 
 
-def test_the_home_folder_and_those_above_contain_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_folder_and_its_parents_contain_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert contains_home(tmp_path / "home")
     assert contains_home(tmp_path)

@@ -27,7 +27,7 @@ def spawn(tasks: TaskOwner, function: Callable[..., Awaitable[Any]], *args: Any)
 
 
 @BOTH_LOOPS
-async def test_a_task_runs_beside_the_block() -> None:
+async def test_a_task_runs_concurrently_with_the_block() -> None:
     done = anyio.Event()
 
     async def work(number: int) -> None:
@@ -97,7 +97,7 @@ async def test_a_task_that_fails_is_logged_and_ends_nothing_else(caplog: pytest.
 
 
 @BOTH_LOOPS
-async def test_tasks_that_have_not_begun_end_with_their_owner_too() -> None:
+async def test_tasks_end_with_their_owner_before_their_first_step() -> None:
     steps: list[str] = []
 
     async def work(depth: int) -> None:

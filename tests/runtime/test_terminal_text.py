@@ -22,7 +22,7 @@ from mcp_bridge._runtime.terminal_text import escape_json, escape_line, escape_t
         ("a\nb", "a\\nb"),
     ],
 )
-def test_what_cannot_be_seen_is_escaped(text: str, escaped: str) -> None:
+def test_invisible_characters_are_escaped(text: str, escaped: str) -> None:
     assert escape_line(text) == escaped
 
 

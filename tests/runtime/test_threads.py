@@ -53,7 +53,7 @@ async def test_a_handler_runs_in_a_thread_and_sees_the_variables_of_its_caller()
     assert tenant.get() == "ann"
 
 
-async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
+async def test_the_third_call_waits_for_one_of_two_threads() -> None:
     begun: list[str] = []
     events = {name: threading.Event() for name in "abc"}
 
@@ -89,7 +89,7 @@ async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
     assert threads.busy_count == 0
 
 
-async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
+async def test_an_abandoned_thread_keeps_its_slot_until_it_ends() -> None:
     begun, release = threading.Event(), threading.Event()
     threads = ThreadPool(1)
     try:
@@ -109,7 +109,7 @@ async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
     assert await threads.run(lambda: "free again") == "free again"
 
 
-async def test_what_an_abandoned_thread_waits_for_in_the_event_loop_is_cancelled(anyio_backend: str) -> None:
+async def test_a_call_of_an_abandoned_thread_into_the_event_loop_is_cancelled(anyio_backend: str) -> None:
     if anyio_backend == "trio":
         pytest.skip("trio does not cancel what an abandoned thread waits for")
     threads, waiting, cancelled = ThreadPool(1), anyio.Event(), anyio.Event()
@@ -131,7 +131,7 @@ async def test_what_an_abandoned_thread_waits_for_in_the_event_loop_is_cancelled
 
 
 @pytest.mark.parametrize("steps", range(6))
-async def test_a_call_cancelled_at_any_moment_gives_its_place_back(steps: int) -> None:
+async def test_a_call_releases_its_slot_whenever_it_is_cancelled(steps: int) -> None:
     threads = ThreadPool(1)
 
     async with anyio.create_task_group() as tasks:
@@ -188,7 +188,7 @@ async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() 
 
 
 @pytest.mark.parametrize("error", [StopIteration(1), SystemExit(2), KeyboardInterrupt(), ValueError("x")], ids=repr)
-async def test_what_a_thread_raises_is_raised_here(error: BaseException) -> None:
+async def test_an_error_of_a_thread_is_raised(error: BaseException) -> None:
     threads = ThreadPool(1)
     caught: list[BaseException] = []
     try:
@@ -200,7 +200,7 @@ async def test_what_a_thread_raises_is_raised_here(error: BaseException) -> None
     assert error in (seen, seen.__cause__)  # a coroutine cannot raise StopIteration itself
 
 
-async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_they_are_all() -> None:
+async def test_abandoned_threads_are_counted_and_reported_when_they_occupy_all_slots() -> None:
     end, begun = threading.Event(), threading.Semaphore(0)
 
     def hold(data: Any) -> None:
@@ -223,7 +223,7 @@ async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_
     assert await threads.run(lambda: 1) == 1
 
 
-async def test_what_a_strangers_thread_has_the_loop_call_finds_itself_in_the_loop() -> None:
+async def test_a_callback_from_an_unknown_thread_finds_its_event_loop() -> None:
     begun = anyio.Event()
 
     async def begin() -> None:

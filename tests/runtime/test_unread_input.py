@@ -127,7 +127,7 @@ async def test_a_program_that_denies_without_reading_the_call_denies_every_call(
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])
-async def test_a_tool_gets_the_output_of_a_program_that_stops_reading(isolation: str, tmp_path: Path) -> None:
+async def test_a_tool_receives_the_output_of_a_program_that_stops_reading(isolation: str, tmp_path: Path) -> None:
     settings = write_settings(tmp_path, isolation)
     results = await call_many(settings, "first_line", ({"number": number} for number in range(CALLS)))
     assert [text_of(result) for result in results] == [f"line {number}\n" for number in range(CALLS)]

@@ -72,7 +72,7 @@ def test_a_line_of_any_length_is_dropped_in_constant_memory() -> None:
 @example(b'{"a":' * 100_000)
 @example(b"\xff\xfe")
 @example(b"1" * 5000)
-def test_parse_never_raises_and_answers_in_protocol(line: bytes | None) -> None:
+def test_parsing_never_raises_and_returns_protocol_errors(line: bytes | None) -> None:
     parsed = parse_message(line)
     if isinstance(parsed, bytes):
         answer = json.loads(parsed)
@@ -82,7 +82,7 @@ def test_parse_never_raises_and_answers_in_protocol(line: bytes | None) -> None:
 
 @given(IDS, STRANGE)
 @example(1, {1: "a key that is no text"})
-def test_dump_never_raises_and_keeps_the_id_of_a_reply(number: str | int, data: Any) -> None:
+def test_dumping_never_raises_and_keeps_the_id_of_a_response(number: str | int, data: Any) -> None:
     reply = {"jsonrpc": "2.0", "id": number, "result": data}
     written = dump_message(reply)
     assert written.count(b"\n") == 1
@@ -92,7 +92,7 @@ def test_dump_never_raises_and_keeps_the_id_of_a_reply(number: str | int, data: 
 
 
 @given(STRANGE)
-def test_what_is_no_reply_and_cannot_be_written_is_left_out(data: Any) -> None:
+def test_a_request_that_cannot_be_written_is_dropped(data: Any) -> None:
     for message in (
         {"jsonrpc": "2.0", "method": "m", "params": {"data": data}},
         {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"data": data}},
@@ -107,14 +107,14 @@ def test_an_error_that_cannot_be_written_keeps_its_id() -> None:
     assert (answer["id"], answer["error"]["code"]) == ("7", -32603)
 
 
-def test_a_circle_cannot_be_written_and_becomes_an_error() -> None:
+def test_a_circular_result_becomes_an_error() -> None:
     circle: dict[str, Any] = {}
     circle["again"] = circle
     assert json.loads(dump_message({"jsonrpc": "2.0", "id": 1, "result": circle}))["error"]["code"] == -32603
 
 
 @given(IDS, st.text(), PARAMS)
-def test_a_message_comes_back_as_it_was_written(number: str | int, method: str, params: dict[str, Any]) -> None:
+def test_a_message_is_read_as_it_was_written(number: str | int, method: str, params: dict[str, Any]) -> None:
     for message in (
         {"jsonrpc": "2.0", "id": number, "method": method, "params": params},
         {"jsonrpc": "2.0", "method": method, "params": params},
@@ -153,14 +153,14 @@ def test_a_message_comes_back_as_it_was_written(number: str | int, method: str, 
         (b'{"jsonrpc":"2.0","id":6,"result":7}', -32600, None),
     ],
 )
-def test_what_is_no_message_is_answered(line: bytes | None, code: int, number: Any) -> None:
+def test_invalid_lines_get_an_error_response(line: bytes | None, code: int, number: Any) -> None:
     parsed = parse_message(line)
     assert isinstance(parsed, bytes)
     answer = json.loads(parsed)
     assert (answer["error"]["code"], answer["id"]) == (code, number)
 
 
-def test_the_answer_to_a_line_that_is_too_long_says_how_long_it_may_be() -> None:
+def test_the_error_for_a_long_line_names_the_limit() -> None:
     parsed = parse_message(None)
     assert isinstance(parsed, bytes)
     assert str(MAX_LINE) in json.loads(parsed)["error"]["message"]

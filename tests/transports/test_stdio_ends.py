@@ -93,7 +93,7 @@ async def test_calls_in_flight_at_the_end_of_input_are_all_answered(
         assert answers == {**dict.fromkeys(numbers, "done"), quick: "quick"}
 
 
-async def test_a_call_that_takes_longer_than_the_drain_is_cancelled_and_told_so(
+async def test_a_call_that_takes_longer_than_the_drain_gets_an_error(
     bridge: Bridge, slow: Slow, stateless: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve_over_pipes(bridge, stateless=stateless, drain=0.05) as client:
@@ -135,13 +135,13 @@ async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: 
     assert number not in [message.get("id") for message in client.received]
 
 
-async def test_cancelling_what_is_not_there_changes_nothing(bridge: Bridge) -> None:
+async def test_cancelling_an_unknown_request_changes_nothing(bridge: Bridge) -> None:
     async with serve_over_pipes(bridge) as client:
         await client.notify("notifications/cancelled", {"requestId": 4711})
         assert "result" in await client.receive_response(await client.send_call("quick"))
 
 
-async def test_progress_arrives_and_grows_and_what_does_not_grow_is_left_out(stateless: bool) -> None:
+async def test_progress_that_does_not_grow_is_dropped(stateless: bool) -> None:
     async def work(data: Any, ctx: CallContext) -> str:
         for value in (1, 2, 2, 1.5, 3):
             await ctx.report_progress(value, 3, f"step {value}")
@@ -162,7 +162,7 @@ async def test_progress_arrives_and_grows_and_what_does_not_grow_is_left_out(sta
     ]
 
 
-async def test_a_signal_is_heard_whatever_the_loop_is_doing_when_it_comes() -> None:
+async def test_a_signal_is_handled_at_any_moment_of_the_event_loop() -> None:
     heard = anyio.Event()
 
     async def drain() -> None:
@@ -199,7 +199,7 @@ async def test_one_signal_that_arrives_in_both_ways_drains_although_one_handler_
     assert called == ["drain"]
 
 
-async def test_the_ledger_is_idle_when_all_is_settled_and_says_when_it_is_not() -> None:
+async def test_the_counter_is_idle_when_all_requests_are_answered() -> None:
     counter = RequestCounter()
     assert await counter.wait_until_idle(0)
     counter.add_request()
@@ -212,7 +212,7 @@ async def test_the_ledger_is_idle_when_all_is_settled_and_says_when_it_is_not() 
     assert not await counter.wait_until_idle(0)
 
 
-def test_where_signals_cannot_be_had_serving_goes_on_without(anyio_backend: str) -> None:
+def test_serving_works_without_support_for_signals(anyio_backend: str) -> None:
     """A thread other than the main one may not take signals."""
     called: list[str] = []
     done: list[bool] = []

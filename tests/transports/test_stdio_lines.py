@@ -98,7 +98,7 @@ async def test_a_byte_order_mark_before_a_line_is_ignored(registry: ToolRegistry
         assert text_of(await client.receive_response(request["id"])) == "4"
 
 
-async def test_a_line_of_five_megabytes_is_refused_and_the_next_one_served(registry: ToolRegistry) -> None:
+async def test_a_line_of_five_megabytes_is_rejected_and_the_next_one_served(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
         long = client.make_request("tools/call", {"name": "length", "arguments": {"text": "x" * 5_000_000}})
         await client.send(long)
@@ -128,14 +128,14 @@ async def test_a_last_line_without_its_newline_is_served(registry: ToolRegistry)
         assert await client.receive_rest() == []
 
 
-async def test_a_last_line_that_is_too_long_and_has_no_newline_is_refused(registry: ToolRegistry) -> None:
+async def test_a_last_line_that_is_too_long_and_has_no_newline_is_rejected(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, initialize=False) as client:
         await client.write(b"x" * (MAX_LINE + 1))
         client.close_input()
         assert [error_of(answer) for answer in await client.receive_rest()] == [(None, -32600)]
 
 
-async def test_blank_lines_mean_nothing(registry: ToolRegistry) -> None:
+async def test_blank_lines_are_ignored(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, initialize=False) as client:
         await client.write(b"\n  \n\r\n\t\n")
         await client.initialize()
@@ -146,7 +146,7 @@ async def test_blank_lines_mean_nothing(registry: ToolRegistry) -> None:
         assert all("error" not in message for message in client.received)
 
 
-async def test_lines_may_end_in_the_windows_way(registry: ToolRegistry) -> None:
+async def test_lines_may_end_with_a_carriage_return(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
         request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "1"}})
         await client.write(json.dumps(request).encode() + b"\r\n")
@@ -178,20 +178,20 @@ async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: 
         await still_served(client)
 
 
-async def test_bad_arguments_are_a_result_that_the_model_can_read(registry: ToolRegistry) -> None:
+async def test_invalid_arguments_are_a_result_for_the_model(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
         answer = await client.receive_response(await client.send_call("length", {"text": 7}))
         assert answer["result"]["isError"] is True
         assert "text" in text_of(answer)
 
 
-async def test_a_stateless_client_needs_no_greeting(registry: ToolRegistry) -> None:
+async def test_a_stateless_client_needs_no_initialization(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, stateless=True) as client:
         await still_served(client)
         assert (await client.request("server/discover"))["result"]["capabilities"]["tools"]["listChanged"] is True
 
 
-async def test_only_a_request_of_its_own_era_decides_for_an_era(registry: ToolRegistry, stateless: bool) -> None:
+async def test_the_first_request_decides_the_era_of_a_connection(registry: ToolRegistry, stateless: bool) -> None:
     async with serve_over_pipes(registry, stateless=stateless, initialize=False) as client:
         for method in ("ping", "tools/list"):
             await client.send({"jsonrpc": "2.0", "id": method, "method": method})
@@ -200,13 +200,13 @@ async def test_only_a_request_of_its_own_era_decides_for_an_era(registry: ToolRe
         await still_served(client)
 
 
-async def test_a_handshake_client_is_told_that_lists_change(registry: ToolRegistry) -> None:
+async def test_a_handshake_client_receives_the_capability_of_changed_lists(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
         assert client.initialize_result["capabilities"]["tools"]["listChanged"] is True
         assert client.initialize_result["serverInfo"]["name"] == "mcp-bridge"
 
 
-async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id() -> None:
+async def test_a_result_that_cannot_be_written_as_json_is_an_error_with_its_id() -> None:
     registry = ToolRegistry()
 
     @tool
@@ -222,14 +222,14 @@ async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id(
 
 
 @BOTH_LOOPS
-async def test_a_client_that_leaves_at_once_hears_nothing(registry: ToolRegistry) -> None:
+async def test_a_client_that_disconnects_immediately_receives_nothing(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, initialize=False) as client:
         client.close_input()
         assert await client.receive_rest() == []
 
 
 @BOTH_LOOPS
-async def test_answers_wait_for_a_slow_reader_and_none_is_lost(registry: ToolRegistry) -> None:
+async def test_responses_wait_for_a_slow_reader_and_none_is_lost(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
         numbers = [await client.send_call("repeat", {"text": "x", "times": 700_000}) for _ in range(8)]
         client.close_input()
@@ -238,7 +238,7 @@ async def test_answers_wait_for_a_slow_reader_and_none_is_lost(registry: ToolReg
 
 
 @BOTH_LOOPS
-async def test_a_reader_that_stops_reading_cannot_hold_the_end(registry: ToolRegistry) -> None:
+async def test_a_reader_that_stops_reading_does_not_delay_the_shutdown(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, drain=0.3) as client:
         for _ in range(8):
             await client.send_call("repeat", {"text": "x", "times": 700_000})
@@ -246,7 +246,7 @@ async def test_a_reader_that_stops_reading_cannot_hold_the_end(registry: ToolReg
 
 
 @BOTH_LOOPS
-async def test_a_reader_that_has_gone_ends_serving_though_input_stays_open(registry: ToolRegistry) -> None:
+async def test_a_closed_output_ends_serving_although_input_stays_open(registry: ToolRegistry) -> None:
     from_client, to_server = os.pipe()
     from_server, to_client = os.pipe()
     try:
@@ -260,7 +260,7 @@ async def test_a_reader_that_has_gone_ends_serving_though_input_stays_open(regis
 
 
 @BOTH_LOOPS
-async def test_senders_who_wait_for_a_reader_are_freed_when_it_goes(registry: ToolRegistry) -> None:
+async def test_senders_that_wait_for_a_reader_continue_when_it_closes(registry: ToolRegistry) -> None:
     from_client, to_server = os.pipe()
     from_server, to_client = os.pipe()
     arguments = {"text": "x", "times": 700_000}
@@ -303,7 +303,7 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
 
 
 @BOTH_LOOPS
-async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> None:
+async def test_a_tool_that_sends_more_than_is_read_waits_for_the_reader() -> None:
     told: list[int] = []
     begun = anyio.Event()
 

@@ -65,7 +65,7 @@ def text_of(answer: dict[str, Any]) -> str:
     return str(answer["result"]["content"][0]["text"])
 
 
-async def test_a_process_answers_garbage_and_then_everything_else(fifo: Path) -> None:
+async def test_a_process_responds_to_garbage_and_continues(fifo: Path) -> None:
     async with serve_file(TOOLS, initialize=False) as server:
         await server.write(b"garbage\n[1]\n\n" + b"x" * 5_000_000 + b'\n{"jsonrpc":"2.0","id":"odd","method":1}\n')
         codes = [(await server.receive(lambda _: True))["error"]["code"] for _ in range(4)]
@@ -83,7 +83,7 @@ async def test_a_process_answers_garbage_and_then_everything_else(fifo: Path) ->
         assert await server.wait() == 0
 
 
-async def test_nothing_reaches_stdout_but_messages(tmp_path: Path) -> None:
+async def test_only_messages_reach_stdout(tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("wb") as stderr:
         async with serve_file(TOOLS, stderr=stderr, initialize=False) as server:
             await server.initialize()  # StdioClient takes nothing on stdout that is not JSON-RPC
@@ -146,7 +146,7 @@ async def test_a_second_interrupt_with_nothing_but_coroutines_ends_at_once(tmp_p
 
 
 @pytest.mark.parametrize("input_open", [False, True], ids=["and its input ends", "with its input open"])
-async def test_a_reader_that_goes_away_ends_the_process_cleanly(input_open: bool, tmp_path: Path) -> None:
+async def test_a_client_that_closes_the_output_ends_the_process_cleanly(input_open: bool, tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("wb") as stderr:
         async with serve_file(TOOLS, stateless=True, stderr=stderr) as server:
             assert server.process.stdout is not None
@@ -177,7 +177,7 @@ async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-async def test_no_input_at_all_is_an_end_without_a_word() -> None:
+async def test_empty_input_ends_the_process_without_output() -> None:
     done = await to_thread.run_sync(
         lambda: subprocess.run(
             make_serve_command(TOOLS), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT
@@ -186,7 +186,7 @@ async def test_no_input_at_all_is_an_end_without_a_word() -> None:
     assert (done.returncode, done.stdout) == (0, b"")
 
 
-async def test_the_official_client_calls_hears_progress_and_cancels(tmp_path: Path) -> None:
+async def test_the_official_client_calls_receives_progress_and_cancels(tmp_path: Path) -> None:
     seen: list[float] = []
     last = anyio.Event()
     diary = tmp_path / "diary"
@@ -254,7 +254,9 @@ def edit(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-async def test_an_edited_file_changes_the_tools_tells_the_client_and_loses_no_call(tmp_path: Path, fifo: Path) -> None:
+async def test_an_edited_file_changes_the_tools_notifies_the_client_and_loses_no_call(
+    tmp_path: Path, fifo: Path
+) -> None:
     folder = tmp_path / "edited"
     folder.mkdir()
     path = folder / "edited_tools.py"

@@ -31,7 +31,7 @@ from tests.kits.fuzzing import examples
         ({"note": "[1]", "count": "1"}, {"note": "[1]", "count": 1}),
     ],
 )
-def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
+def test_json_in_a_string_is_parsed_where_the_schema_accepts_its_type(
     given_: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert ArgumentRepair(VALUES).repair(given_) == expected
@@ -51,25 +51,25 @@ def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
         {"numbers": "[" * 10_000 + "]" * 10_000},
     ],
 )
-def test_anything_else_is_left_for_the_validator_to_refuse(value: dict[str, Any]) -> None:
+def test_other_values_are_left_to_the_validator(value: dict[str, Any]) -> None:
     assert ArgumentRepair(VALUES).repair(value) is value
 
 
-def test_the_tree_below_is_parsed_however_deep() -> None:
+def test_recursive_schemas_are_parsed_at_any_depth() -> None:
     leaf = json.dumps({"name": "c"})
     middle = json.dumps({"name": "b", "branches": [leaf]})
     made = ArgumentRepair(TREE).repair({"tree": json.dumps({"name": "a", "branches": json.dumps([middle])})})
     assert made == {"tree": {"name": "a", "branches": [{"name": "b", "branches": [{"name": "c"}]}]}}
 
 
-def test_a_string_is_parsed_where_the_schema_takes_text_but_not_this_one() -> None:
+def test_a_string_is_parsed_where_the_schema_accepts_other_texts() -> None:
     schema = {"properties": {"ids": {"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "integer"}}]}}}
     repair = ArgumentRepair(schema).repair
     assert repair({"ids": "[1, 2]"}) == {"ids": [1, 2]}
     assert repair({"ids": "all"}) == {"ids": "all"}
 
 
-def test_the_alternative_that_takes_it_decides_what_is_parsed() -> None:
+def test_the_first_alternative_that_accepts_the_parsed_value_is_used() -> None:
     kinds = [
         {"properties": {"kind": {"const": "text"}, "value": {"type": "string"}}, "required": ["kind", "value"]},
         {"properties": {"kind": {"const": "number"}, "value": {"type": "number"}}, "required": ["kind", "value"]},
@@ -80,13 +80,13 @@ def test_the_alternative_that_takes_it_decides_what_is_parsed() -> None:
     assert repair(fits) is fits
 
 
-def test_what_is_neither_described_nor_wrong_is_left_alone() -> None:
+def test_values_without_a_schema_are_unchanged() -> None:
     given_ = {"count": "1", "more": "[1]", "patterned": {"a": "1"}}
     schema = {"properties": {**VALUES["properties"], "patterned": {"patternProperties": {"^a": {"type": "integer"}}}}}
     assert ArgumentRepair(schema).repair(given_) == {"count": 1, "more": "[1]", "patterned": {"a": "1"}}
 
 
-def test_items_by_their_place_and_further_properties_are_parsed() -> None:
+def test_prefix_items_and_additional_properties_are_parsed() -> None:
     schema = {
         "properties": {
             "pair": {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "boolean"}}
@@ -97,7 +97,7 @@ def test_items_by_their_place_and_further_properties_are_parsed() -> None:
     assert made == {"pair": ["1", 2, True, False], "more": 1.5}
 
 
-def test_references_to_the_root_and_schemas_with_an_address_are_understood() -> None:
+def test_references_to_the_root_and_schemas_with_an_id_are_followed() -> None:
     schema = {
         "$id": "https://example.com/node",
         "type": "object",
@@ -107,7 +107,7 @@ def test_references_to_the_root_and_schemas_with_an_address_are_understood() -> 
     assert made == {"next": {"value": 1, "next": {"value": 2}}}
 
 
-def test_alternatives_within_alternatives_come_to_an_end() -> None:
+def test_the_steps_through_nested_alternatives_are_limited() -> None:
     alternatives = [
         {"properties": {"a": {"$ref": "#/$defs/n"}, "x": {"const": number}}, "required": ["x"]} for number in range(20)
     ]
@@ -118,14 +118,14 @@ def test_alternatives_within_alternatives_come_to_an_end() -> None:
     assert ArgumentRepair(schema).repair(value) == value
 
 
-def test_an_anchor_is_not_taken_for_the_whole_schema() -> None:
+def test_a_reference_to_an_anchor_is_not_a_reference_to_the_root() -> None:
     properties = {"note": {"$ref": "#text"}, "count": {"type": "integer"}}
     schema = {"type": "object", "properties": properties, "$defs": {"t": {"$anchor": "text", "type": "string"}}}
     assert ArgumentRepair(schema).repair({"note": '{"a": 1}', "count": "1"}) == {"note": '{"a": 1}', "count": 1}
 
 
 @pytest.mark.parametrize("length", [0, 400])
-def test_alternatives_that_lead_back_to_themselves_come_to_an_end(length: int) -> None:
+def test_recursive_alternatives_end(length: int) -> None:
     chain = {f"n{n}": {"anyOf": [{"$ref": f"#/$defs/n{n + 1}"}, {"type": "null"}]} for n in range(length)}
     last = {f"n{length}": {"anyOf": [{"$ref": "#/$defs/n0"}, {"type": "integer"}]}}
     properties = {"count": {"type": "integer"}, "x": {"$ref": "#/$defs/n0"}}
@@ -147,7 +147,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return schemas
 
 
-def test_texts_that_may_be_any_need_no_validator_each(compiled: list[Any]) -> None:
+def test_places_that_accept_any_text_need_no_validator(compiled: list[Any]) -> None:
     properties = {f"p{number}": {"type": "string", "description": "Any."} for number in range(1_000)}
     schema = {"properties": {**properties, "count": {"type": "integer"}}, "required": ["count"]}
     made = ArgumentRepair(schema).repair(dict.fromkeys(properties, "1") | {"count": "1"})
@@ -155,7 +155,7 @@ def test_texts_that_may_be_any_need_no_validator_each(compiled: list[Any]) -> No
     assert compiled == [schema]
 
 
-def test_places_that_say_the_same_share_a_validator(compiled: list[Any]) -> None:
+def test_equal_places_share_a_validator(compiled: list[Any]) -> None:
     properties = {f"p{number}": {"$ref": "#/$defs/word"} for number in range(50)}
     schema = {"properties": properties, "required": ["no"], "$defs": {"word": {"type": "string", "pattern": "^a"}}}
     ArgumentRepair(schema).repair(dict.fromkeys(properties, "a1"))
@@ -170,7 +170,7 @@ def test_a_large_schema_is_not_compiled_for_each_of_its_places(compiled: list[An
     assert 0 < len([one for one in compiled if one is not True]) < 200
 
 
-def test_nothing_is_kept_of_names_that_clients_make_up() -> None:
+def test_unknown_names_of_clients_are_not_stored() -> None:
     parsing = ArgumentRepair({"additionalProperties": {"type": "integer"}})
     for number in range(100):
         assert parsing.repair({f"n{number}": "x", f"m{number}": "1"}) == {f"n{number}": "x", f"m{number}": 1}
@@ -208,7 +208,7 @@ TYPED: st.SearchStrategy[tuple[dict[str, Any], Any]] = st.recursive(
 
 @examples(50)
 @given(pair=TYPED, data=st.data())
-def test_what_was_put_into_strings_comes_out_again(pair: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
+def test_values_that_were_put_into_strings_are_restored(pair: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     schema, value = pair
 
     def strung(value: Any) -> Any:
@@ -237,7 +237,7 @@ ARGUMENTS = st.dictionaries(
 
 @examples(50)
 @given(arguments=ARGUMENTS)
-def test_an_argument_that_fits_is_never_changed_whatever_stands_beside_it(arguments: dict[str, Any]) -> None:
+def test_a_valid_argument_is_never_changed_next_to_invalid_ones(arguments: dict[str, Any]) -> None:
     made = ArgumentRepair(VALUES).repair(arguments)
     for name, value in arguments.items():
         if Validator(VALUES["properties"][name]).is_valid(value):
@@ -271,7 +271,7 @@ PAGE: dict[str, Any] = {
         ({"query": "a", "other": None}, {"query": "a", "other": None}),
     ],
 )
-def test_an_optional_argument_that_is_empty_is_left_out_where_it_does_not_fit(
+def test_an_empty_optional_argument_is_left_out_if_it_does_not_fit(
     arguments: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert ArgumentRepair(PAGE, parse_strings=False, omitted=(None, "")).repair(arguments) == expected

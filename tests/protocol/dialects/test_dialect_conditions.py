@@ -27,9 +27,7 @@ ON_A = {"properties": {"n": {"type": "integer"}, "o": TEXT}, "required": ["n"]}
 @pytest.mark.parametrize(
     ("description", "expected"), [("Does it.", f"Does it.\n\n{CONDITIONS_NOTE}"), ("", CONDITIONS_NOTE)]
 )
-def test_a_client_that_cannot_read_conditions_learns_that_the_server_checks_more(
-    description: str, expected: str
-) -> None:
+def test_a_note_in_the_description_mentions_omitted_conditions(description: str, expected: str) -> None:
     [entry] = bridge_with(NEEDS_B).registry.list()
     tool = replace(to_wire(entry.to_tool_definition()), description=description)
     listed = rewrite_tool(tool, PROFILES["claude-code"].dialect)
@@ -52,7 +50,7 @@ def test_a_client_that_cannot_read_conditions_learns_that_the_server_checks_more
         ({"not": {"required": ["a", "b"]}}, "a"),
     ],
 )
-def test_what_a_condition_mentions_is_listed_as_optional(schema: dict[str, Any], names: str) -> None:
+def test_properties_of_a_condition_are_listed_as_optional(schema: dict[str, Any], names: str) -> None:
     flat = flatten_root({"type": "object", "properties": {"a": TEXT}, **schema})
     assert sorted(flat.schema["properties"]) == list(names)
     assert "required" not in flat.schema
@@ -67,28 +65,28 @@ def test_what_a_condition_mentions_is_listed_as_optional(schema: dict[str, Any],
         {"dependentRequired": {"b": ["a"]}},
     ],
 )
-def test_a_schema_that_loses_nothing_is_described_as_before(schema: dict[str, Any]) -> None:
+def test_the_description_of_a_schema_without_omitted_conditions_is_unchanged(schema: dict[str, Any]) -> None:
     flat = flatten_root({"type": "object", "properties": {"a": TEXT}, **schema})
     assert list(flat.schema["properties"]) == ["a", "b"]
     assert not flat.omits_conditions
 
 
-def test_what_one_branch_refuses_alone_is_listed_without_that() -> None:
+def test_a_property_that_one_branch_rejects_is_listed_without_its_schema() -> None:
     flat = flatten_root({"type": "object", "if": {"required": ["a"]}, "then": {"properties": {"b": False}}})
     assert flat.schema["properties"] == {"b": {}, "a": {}}
 
 
-def test_a_property_that_the_schema_closes_out_is_not_listed() -> None:
+def test_a_property_that_a_closed_schema_rejects_is_not_listed() -> None:
     flat = flatten_root({**NEEDS_B, "additionalProperties": False})
     assert flat.schema["properties"] == {"a": TEXT}
 
 
-def test_properties_that_others_must_fit_too_are_listed_as_these() -> None:
+def test_mentioned_properties_get_the_schema_of_additional_properties() -> None:
     flat = flatten_root({**NEEDS_B, "additionalProperties": {"type": "integer"}})
     assert flat.schema["properties"]["b"] == {"type": "integer"}
 
 
-def test_no_condition_is_left_at_the_root_but_lists_of_names() -> None:
+def test_the_only_conditions_at_the_root_are_dependent_required_names() -> None:
     parts = {word: {"a": {"required": ["b"]}} for word in DEPENDENT[1:]}
     flat = flatten_root({**NEEDS_B, **parts, "dependentRequired": {"a": ["b"]}}).schema
     assert not set(ROOT_KEYWORDS) & flat.keys()
@@ -96,6 +94,6 @@ def test_no_condition_is_left_at_the_root_but_lists_of_names() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 5, "text"])
-def test_a_condition_that_is_no_schema_allows_anything(odd: Any) -> None:
+def test_an_invalid_condition_allows_anything(odd: Any) -> None:
     flat = flatten_root({"type": "object", "dependentSchemas": {"a": odd}, "if": odd, "then": {"required": ["b"]}})
     assert flat.schema == {"type": "object", "properties": {"b": {}, "a": {}}}

@@ -61,7 +61,7 @@ async def served(folder: Path) -> AsyncIterator[str]:
         await process.wait()
 
 
-async def test_arguments_that_travel_as_headers_still_do_in_both_eras(tmp_path: Path) -> None:
+async def test_arguments_in_headers_are_checked_with_a_dialect_in_both_eras(tmp_path: Path) -> None:
     async with served(tmp_path) as address:
         for mode in ("legacy", "2026-07-28"):
             with anyio.fail_after(60):

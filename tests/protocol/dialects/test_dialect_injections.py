@@ -34,7 +34,7 @@ def house_of(output: Any = None, schema: Any = None) -> HookedServer:
     return house
 
 
-async def test_the_dialect_of_codex_shows_injections_and_that_of_others_does_not() -> None:
+async def test_only_the_dialect_of_codex_shows_injections() -> None:
     assert CODEX.show_injections
     assert not PROFILES["claude-code"].dialect.show_injections
 
@@ -59,7 +59,7 @@ async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) ->
 
 
 @pytest.mark.parametrize("dialect", [NO_DIALECT, PROFILES["claude-code"].dialect])
-async def test_other_clients_get_the_text_beside_unchanged_structured_content(dialect: SchemaDialect) -> None:
+async def test_other_clients_receive_the_text_and_unchanged_structured_content(dialect: SchemaDialect) -> None:
     async with connect(Bridge(house_of().registry, dialect=dialect)) as client:
         (listed,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
         assert listed.output_schema is not None
@@ -67,7 +67,7 @@ async def test_other_clients_get_the_text_beside_unchanged_structured_content(di
     assert (noted.structured_content, texts(noted)) == ({"x": 1}, ['{"x":1}', "It is far."])
 
 
-async def test_tools_that_no_hooks_govern_keep_their_output_schema() -> None:
+async def test_tools_without_hooks_keep_their_output_schema() -> None:
     registry = ToolRegistry()
     registry.register(ToolEntry("place", "", lambda data: {"x": 1}, {"type": "object"}, POINT))
     async with connect(Bridge(registry, dialect=CODEX)) as client:

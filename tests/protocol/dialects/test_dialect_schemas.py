@@ -12,7 +12,7 @@ from mcp_bridge._protocol.dialects.flattening import flatten_root
 from tests.kits.dialects.dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
 
 
-def test_what_a_reference_leads_to_stands_in_its_place_with_what_stood_beside_it() -> None:
+def test_a_reference_is_replaced_by_its_target_merged_with_its_siblings() -> None:
     made = inline_references(REFERRING)
     assert made == {
         "type": "object",
@@ -28,24 +28,24 @@ def test_a_schema_without_references_stays_the_same_object() -> None:
     assert inline_references(ADDRESS) is ADDRESS
 
 
-def test_what_leads_back_to_itself_ends_where_it_begins_again_and_says_so() -> None:
+def test_a_recursive_reference_ends_at_its_first_repetition() -> None:
     tree = inline_references(TREE)["properties"]["tree"]
     again = tree["properties"]["branches"]["items"]
     assert again == {"type": "object", "description": "Another Tree, as it is described above."}
 
 
-def test_a_reference_to_the_whole_ends_at_once() -> None:
+def test_a_reference_to_the_root_is_not_followed() -> None:
     made = inline_references({"type": "object", "properties": {"next": {"$ref": "#"}}})
     assert made["properties"]["next"] == {"type": "object", "description": "As it is described at the top."}
 
 
-def test_an_object_that_knows_its_own_properties_alone_is_not_put_together_with_others() -> None:
+def test_a_closed_object_is_not_merged_with_other_properties() -> None:
     closed = {"type": "object", "properties": {"a": {}}}
     made = inline_references({"$ref": "#/$defs/c", "additionalProperties": False, "$defs": {"c": closed}})
     assert made == {"additionalProperties": False, "allOf": [closed]}
 
 
-def test_in_older_drafts_nothing_beside_a_reference_counts() -> None:
+def test_in_older_drafts_siblings_of_a_reference_are_ignored() -> None:
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "properties": {"a": {"$ref": "#/definitions/n", "maximum": 3, "description": "A number."}},
@@ -54,7 +54,7 @@ def test_in_older_drafts_nothing_beside_a_reference_counts() -> None:
     assert inline_references(schema)["properties"]["a"] == {"type": "number", "description": "A number."}
 
 
-def test_data_that_looks_like_a_reference_is_left_alone() -> None:
+def test_data_that_looks_like_a_reference_is_unchanged() -> None:
     data = {
         "default": {"$ref": "#/$defs/x"},
         "enum": [{"$ref": "#/$defs/x"}],
@@ -71,7 +71,7 @@ def test_references_by_anchor_and_by_address_stay(reference: str) -> None:
     assert inline_references(schema) is schema
 
 
-def test_references_that_double_what_they_lead_to_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_references_that_multiply_their_targets_stay_and_the_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     doubling: dict[str, Any] = {"d0": {"type": "null"}}
     for level in range(1, 20):
         below = {"$ref": f"#/$defs/d{level - 1}"}
@@ -85,12 +85,12 @@ def test_references_that_double_what_they_lead_to_stay_and_the_log_says_why(capl
 
 
 @pytest.mark.parametrize("reference", ["#/$defs/missing", "http://example.com/elsewhere", "#nowhere"])
-def test_a_reference_that_leads_nowhere_stays(reference: str) -> None:
+def test_an_unresolvable_reference_stays(reference: str) -> None:
     schema = {"properties": {"a": {"$ref": reference}}}
     assert inline_references(schema) is schema
 
 
-def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_references_that_repeat_long_texts_stay_and_the_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     long = {"type": "string", "description": "x" * 10_000}
     properties = {f"p{number}": {"$ref": "#/$defs/long"} for number in range(500)}
     schema = {"type": "object", "properties": properties, "$defs": {"long": long}}
@@ -101,7 +101,7 @@ def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pyt
     ]
 
 
-def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_deeply_nested_references_stay_and_the_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     steps = {f"d{n}": {"properties": {"a": {"properties": {"b": {"$ref": f"#/$defs/d{n + 1}"}}}}} for n in range(30)}
     schema = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**steps, "d30": {"type": "null"}}}
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
@@ -112,13 +112,13 @@ def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogC
 @pytest.mark.parametrize(
     "draft", ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
 )
-def test_a_schema_that_is_a_reference_becomes_what_it_leads_to_and_keeps_its_draft(draft: str) -> None:
+def test_a_reference_at_the_root_becomes_its_target_and_keeps_the_draft(draft: str) -> None:
     closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
     schema = {"$schema": draft, "type": "object", "$ref": "#/definitions/A", "definitions": {"A": closed}}
     assert inline_references(schema) == {"$schema": draft, **closed}
 
 
-def test_the_schema_before_is_not_changed() -> None:
+def test_the_original_schema_is_not_changed() -> None:
     before = repr((REFERRING, SHAPES, TREE))
     for schema in (REFERRING, SHAPES, TREE):
         inline_references(schema)

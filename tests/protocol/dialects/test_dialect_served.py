@@ -44,7 +44,7 @@ async def told(client: Client, **arguments: Any) -> Any:
     return block.text if result.is_error else json.loads(block.text)
 
 
-async def test_clients_are_told_a_schema_without_references() -> None:
+async def test_clients_receive_a_schema_without_references() -> None:
     async with connect(bridge_with(REFERRING)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["home"] == ADDRESS
@@ -52,7 +52,7 @@ async def test_clients_are_told_a_schema_without_references() -> None:
         assert await told(client, home={"street": "A"}) == {"home": {"street": "A"}}
 
 
-async def test_clients_see_one_object_and_that_the_server_checks_more() -> None:
+async def test_clients_receive_one_object_and_a_note_about_further_conditions() -> None:
     async with connect(bridge_with(SHAPES)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["required"] == ["kind"]
@@ -68,7 +68,7 @@ async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
         assert (refused.meta or {})["mcp-bridge/code"] == "invalid_arguments"
 
 
-async def test_tools_get_what_was_in_a_string() -> None:
+async def test_tools_receive_the_parsed_values_of_strings() -> None:
     async with connect(bridge_with(VALUES)) as client:
         answer = await told(client, numbers="[1, 2]", place='{"x": "3"}', note="[1]")
         assert answer == {"numbers": [1, 2], "place": {"x": 3}, "note": "[1]"}
@@ -108,7 +108,7 @@ async def test_policies_see_the_arguments_that_run() -> None:
     assert seen == [{"numbers": [1]}]
 
 
-async def test_what_is_in_a_string_is_held_to_the_limits_of_arguments() -> None:
+async def test_a_value_in_a_string_counts_against_the_limits_of_arguments() -> None:
     schema = {"type": "object", "properties": {"list": {"type": "array"}}}
     async with connect(bridge_with(schema)) as client:
         deep: Any = []
@@ -117,12 +117,12 @@ async def test_what_is_in_a_string_is_held_to_the_limits_of_arguments() -> None:
         assert "nested deeper than 64 levels" in await told(client, list=json.dumps(deep))
 
 
-async def test_headers_stay_where_they_are() -> None:
+async def test_declared_headers_are_kept_in_rewritten_schemas() -> None:
     async with connect(bridge_with(SHAPES)) as client:
         assert x_mcp_header_map((await listed(client))["inputSchema"]) == {("region",): "Region"}
 
 
-async def test_the_schemas_of_answers_lose_their_references_and_answers_still_fit() -> None:
+async def test_references_are_inlined_in_output_schemas_and_results_still_fit() -> None:
     output = {"type": "object", "properties": {"home": {"$ref": "#/$defs/A"}}, "$defs": {"A": ADDRESS}}
     registry = ToolRegistry()
     registry.register(ToolEntry("t", "", lambda data: {"home": {"street": "A"}}, {"type": "object"}, output))
@@ -132,13 +132,13 @@ async def test_the_schemas_of_answers_lose_their_references_and_answers_still_fi
         assert result.structured_content == {"home": {"street": "A"}}
 
 
-async def test_an_object_without_properties_says_so() -> None:
+async def test_an_object_without_properties_gets_empty_properties() -> None:
     schema = {"type": "object", "additionalProperties": False}
     async with connect(bridge_with(schema, SchemaDialect(write_properties=True))) as client:
         assert (await listed(client))["inputSchema"] == {**schema, "properties": {}}
 
 
-def test_a_tool_is_rewritten_once_and_not_again_until_it_changes() -> None:
+def test_a_tool_is_rewritten_once_until_it_changes() -> None:
     registry = registry_with(REFERRING)
     listing = ToolIndex(registry, page=10, dialect=ALL)
     before = listing.get("t")
@@ -146,7 +146,7 @@ def test_a_tool_is_rewritten_once_and_not_again_until_it_changes() -> None:
     assert listing.get("t") is before
 
 
-def test_a_dialect_that_changes_nothing_costs_a_call_nothing() -> None:
+def test_a_dialect_without_changes_costs_a_call_nothing() -> None:
     tool = to_wire(ToolDefinition("t", "", "m", REFERRING))
     assert tool.repair is None
     arguments: dict[str, Any] = {"home": {}}
@@ -198,7 +198,7 @@ async def over_stdio(settings: Path) -> AsyncIterator[Client]:
             yield client
 
 
-async def test_settings_decide_what_a_client_gets_over_stdio(settings: Path) -> None:
+async def test_a_client_over_stdio_receives_the_dialect_of_the_settings(settings: Path) -> None:
     async with over_stdio(settings) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["lines"]["items"]["properties"]["amount"]["type"] == "integer"

@@ -41,7 +41,7 @@ def load_dialect(value: Any, folder: Path) -> SchemaDialect:
         ({"clients": ["lm-studio"], "omit_empty": True}, SchemaDialect(parse_strings=True, omit_empty=True)),
     ],
 )
-def test_a_dialect_is_a_client_or_several_or_a_mapping_of_rules(
+def test_a_dialect_is_one_client_or_several_or_a_mapping_of_rules(
     value: Any, expected: SchemaDialect, tmp_path: Path
 ) -> None:
     assert load_dialect(value, tmp_path) == expected

@@ -15,7 +15,7 @@ from tests.kits.dialects.dialect_kit import ADDRESS, SHAPES
 from tests.kits.fuzzing import examples
 
 
-def test_a_union_at_the_root_becomes_one_object_and_says_that_there_are_conditions() -> None:
+def test_a_union_at_the_root_becomes_one_object_that_omits_conditions() -> None:
     flat = flatten_root(SHAPES)
     assert flat.schema == {
         "type": "object",
@@ -31,7 +31,7 @@ def test_a_union_at_the_root_becomes_one_object_and_says_that_there_are_conditio
     assert flat.omits_conditions
 
 
-def test_alternatives_that_only_require_are_left_out() -> None:
+def test_alternatives_with_only_required_names_are_left_out() -> None:
     properties = {"url": {"type": "string"}, "data": {"type": "string"}}
     flat = flatten_root(
         {"type": "object", "properties": properties, "anyOf": [{"required": ["url"]}, {"required": ["data"]}]}
@@ -40,7 +40,7 @@ def test_alternatives_that_only_require_are_left_out() -> None:
     assert flat.omits_conditions
 
 
-def test_what_all_parts_want_is_put_together() -> None:
+def test_the_properties_of_all_parts_are_merged() -> None:
     parts = [
         {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
         {"properties": {"a": {"maximum": 3}, "b": {"type": "string"}}, "required": ["b"]},
@@ -52,7 +52,7 @@ def test_what_all_parts_want_is_put_together() -> None:
     }
 
 
-def test_a_property_that_alternatives_describe_otherwise_is_any_of_these() -> None:
+def test_a_property_with_different_schemas_in_alternatives_may_fit_any_of_them() -> None:
     flat = flatten_root(
         {
             "type": "object",
@@ -68,7 +68,7 @@ def test_a_property_that_alternatives_describe_otherwise_is_any_of_these() -> No
     }
 
 
-def test_what_one_alternative_narrows_stays_wide_for_the_others() -> None:
+def test_a_property_that_one_alternative_narrows_stays_as_wide_as_in_the_others() -> None:
     flat = flatten_root(
         {
             "type": "object",
@@ -82,7 +82,7 @@ def test_what_one_alternative_narrows_stays_wide_for_the_others() -> None:
     assert flat.schema["properties"]["size"] == {"type": "integer"}
 
 
-def test_conditions_at_the_root_are_left_out_and_their_properties_are_not() -> None:
+def test_conditions_at_the_root_are_left_out_but_their_properties_are_listed() -> None:
     flat = flatten_root(
         {
             "type": "object",
@@ -99,14 +99,14 @@ def test_conditions_at_the_root_are_left_out_and_their_properties_are_not() -> N
     }
 
 
-def test_alternatives_that_close_themselves_close_the_whole() -> None:
+def test_closed_alternatives_make_a_closed_object() -> None:
     alternatives = [{"properties": {name: {}}, "additionalProperties": False} for name in "ab"]
     flat = flatten_root({"type": "object", "oneOf": alternatives}).schema
     assert flat["additionalProperties"] is False
     assert list(flat["properties"]) == ["a", "b"]
 
 
-def test_alternatives_behind_references_are_followed_and_what_is_no_object_is_no_alternative() -> None:
+def test_alternatives_behind_references_are_followed_and_those_without_objects_ignored() -> None:
     schema = {
         "type": "object",
         "anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}],
@@ -126,7 +126,7 @@ def test_a_union_that_no_object_fits_stays() -> None:
     assert flatten_root(schema).schema is schema
 
 
-def test_a_union_stays_where_something_refers_into_it() -> None:
+def test_a_union_stays_if_a_reference_points_into_it() -> None:
     schema = {
         "type": "object",
         "anyOf": [
@@ -143,7 +143,7 @@ def test_the_values_of_many_alternatives_become_one_list() -> None:
     assert flat.schema["properties"]["k"] == {"enum": list(range(30))}
 
 
-def test_values_that_only_look_the_same_to_python_are_kept_apart() -> None:
+def test_values_that_are_equal_only_in_python_stay_separate() -> None:
     alternatives = [{"properties": {"k": {"const": value}}} for value in (1, True, 1.0, [0], [False])]
     flat = flatten_root({"type": "object", "anyOf": alternatives})
     assert repr(flat.schema["properties"]["k"]) == "{'enum': [1, True, [0], [False]]}"
@@ -158,7 +158,7 @@ def test_values_that_only_look_the_same_to_python_are_kept_apart() -> None:
     ],
     ids=["leading back", "many", "long"],
 )
-def test_alternatives_that_multiply_stay_and_the_log_says_why(
+def test_alternatives_that_multiply_stay_and_the_reason_is_logged(
     parts: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = {"type": "object", **parts}
@@ -171,7 +171,7 @@ def test_alternatives_that_multiply_stay_and_the_log_says_why(
 
 
 @pytest.mark.parametrize("reference", ["#n", "#/$defs/missing", "http://example.com/elsewhere"])
-def test_what_a_reference_hides_is_not_left_out(reference: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_properties_behind_a_reference_are_listed(reference: str, caplog: pytest.LogCaptureFixture) -> None:
     schema = {"type": "object", "$ref": reference, "$defs": {"n": {"$anchor": "n", "properties": {"a": {}}}}}
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert flatten_root(schema).schema is schema
@@ -216,7 +216,7 @@ UNION = st.lists(ALTERNATIVE, min_size=1, max_size=3)
     union=UNION,
     data=st.lists(st.dictionaries(NAMES, VALUE, max_size=4), min_size=1, max_size=8),
 )
-def test_what_fits_one_alternative_and_is_described_there_fits_the_flat_schema(
+def test_a_value_that_fits_a_described_alternative_fits_the_flat_schema(
     own: dict[str, Any], word: str, union: list[dict[str, Any]], data: list[dict[str, Any]]
 ) -> None:
     schema = {**own, "type": "object", word: union}

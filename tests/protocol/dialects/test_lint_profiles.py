@@ -68,7 +68,7 @@ def test_a_plain_tool_causes_no_warnings() -> None:
     assert [one for client in PROFILES for one in found(client, [plain]) if one.level != "note"] == []
 
 
-def test_what_a_clients_dialect_rewrites_is_no_longer_found() -> None:
+def test_the_dialect_of_a_client_fixes_the_findings_of_its_rules() -> None:
     schemas = {"refers": REFERRING, "union": SHAPES, "empty": {"type": "object"}}
     wire = [to_wire(ToolDefinition(name, "", "m", schema)) for name, schema in schemas.items()]
     for client, profile in PROFILES.items():
@@ -76,7 +76,7 @@ def test_what_a_clients_dialect_rewrites_is_no_longer_found() -> None:
         assert [one for one in found(client, listed, dialect=profile.dialect) if one.level != "note"] == []
 
 
-def test_every_kind_of_fact_has_a_tool_that_breaks_it() -> None:
+def test_every_type_of_fact_has_a_tool_that_violates_it() -> None:
     assert {rule for rule, _ in linting._RULES.values()} == OFFENDING.keys()
     assert {type(fact) for profile in PROFILES.values() for fact in profile.facts} == linting._RULES.keys()
 
@@ -85,7 +85,7 @@ def test_the_settings_know_the_clients_of_the_table() -> None:
     assert get_args(ClientName) == tuple(PROFILES)
 
 
-def test_every_fact_says_where_it_is_known_from() -> None:
+def test_every_fact_names_its_source() -> None:
     for profile in PROFILES.values():
         for fact in profile.facts:
             assert any(mark in fact.source for mark in "#/."), (profile.name, fact)
@@ -93,7 +93,7 @@ def test_every_fact_says_where_it_is_known_from() -> None:
             assert not fact.happens.endswith(".")
 
 
-def test_a_long_name_is_measured_with_what_the_client_puts_before_it() -> None:
+def test_the_length_of_a_name_includes_the_prefix_of_the_client() -> None:
     [finding] = [one for one in found("claude-code", [tool(LONG)]) if one.rule == "name-length"]
     assert finding.level == "error"
     assert (finding.tool, finding.path) == (LONG, "$.name")
@@ -103,35 +103,35 @@ def test_a_long_name_is_measured_with_what_the_client_puts_before_it() -> None:
 
 
 @pytest.mark.parametrize(("length", "rejected"), [(64, False), (65, True)])
-def test_a_limit_is_what_still_fits(length: int, rejected: bool) -> None:
+def test_a_name_as_long_as_the_limit_fits(length: int, rejected: bool) -> None:
     findings = found("claude-desktop", [tool("a" * length)])
     assert any(one.rule == "name-length" for one in findings) is rejected
 
 
-def test_a_keyword_is_told_with_its_first_place_and_how_many_there_are() -> None:
+def test_a_finding_about_a_keyword_has_its_first_place_and_the_number_of_places() -> None:
     [finding] = [one for one in found("gemini-cli", [tool("t", REFERRING)]) if one.rule == "keyword"]
     assert finding.path == "$.inputSchema.properties.home.$ref"
     assert finding.text.startswith("`$ref` in 2 places of its input schema: every request fails")
     assert finding.cure == "Set `dialect: gemini-cli`"
 
 
-def test_a_keyword_that_stays_although_the_dialect_is_set_has_another_cure() -> None:
+def test_a_keyword_that_remains_in_spite_of_the_dialect_has_another_cure() -> None:
     findings = found("gemini-cli", [tool("t", REFERRING)], dialect=PROFILES["gemini-cli"].dialect)
     assert findings[0].cure.startswith("It stays although a dialect is set; the log says why.")
 
 
-def test_a_union_below_the_root_is_fine_for_who_minds_it_at_the_root() -> None:
+def test_a_union_below_the_root_is_accepted_by_a_client_that_rejects_it_at_the_root() -> None:
     nested = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}
     assert [one for one in found("claude-code", [tool("t", nested)]) if one.rule == "keyword"] == []
 
 
-def test_a_property_of_the_name_of_a_keyword_is_none() -> None:
+def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
     schema = {"type": "object", "properties": {"$ref": {"type": "string"}, "if": {"enum": [{"$ref": "#"}]}}}
     for client in ("zed", "copilot-cli"):
         assert [one for one in found(client, [tool("t", schema)]) if one.rule == "keyword"] == []
 
 
-def test_findings_come_worst_first() -> None:
+def test_findings_are_sorted_by_level() -> None:
     profile = Profile(
         name="p",
         title="P",
@@ -153,12 +153,12 @@ def test_findings_come_worst_first() -> None:
         [{"name": "a", "inputSchema": {"properties": [], "anyOf": {}, "enum": 3, "items": [1]}}],
     ],
 )
-def test_lists_of_any_server_can_be_held_against_every_fact(odd: Any) -> None:
+def test_any_list_of_tools_can_be_linted(odd: Any) -> None:
     facts = [fact for profile in PROFILES.values() for fact in profile.facts]
     assert {one.client for one in lint(odd, Profile(name="p", title="P", facts=facts))} <= {"p"}
 
 
-def test_a_client_needs_what_its_facts_say() -> None:
+def test_the_dialect_of_a_client_follows_from_its_facts() -> None:
     assert PROFILES["gemini-cli"].dialect.inline_references
     assert not PROFILES["claude-code"].dialect.inline_references
     assert PROFILES["claude-code"].dialect.flatten_unions

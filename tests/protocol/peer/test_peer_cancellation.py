@@ -70,7 +70,7 @@ async def test_a_request_that_is_answered_in_time_is_not_cancelled() -> None:
         assert left.output.list_methods() == ["quick"]
 
 
-async def test_cancelling_a_request_cancels_the_requests_that_it_sent_in_return() -> None:
+async def test_cancelling_a_request_cancels_its_requests_to_the_sender() -> None:
     handler = WaitingHandler()
     async with join_peers() as (left, right):
         left.handlers["wait"] = lambda request: handler(request)
@@ -218,7 +218,7 @@ async def test_cancelling_a_request_after_its_end_does_nothing() -> None:
         assert len(right.output.sent) == 1
 
 
-async def test_a_request_of_a_cancelled_caller_leaves_nothing_behind() -> None:
+async def test_a_request_of_a_cancelled_caller_leaves_no_state() -> None:
     async with join_peers() as (left, right):
         right.handlers["quick"] = lambda request: 1
         with anyio.CancelScope() as scope:

@@ -57,7 +57,7 @@ async def test_both_sides_send_requests_with_the_same_ids_at_the_same_time() -> 
         assert left.output.sent[0]["id"] == right.output.sent[0]["id"]
 
 
-async def test_a_handler_sends_requests_in_return() -> None:
+async def test_a_handler_sends_requests_to_the_sender() -> None:
     async with join_peers() as (left, right):
 
         async def count_down(side: PeerSide, number: int) -> list[int]:
@@ -90,7 +90,7 @@ async def test_a_slow_request_does_not_delay_the_others() -> None:
         assert results == ["quick", "slow"]
 
 
-async def test_ten_thousand_requests_are_in_flight_at_once() -> None:
+async def test_ten_thousand_requests_are_in_flight_together() -> None:
     release = anyio.Event()
     results: list[int] = []
 

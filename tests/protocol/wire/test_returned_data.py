@@ -116,7 +116,7 @@ async def test_data_without_a_schema_is_text_of_json(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NO_DATA)
-async def test_an_object_without_data_is_an_error_that_shows_what_to_return(kind: str) -> None:
+async def test_an_object_without_data_is_an_error_with_advice(kind: str) -> None:
     async with connect(registry_of(answering(NO_DATA[kind]()))) as client:
         result = await call(client)
     assert result["isError"]
@@ -126,7 +126,7 @@ async def test_an_object_without_data_is_an_error_that_shows_what_to_return(kind
 
 
 @pytest.mark.parametrize("value", [float("nan"), {"a": float("inf"), "b": None}, np.array([1, np.nan])], ids=repr)
-async def test_a_lost_number_is_reported_beside_the_data(value: Any) -> None:
+async def test_a_lost_number_is_reported_with_the_data(value: Any) -> None:
     async with connect(registry_of(answering(value))) as client:
         result = await call(client)
     data, note = result["content"]
@@ -134,12 +134,12 @@ async def test_a_lost_number_is_reported_beside_the_data(value: Any) -> None:
     assert note["text"] == NOTE
 
 
-async def test_a_null_that_a_tool_returns_is_not_reported() -> None:
+async def test_a_null_of_a_tool_is_not_reported() -> None:
     async with connect(registry_of(answering({"a": None}))) as client:
         assert len((await call(client))["content"]) == 1
 
 
-async def test_an_iterator_runs_beside_the_event_loop_and_ends_at_the_limit() -> None:
+async def test_an_iterator_runs_in_a_thread_up_to_the_limit() -> None:
     async with connect(registry_of(entry_of(lambda _: itertools.count()))) as client:
         result = await call(client)
     assert "yields more than 1000000 items" in result["content"][0]["text"]

@@ -125,12 +125,12 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "expected"), VALUES, ids=lambda value: type(value).__name__)
-def test_values_become_what_json_has(value: Any, expected: Any) -> None:
+def test_values_become_json_types(value: Any, expected: Any) -> None:
     assert to_plain(value) == expected
     assert to_plain({"a": [value]}) == {"a": [expected]}
 
 
-def test_values_are_sent_as_text_and_as_structure() -> None:
+def test_values_are_sent_as_text_and_as_structured_content() -> None:
     values = [(value, expected) for value, expected in VALUES if not isinstance(value, Text)]
     answer = {str(index): value for index, (value, _) in enumerate(values)}
     result = to_mcp(to_result(answer), to_wire(ToolDefinition("t", "", "m")), STATELESS)
@@ -154,17 +154,17 @@ def test_values_are_sent_as_text_and_as_structure() -> None:
     ],
     ids=str,
 )
-async def test_an_answer_is_judged_as_what_it_becomes(answer: Any, schema: dict[str, Any]) -> None:
+async def test_a_result_is_validated_after_its_conversion(answer: Any, schema: dict[str, Any]) -> None:
     result = await dispatch(answering(answer, output_schema=schema))
     assert not result.is_error, result.error_text
 
 
-def test_text_is_verbatim_and_everything_else_compact() -> None:
+def test_text_is_unchanged_and_other_values_are_compact_json() -> None:
     assert to_text("a \n b") == "a \n b"
     assert to_text({"a": [1, None]}) == '{"a":[1,null]}'
 
 
-def test_an_answer_that_is_plain_already_is_not_copied() -> None:
+def test_a_plain_result_is_not_copied() -> None:
     answer = {"a": [1, "x"], "b": {"c": 2.5}}
     assert to_result(answer).output is answer
     result = ToolResult(output=answer)
@@ -222,14 +222,14 @@ UNREADABLE: list[Any] = [
 
 
 @pytest.mark.parametrize("answer", UNREADABLE, ids=lambda value: type(value).__name__)
-def test_an_answer_that_cannot_be_json_is_unreadable(answer: Any) -> None:
+def test_a_result_that_cannot_be_json_is_unreadable(answer: Any) -> None:
     with pytest.raises(Unreadable) as caught:
         to_result(answer)
     assert "planted secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("answer", [cycle(), {"a": Rude()}], ids=["itself", "a secret"])
-async def test_an_unreadable_answer_is_a_failure_that_says_that_the_tool_did_run(answer: Any) -> None:
+async def test_an_unreadable_result_is_an_error_after_the_tool_ran(answer: Any) -> None:
     result = await dispatch(answering(answer))
     assert (result.is_error, result.code) == (True, "invalid_output")
     assert "The tool did run" in result.error_text
@@ -237,7 +237,7 @@ async def test_an_unreadable_answer_is_a_failure_that_says_that_the_tool_did_run
     assert "planted secret" not in result.error_text
 
 
-def test_the_deepest_answer_that_is_allowed_passes() -> None:
+def test_a_result_of_the_maximum_depth_is_accepted() -> None:
     assert to_plain(deep(MAX_DEPTH)) == deep(MAX_DEPTH)
 
 

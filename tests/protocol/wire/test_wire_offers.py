@@ -45,11 +45,11 @@ def read(answer: Any, mime_type: str | None = None) -> list[dict[str, Any]]:
     ],
     ids=repr,
 )
-def test_what_a_resource_answers_is_at_its_uri(answer: Any, made: dict[str, Any]) -> None:
+def test_the_contents_of_a_resource_have_its_uri(answer: Any, made: dict[str, Any]) -> None:
     assert read(answer) == [{"uri": "a://b", **made}]
 
 
-def test_the_media_type_of_the_entry_wins_and_several_contents_say_where_they_are() -> None:
+def test_the_media_type_of_the_entry_has_priority_and_each_content_has_a_uri() -> None:
     assert read("x,y", "text/csv")[0]["mimeType"] == "text/csv"
     several = read([EmbeddedResource("a://1", "one"), Text("two"), b"\x00"])
     assert [item["uri"] for item in several] == ["a://1", "a://b", "a://b"]
@@ -80,13 +80,13 @@ def test_a_failure_of_a_resource_or_a_prompt_stays_one() -> None:
     ],
     ids=repr,
 )
-def test_what_a_prompt_answers_is_messages(answer: Any, made: list[Any]) -> None:
+def test_the_return_value_of_a_prompt_becomes_messages(answer: Any, made: list[Any]) -> None:
     said = render_messages(to_messages(answer).content or (), NEW)
     assert [(item["role"], item["content"]) for item in said] == made
 
 
 @pytest.mark.parametrize("answer", [None, Message("x", "system")], ids=repr)  # type: ignore[arg-type]
-def test_what_is_no_message_is_refused(answer: Any) -> None:
+def test_invalid_messages_are_rejected(answer: Any) -> None:
     with pytest.raises(ValueError, match=r"found nothing|one of user, assistant"):
         to_messages(answer)
 
@@ -108,7 +108,7 @@ def test_a_conversation_may_have_messages_as_mcp_writes_them() -> None:
     ],
     ids=lambda content: type(content).__name__,
 )
-def test_a_block_comes_back_as_it_went(content: Content) -> None:
+def test_a_block_is_read_as_it_was_rendered(content: Content) -> None:
     back = from_block(render_block(content, NEW))
     assert isinstance(back, Content)
     assert render_block(back, NEW) == render_block(content, NEW)
@@ -124,7 +124,7 @@ def test_a_block_comes_back_as_it_went(content: Content) -> None:
         {},
     ],
 )
-def test_a_block_that_is_none_of_ours_stays_as_it_is(odd: dict[str, Any]) -> None:
+def test_an_unknown_block_is_unchanged(odd: dict[str, Any]) -> None:
     assert from_block(odd) is odd
 
 
@@ -132,7 +132,7 @@ def handler(data: Any) -> str:
     return "x"
 
 
-def test_a_list_says_all_that_a_version_can_read_and_nothing_odd() -> None:
+def test_a_listing_has_the_valid_fields_of_its_version() -> None:
     icon = {"src": "https://example.com/i.png"}
     shared: Any = {"title": "T", "icons": [icon, {"src": "file:///x"}], "meta": {"k": 1}}
     entry = ResourceEntry(

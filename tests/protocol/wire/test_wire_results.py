@@ -224,7 +224,7 @@ def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
 
 
 @pytest.mark.parametrize("declared", [{}, {"type": "object", "required": ["a"]}, {"type": "array"}], ids=str)
-def test_a_failure_says_so_with_its_code_and_without_structured_content(declared: dict[str, Any]) -> None:
+def test_a_failure_has_a_code_and_no_structured_content(declared: dict[str, Any]) -> None:
     tool = to_wire(ToolDefinition("t", "", "m", output_schema=declared))
     for version in VERSIONS:
         result = sent(to_error_result(ToolError("no such city", code="unknown_city")), version, tool)
@@ -251,7 +251,7 @@ FAILURES: list[tuple[ToolResult, list[str]]] = [
 
 
 @pytest.mark.parametrize(("answer", "expected"), FAILURES)
-def test_a_returned_failure_passes_verbatim_with_what_was_said_before(answer: ToolResult, expected: list[str]) -> None:
+def test_a_returned_failure_is_passed_unchanged(answer: ToolResult, expected: list[str]) -> None:
     result = sent(answer)
     assert result["isError"] is True
     assert [block["text"] for block in result["content"]] == expected
@@ -308,14 +308,14 @@ def test_every_error_is_a_result_with_its_text_and_code(kind: type[CallError]) -
     assert words(result).startswith(error.text)
 
 
-def test_an_authors_own_subclass_is_judged_as_what_it_is_made_from() -> None:
+def test_a_subclass_of_content_is_rendered_as_its_base() -> None:
     class Mine(errors.Denied):
         code = "mine"
 
     assert to_error_result(Mine("no")).code == "mine"
 
 
-def test_a_result_that_contradicts_itself_is_refused_where_it_is_made() -> None:
+def test_a_contradictory_result_is_rejected_at_its_creation() -> None:
     with pytest.raises(ValueError, match="contradict"):
         ToolResult(success=True, is_error=True)
     assert ToolResult().success

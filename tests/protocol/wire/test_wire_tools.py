@@ -113,7 +113,7 @@ def test_only_the_versions_with_a_handshake_wrap_a_plain_output() -> None:
     assert to_mcp(ToolResult(output=answer), tool, NEWEST_HANDSHAKE)["structuredContent"] == {"result": answer}
 
 
-def test_an_output_that_is_an_object_is_structured_without_being_declared() -> None:
+def test_an_undeclared_object_is_structured_content() -> None:
     tool = to_wire(definition())
     assert to_mcp(ToolResult(output={"a": 1}), tool, STATELESS)["structuredContent"] == {"a": 1}
     assert "structuredContent" not in to_mcp(ToolResult(output=[1]), tool, STATELESS)
@@ -143,7 +143,7 @@ SCALARS: list[tuple[dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "value"), SCALARS, ids=lambda part: str(part)[:40])
-def test_a_plain_input_is_the_argument_named_input_and_the_handler_gets_it_bare(
+def test_an_input_that_is_no_object_is_wrapped_for_clients_and_unwrapped_for_the_handler(
     schema: dict[str, Any], value: Any
 ) -> None:
     tool = to_wire(definition(input_schema=schema))
@@ -152,7 +152,7 @@ def test_a_plain_input_is_the_argument_named_input_and_the_handler_gets_it_bare(
     assert tool.read_arguments({"input": value}) == value
 
 
-def test_a_plain_input_that_is_missing_or_has_company_is_named() -> None:
+def test_a_missing_wrapped_input_and_additional_arguments_are_errors() -> None:
     tool = to_wire(definition(input_schema={"type": "number"}))
     for given, lines in (
         ({}, ["$.input: required field missing"]),
@@ -204,9 +204,7 @@ def test_definitions_of_a_wrapped_schema_move_to_the_root_and_references_follow(
     ],
     ids=str,
 )
-def test_what_fits_a_schema_is_read_from_it(
-    schema: Any, object_fits: bool, null_fits: bool, only_objects: bool
-) -> None:
+def test_the_types_of_a_schema_are_found(schema: Any, object_fits: bool, null_fits: bool, only_objects: bool) -> None:
     assert (can_be_object(schema), can_be_null(schema), is_always_object(schema)) == (
         object_fits,
         null_fits,
@@ -214,7 +212,7 @@ def test_what_fits_a_schema_is_read_from_it(
     )
 
 
-def test_a_schema_that_branches_into_itself_is_read_at_once() -> None:
+def test_the_types_of_a_recursive_schema_are_found_quickly() -> None:
     branches = [{"$ref": "#/$defs/a"}] * 20
     schema = {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": branches}}}
     assert can_be_object(schema)
@@ -263,7 +261,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("oddity", ODD)
-async def test_an_odd_tool_never_spoils_the_list_and_can_be_called(oddity: str) -> None:
+async def test_a_malformed_tool_never_breaks_the_list_and_can_be_called(oddity: str) -> None:
     entry = answering({"fine": True}, **ODD[oddity])
     tool = to_wire(entry.to_tool_definition())
     for version in VERSIONS:
@@ -282,7 +280,7 @@ def test_a_description_that_is_no_text_is_left_out(description: Any) -> None:
     assert shown == ("a \ufffd b" if isinstance(description, str) else "")
 
 
-def test_what_is_good_about_an_odd_tool_is_kept() -> None:
+def test_the_valid_fields_of_a_malformed_tool_are_kept() -> None:
     good = definition(
         title="A title",
         tags=["a", "b"],
@@ -305,7 +303,7 @@ def test_what_is_good_about_an_odd_tool_is_kept() -> None:
 
 
 @EVERY_VERSION
-def test_a_version_is_told_only_what_it_knows(version: str) -> None:
+def test_a_version_receives_only_its_own_fields(version: str) -> None:
     tool = to_wire(
         ToolDefinition(
             "t", "", "m", NOTHING, POINT, ["tag"],
@@ -335,7 +333,7 @@ def test_any_other_name_becomes_a_safe_one_and_the_original_stays_in_meta(name: 
     assert tool["_meta"]["mcp-bridge/name"] == name.replace("\ud800", "\ufffd")
 
 
-def test_names_that_come_out_alike_are_told_apart() -> None:
+def test_names_with_the_same_safe_form_stay_distinct() -> None:
     names = ["a.b", "a b", "a/b", "x" * 70, "x" * 71]
     assert len({to_client_name(name) for name in names}) == len(names)
 
@@ -370,7 +368,7 @@ async def test_the_official_client_of_every_version_lists_and_calls_plain_and_od
     assert seen == [2.5]
 
 
-def test_output_schemas_of_all_sources_have_only_formats_that_all_clients_check_alike() -> None:
+def test_output_schemas_of_all_sources_have_only_common_formats() -> None:
     time = {"type": "string", "format": "date-time"}
     schema = {
         "type": "object",

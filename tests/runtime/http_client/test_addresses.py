@@ -26,7 +26,7 @@ def test_public_addresses_are_allowed_with_encryption(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_other_addresses_are_rejected_in_all_their_forms(address: str) -> None:
+def test_private_addresses_are_rejected_in_all_their_forms(address: str) -> None:
     assert not AddressPolicy().is_allowed(ip_address(address), encrypted=True)
 
 
@@ -55,6 +55,6 @@ def test_settings_can_allow_networks(networks: list[str], address: str, is_allow
 
 
 @pytest.mark.parametrize("text", ["localhost", "10.0.0.1/8", "", "*", "10.0.0.0/33"])
-def test_a_network_that_is_none_is_an_error(text: str) -> None:
+def test_an_invalid_network_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected addresses, networks such as 10\.0\.0\.0/8, or loopback, private"):
         parse_networks([text])

@@ -78,9 +78,7 @@ async def test_a_name_is_resolved_once_and_connected_to_the_checked_address(
     assert api.received[0].headers["host"] == f"{NAME}:{port}"
 
 
-async def test_only_the_allowed_ones_of_several_addresses_are_used(
-    api: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_allowed_addresses_of_a_name_are_used(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     NameServer(monkeypatch, ["10.255.255.1", "127.0.0.2", "127.0.0.1"])  # nothing listens at the second one
     async with open_client("127.0.0.0/30") as client:
         assert (await client.fetch_response(get(f"http://{NAME}:{api.url.rpartition(':')[2]}/"))).status == 200
@@ -183,7 +181,7 @@ async def test_slow_requests_leave_connections_for_others() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_endless_redirects_end(api: ApiServer) -> None:
+async def test_the_number_of_redirects_is_limited(api: ApiServer) -> None:
     api.reply = Reply(status=302, headers={"location": "/again"})
     async with open_client("loopback") as client:
         with pytest.raises(ServerUnreachable, match="redirects more than 5 times"):

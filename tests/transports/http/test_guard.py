@@ -65,7 +65,7 @@ def asked_without_a_host(base: str, method: str, path: str) -> bytes:
 
 
 @EVERY_PATH
-def test_every_path_is_guarded_alike(base: str, method: str, path: str) -> None:
+def test_every_path_is_guarded_in_the_same_way(base: str, method: str, path: str) -> None:
     assert status(base, method, path, Host="evil.example").status_code == 421
     assert status(base, method, path, Origin="https://evil.example").status_code == 403
     assert b" 421 " in asked_without_a_host(base, method, path)
@@ -89,7 +89,7 @@ def test_every_path_is_guarded_alike(base: str, method: str, path: str) -> None:
         ":80",
     ],
 )
-def test_a_foreign_host_is_refused_with_421_and_told_which_setting_lets_it_in(base: str, host: str) -> None:
+def test_an_unknown_host_is_rejected_with_421_and_the_name_of_the_setting(base: str, host: str) -> None:
     answer = status(base, "POST", "/mcp", Host=host)
     assert answer.status_code == 421
     assert "http.allowed_hosts" in answer.json()["error"]["message"]
@@ -101,7 +101,7 @@ def test_a_foreign_host_is_refused_with_421_and_told_which_setting_lets_it_in(ba
     ["localhost", "LocalHost:1", "127.0.0.1:65535", "[::1]", "[::1]:8808", "bridge.example", "BRIDGE.example:443",
      "[fd00::1]:8808"],
 )  # fmt: skip
-def test_a_known_host_is_let_in_whatever_its_port_and_case(base: str, host: str) -> None:
+def test_a_known_host_is_accepted_with_any_port_and_case(base: str, host: str) -> None:
     assert let_in(status(base, "GET", "/health", Host=host))
 
 
@@ -110,7 +110,7 @@ def test_a_known_host_is_let_in_whatever_its_port_and_case(base: str, host: str)
     ["https://evil.example", "null", "http://localhost.evil.example", "http://[", "file://localhost", "localhost",
      "https://app.example.evil", "http://app.example", "https://app.example:444", "http://evil@localhost"],
 )  # fmt: skip
-def test_a_foreign_origin_is_refused_with_403(base: str, origin: str) -> None:
+def test_an_unknown_origin_is_rejected_with_403(base: str, origin: str) -> None:
     answer = status(base, "POST", "/mcp", Origin=origin)
     assert answer.status_code == 403
     assert "http.allowed_origins" in answer.json()["error"]["message"]
@@ -119,7 +119,7 @@ def test_a_foreign_origin_is_refused_with_403(base: str, origin: str) -> None:
 @pytest.mark.parametrize(
     "origin", ["https://app.example", "http://localhost", "http://127.0.0.1:6274", "https://[::1]:3000"]
 )
-def test_an_origin_of_this_machine_or_from_the_settings_is_let_in(base: str, origin: str) -> None:
+def test_an_origin_of_this_machine_or_of_the_settings_is_accepted(base: str, origin: str) -> None:
     assert let_in(status(base, "POST", "/mcp", Origin=origin))
 
 
@@ -133,7 +133,7 @@ SENT = [
     ("method", "path", "sent"),
     [*(("POST", "/mcp", sent) for sent in SENT), *((method, path, "Bearer wrong") for method, path in PATHS[1:-1])],
 )
-def test_without_the_right_token_nothing_is_done(secured: str, method: str, path: str, sent: str | None) -> None:
+def test_requests_without_a_valid_token_are_rejected(secured: str, method: str, path: str, sent: str | None) -> None:
     headers = {} if sent is None else {"Authorization": sent.encode("utf-8")}
     answer = status(secured, method, path, **headers)
     assert answer.status_code == 401
@@ -144,7 +144,7 @@ def test_without_the_right_token_nothing_is_done(secured: str, method: str, path
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bEARER"])
-def test_the_right_token_is_let_in_and_its_scheme_has_no_case(secured: str, scheme: str) -> None:
+def test_a_valid_token_is_accepted_with_a_scheme_in_any_case(secured: str, scheme: str) -> None:
     request = stateless_request("tools/list")
     request["headers"] = {**request["headers"], "Authorization": f"{scheme} {TOKEN}".encode()}
     answer = httpx2.post(f"{secured}/mcp", **request)
@@ -153,7 +153,7 @@ def test_the_right_token_is_let_in_and_its_scheme_has_no_case(secured: str, sche
 
 
 @EVERY_ROAD
-async def test_the_official_client_gets_in_with_the_token_and_not_without(road: Road) -> None:
+async def test_the_official_client_needs_the_token(road: Road) -> None:
     async with hosted(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token="abc")) as (base, _):
         async with road.to(base, token="abc") as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
@@ -181,18 +181,16 @@ def test_no_other_path_becomes_open_by_ending_like_health(secured: str, path: st
     assert status(secured, "GET", path).status_code in {401, 404}
 
 
-def test_asking_for_options_needs_the_token_too(secured: str) -> None:
+def test_a_request_for_options_needs_the_token(secured: str) -> None:
     assert status(secured, "OPTIONS", "/mcp").status_code == 401
 
 
-def test_host_and_origin_are_judged_before_the_token(secured: str) -> None:
+def test_host_and_origin_are_checked_before_the_token(secured: str) -> None:
     assert status(secured, "GET", "/sse", Host="evil.example").status_code == 421
     assert status(secured, "GET", "/sse", Origin="https://evil.example").status_code == 403
 
 
-def test_a_client_that_only_guessed_learns_nothing_from_the_logs(
-    secured: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_guessed_token_is_not_confirmed_by_the_logs(secured: str, caplog: pytest.LogCaptureFixture) -> None:
     guess = "Bearer guessed-secret"
     with caplog.at_level(logging.DEBUG):
         status(secured, "POST", "/mcp", Authorization=guess)
@@ -233,7 +231,7 @@ def test_a_preflight_of_a_configured_origin_is_answered(base: str) -> None:
     assert "mcp-method" in answer.headers["access-control-allow-headers"]
 
 
-def test_a_preflight_of_another_origin_is_refused(base: str) -> None:
+def test_a_preflight_of_another_origin_is_rejected(base: str) -> None:
     answer = preflight(base, "https://evil.example")
     assert answer.status_code == 400
     assert "access-control-allow-origin" not in answer.headers

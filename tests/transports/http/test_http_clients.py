@@ -31,7 +31,7 @@ async def test_a_client_lists_and_calls(road: Road) -> None:
 
 
 @pytest.mark.parametrize("road", [ROADS[1], ROADS[2]], ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_a_failing_tool_answers_with_an_error_result_and_the_connection_lives(road: Road) -> None:
+async def test_a_failing_tool_returns_an_error_result_and_the_connection_stays(road: Road) -> None:
     def refuse(data: Any) -> str:
         raise ToolError("not today")
 
@@ -54,7 +54,7 @@ async def test_a_failing_tool_answers_with_an_error_result_and_the_connection_li
 
 
 @EVERY_ROAD
-async def test_progress_reaches_the_client_that_asked_in_order(road: Road) -> None:
+async def test_progress_arrives_in_order(road: Road) -> None:
     async def count(data: Any, ctx: CallContext) -> str:
         for step in range(1, 4):
             await ctx.report_progress(step, total=3, message=f"step {step}")
@@ -73,7 +73,7 @@ async def test_progress_reaches_the_client_that_asked_in_order(road: Road) -> No
 
 
 @EVERY_ROAD
-async def test_a_call_that_the_client_gives_up_stops_its_handler(road: Road) -> None:
+async def test_a_call_that_the_client_cancels_stops_its_handler(road: Road) -> None:
     gate = Gate()
     async with hosted(registry_of(entry("wait", gate), entry("other"))) as (base, app), road.to(base) as client:
         await client.list_tools()
@@ -87,7 +87,7 @@ async def test_a_call_that_the_client_gives_up_stops_its_handler(road: Road) -> 
 
 
 @EVERY_ROAD
-async def test_a_client_that_leaves_in_the_middle_of_a_call_leaves_nothing_unanswered_behind(road: Road) -> None:
+async def test_no_request_is_in_flight_after_its_client_has_disconnected(road: Road) -> None:
     gate = Gate()
     async with hosted(registry_of(entry("wait", gate), entry("other"))) as (base, app):
         async with anyio.create_task_group() as tasks:
@@ -126,7 +126,7 @@ async def test_a_handshake_session_that_is_deleted_stops_its_calls() -> None:
 
 
 @EVERY_ROAD
-async def test_calls_of_one_client_run_at_once_and_come_back_in_any_order(road: Road) -> None:
+async def test_calls_of_one_client_run_concurrently(road: Road) -> None:
     gate = Gate()
     answers: list[str] = []
     async with hosted(registry_of(entry("slow", gate), entry("fast"))) as (base, _), road.to(base) as client:
@@ -156,7 +156,7 @@ class Ear:
 
 
 @pytest.mark.parametrize("road", [road for road in ROADS if road.mode == "legacy"], ids=lambda road: road.transport)
-async def test_a_handshake_client_is_told_that_lists_change_and_then_when_they_do(road: Road) -> None:
+async def test_a_handshake_client_is_notified_of_changed_lists(road: Road) -> None:
     registry, ear = registry_of(entry("old")), Ear()
     async with hosted(registry) as (base, _), road.to(base, message_handler=ear) as client:
         capability = client.server_capabilities.tools
@@ -183,7 +183,7 @@ async def _heard_over_get(registry: Any, ear: Ear) -> None:
 
 
 @pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)
-async def test_a_listening_stateless_client_is_told_and_its_cached_list_is_dropped(road: Road) -> None:
+async def test_a_listening_stateless_client_is_notified_and_drops_its_cached_list(road: Road) -> None:
     registry = registry_of(entry("old"))
     async with hosted(registry) as (base, app), road.to(base) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["old"]

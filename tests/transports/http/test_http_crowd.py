@@ -16,7 +16,7 @@ CROWD = 20
 
 
 @pytest.mark.parametrize("road", [ROADS[1], ROADS[2]], ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_twenty_clients_at_once_each_hear_their_own_progress_and_answer(road: Road) -> None:
+async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(road: Road) -> None:
     arrived, everyone = 0, anyio.Event()
 
     async def echo(data: Any, ctx: CallContext) -> str:

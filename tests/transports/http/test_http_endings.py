@@ -22,7 +22,7 @@ def clean(server: Running) -> bool:
     return not any(word in server.said for word in ("Traceback", "ERROR", "Exception"))
 
 
-async def test_calls_in_flight_on_every_road_are_answered_before_the_end(tmp_path: Path) -> None:
+async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transports(tmp_path: Path) -> None:
     answers: list[str] = []
 
     async def call(server: Running, road: Road) -> None:
@@ -51,7 +51,7 @@ async def test_calls_in_flight_on_every_road_are_answered_before_the_end(tmp_pat
         assert clean(server), server.said
 
 
-async def test_open_streams_do_not_hold_the_end(tmp_path: Path) -> None:
+async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
     async with running(tmp_path) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         listening = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         opened = await _session(http, server.base)
@@ -100,7 +100,7 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
         assert clean(server), server.said
 
 
-async def test_with_a_delay_a_server_that_ends_serves_on_and_a_second_signal_ends_it(tmp_path: Path) -> None:
+async def test_during_the_shutdown_delay_requests_are_served_until_a_second_signal(tmp_path: Path) -> None:
     delay = "http: {shutdown_delay: 1h}\n"
     async with running(tmp_path, settings=delay) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         call = stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
@@ -116,7 +116,7 @@ async def test_with_a_delay_a_server_that_ends_serves_on_and_a_second_signal_end
         assert clean(server), server.said
 
 
-async def test_after_the_delay_a_server_ends_by_itself(tmp_path: Path) -> None:
+async def test_after_the_shutdown_delay_a_server_ends(tmp_path: Path) -> None:
     async with running(tmp_path, settings="http: {shutdown_delay: 0.2}\n") as server:
         server.signal(signal.SIGTERM)
         assert await server.ends() == 0
@@ -140,7 +140,7 @@ anyio.run(main)
 """
 
 
-async def test_a_call_that_never_ends_has_the_time_to_drain_and_no_more(tmp_path: Path) -> None:
+async def test_an_endless_call_is_cancelled_after_the_drain(tmp_path: Path) -> None:
     async with running(tmp_path, [sys.executable, "-c", IMPATIENT]) as server, anyio.create_task_group() as tasks:
         tasks.start_soon(cut, server, "wait")
         await server.says("begun")
@@ -148,7 +148,7 @@ async def test_a_call_that_never_ends_has_the_time_to_drain_and_no_more(tmp_path
         assert await server.ends() == 0
 
 
-async def test_a_connected_sse_client_may_finish_what_it_began_while_the_server_drains(tmp_path: Path) -> None:
+async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_path: Path) -> None:
     async with running(tmp_path) as server, Road("sse", "legacy").to(server.base) as client:
         await client.list_tools()
         answers: list[str] = []
@@ -168,7 +168,7 @@ async def test_a_connected_sse_client_may_finish_what_it_began_while_the_server_
         assert await server.ends() == 0
 
 
-async def test_a_client_that_left_does_not_hold_the_end(tmp_path: Path) -> None:
+async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         for road in ROADS:
             if (road.transport, road.mode) == ("http", "legacy"):
@@ -187,7 +187,7 @@ async def test_a_client_that_left_does_not_hold_the_end(tmp_path: Path) -> None:
         assert await server.ends() == 0
 
 
-async def test_served_by_the_library_a_process_ends_as_well(tmp_path: Path) -> None:
+async def test_a_process_that_serves_by_the_library_shuts_down_too(tmp_path: Path) -> None:
     program = "from mcp_bridge import serve, ToolRegistry; serve(ToolRegistry(), http='127.0.0.1:0', token='abc')"
     async with running(tmp_path, [sys.executable, "-c", program]) as server:
         async with httpx2.AsyncClient(timeout=TIMEOUT) as http:

@@ -16,7 +16,7 @@ LIMIT = 64
 SHARE = LIMIT // 2 // 8
 
 
-async def test_one_client_holds_a_sixteenth_of_the_descriptors_and_calls_are_served(
+async def test_listen_streams_of_one_client_take_a_sixteenth_of_the_descriptors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (LIMIT, LIMIT))

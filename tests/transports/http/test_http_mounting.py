@@ -65,7 +65,7 @@ async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, pre
         assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
-async def test_mounted_without_its_lifespan_it_answers_503_and_says_what_to_do() -> None:
+async def test_a_mounted_bridge_without_its_lifespan_responds_503_with_advice() -> None:
     outer = Starlette(routes=[Mount("/tools", app=asgi_app(registry_of()))])
     async with uvicorn_with(outer) as base, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         for method, path in (("POST", "mcp"), ("GET", "mcp"), ("GET", "sse"), ("POST", "messages?session_id=0")):
@@ -87,7 +87,7 @@ async def test_a_mounted_bridge_keeps_its_guard() -> None:
         assert (await http.post("/tools/mcp", **evil)).status_code == 421
 
 
-async def test_after_its_end_a_bridge_does_not_pretend_to_be_up() -> None:
+async def test_a_bridge_is_unavailable_after_its_lifespan() -> None:
     app = asgi_app(registry_of(entry("there")))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as http:
         assert (await http.get("/health")).status_code == 503
@@ -97,7 +97,7 @@ async def test_after_its_end_a_bridge_does_not_pretend_to_be_up() -> None:
         assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 503
 
 
-async def test_a_bridge_that_is_ending_takes_no_new_requests() -> None:
+async def test_a_bridge_that_shuts_down_rejects_new_requests() -> None:
     async with hosted(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
         app.begin_shutdown()
         refused = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
@@ -158,7 +158,7 @@ class Authenticating:
         await self.app({**scope, "user": user}, receive, send)
 
 
-async def test_a_session_is_unknown_to_everybody_but_the_user_who_opened_it() -> None:
+async def test_a_session_is_only_known_to_its_user() -> None:
     app = Authenticating(asgi_app(registry_of(entry("there"))))
     async with uvicorn_with(app) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         http.headers["X-Name"] = "ann"
@@ -170,7 +170,7 @@ async def test_a_session_is_unknown_to_everybody_but_the_user_who_opened_it() ->
         assert await talk.end() == 404
 
 
-async def test_the_messages_of_an_sse_stream_are_taken_from_its_user_alone() -> None:
+async def test_messages_to_an_sse_stream_are_only_accepted_from_its_user() -> None:
     app = Authenticating(asgi_app(registry_of()))
     async with (
         uvicorn_with(app) as base,

@@ -38,13 +38,13 @@ def pieces(size: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("path", ["/mcp", "/messages?session_id=0"])
 @pytest.mark.parametrize("body", [b" " * (LIMIT + 1), pieces(LIMIT + 100)], ids=["declared", "streamed"])
-def test_a_body_over_the_limit_is_refused_with_413(http: httpx2.Client, path: str, body: Any) -> None:
+def test_a_body_over_the_limit_is_rejected_with_413(http: httpx2.Client, path: str, body: Any) -> None:
     body = pieces(LIMIT + 100) if not isinstance(body, bytes) else body
     assert http.post(path, content=body, headers=HTTP_HEADERS).status_code == 413
 
 
 @pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
-def test_the_limit_is_the_largest_body_that_is_taken(http: httpx2.Client, size: int) -> None:
+def test_a_body_as_large_as_the_limit_is_accepted(http: httpx2.Client, size: int) -> None:
     request = stateless_request("tools/list")
     content = httpx2.Request("POST", "http://there", json=request["json"]).content
     padded = content + b" " * (size - len(content))
@@ -68,7 +68,7 @@ def test_malformed_json_is_a_parse_error(http: httpx2.Client, era: str, body: by
 
 
 @pytest.mark.parametrize("body", ["{}", "1", '[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]'])
-def test_json_that_is_no_request_is_refused(http: httpx2.Client, body: str) -> None:
+def test_json_without_a_request_is_rejected(http: httpx2.Client, body: str) -> None:
     answer = http.post("/mcp", content=body, headers=stateless_request("tools/list")["headers"])
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == -32600
@@ -84,7 +84,7 @@ def test_json_that_is_no_request_is_refused(http: httpx2.Client, body: str) -> N
         ("/messages?session_id=00000000000000000000000000000000", "text/plain"),
     ],
 )
-def test_what_a_form_of_a_web_page_could_send_is_refused(http: httpx2.Client, path: str, content_type: str) -> None:
+def test_a_content_type_of_a_web_form_is_rejected(http: httpx2.Client, path: str, content_type: str) -> None:
     answer = http.post(path, json=initialize(), headers={**HTTP_HEADERS, "Content-Type": content_type})
     assert 400 <= answer.status_code < 500
 
@@ -123,7 +123,7 @@ def test_an_unknown_method_is_not_found(http: httpx2.Client) -> None:
     [{"Mcp-Method": "tools/call"}, {"Mcp-Name": "elsewhere"}, {"MCP-Protocol-Version": "2099-01-01"}],
     ids=lambda lie: next(iter(lie)),
 )
-def test_headers_that_do_not_match_the_body_are_refused(http: httpx2.Client, lie: dict[str, str]) -> None:
+def test_headers_that_do_not_match_the_body_are_rejected(http: httpx2.Client, lie: dict[str, str]) -> None:
     request = stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
     assert http.post("/mcp", **request).status_code == 200
     lying = {**request, "headers": {**request["headers"], **lie}}
@@ -143,7 +143,7 @@ def test_headers_that_do_not_match_the_body_are_refused(http: httpx2.Client, lie
         ("DELETE", "/messages"),
     ],
 )
-def test_methods_that_mean_nothing_are_refused(http: httpx2.Client, method: str, path: str) -> None:
+def test_other_methods_are_rejected(http: httpx2.Client, method: str, path: str) -> None:
     answer = http.request(method, path, headers=HTTP_HEADERS)
     assert 400 <= answer.status_code < 500
 
@@ -172,7 +172,7 @@ def test_an_unsupported_version_is_named_whatever_the_method(http: httpx2.Client
 
 
 @pytest.mark.parametrize("path", ["/", "/mcp/more", "/ssex", "//mcp"])
-def test_elsewhere_there_is_nothing_and_the_answer_names_where_there_is(http: httpx2.Client, path: str) -> None:
+def test_other_paths_are_not_found_and_the_error_names_the_right_ones(http: httpx2.Client, path: str) -> None:
     answer = http.get(path)
     assert answer.status_code == 404
     assert "/mcp" in answer.json()["error"]["message"]
@@ -183,7 +183,7 @@ def test_a_slash_at_the_end_changes_nothing(http: httpx2.Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_health_tells_that_it_is_up_and_nothing_more(http: httpx2.Client, method: str) -> None:
+def test_health_reports_only_the_status(http: httpx2.Client, method: str) -> None:
     answer = http.request(method, "/health")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
@@ -193,7 +193,7 @@ def test_health_tells_that_it_is_up_and_nothing_more(http: httpx2.Client, method
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
-def test_requests_that_open_no_session_leave_none_behind(http: httpx2.Client, method: str) -> None:
+def test_requests_without_an_initialization_leave_no_session(http: httpx2.Client, method: str) -> None:
     refused = http.request(method, "/mcp", headers=HTTP_HEADERS)
     assert refused.status_code >= 400
     session = {**HTTP_HEADERS, "Mcp-Session-Id": refused.headers.get("mcp-session-id", "none")}

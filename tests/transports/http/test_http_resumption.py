@@ -74,7 +74,7 @@ async def cut_after_one_step(talk: Talk, work: Work) -> Event:
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered meanwhile", "answered later"])
 @pytest.mark.parametrize("version", [PRIMED, UNPRIMED])
-async def test_a_stream_that_broke_in_mid_call_has_the_rest_once(version: str, answered: bool) -> None:
+async def test_a_broken_stream_is_resumed_with_each_further_message_once(version: str, answered: bool) -> None:
     store = Watched()
     async with scene(store=store) as there:
         talk = await opened(there.http, version)
@@ -95,7 +95,7 @@ async def test_a_stream_that_broke_in_mid_call_has_the_rest_once(version: str, a
         assert await talk.ping() == 200
 
 
-async def test_every_event_is_a_place_to_resume_from_and_no_two_are_the_same() -> None:
+async def test_a_stream_can_be_resumed_after_each_event() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         there.work.steps(1, 2)
@@ -108,7 +108,7 @@ async def test_every_event_is_a_place_to_resume_from_and_no_two_are_the_same() -
         assert [await talk.rest(event.id) for event in seen] == [said, said[1:], said[2:], []]
 
 
-async def test_a_stream_begins_with_an_event_that_says_when_to_come_back() -> None:
+async def test_a_stream_begins_with_an_event_with_the_retry_delay() -> None:
     async with scene(retry=2.5) as there:
         for version, primed in ((PRIMED, True), (UNPRIMED, False)):
             talk = await opened(there.http, version)
@@ -118,7 +118,7 @@ async def test_a_stream_begins_with_an_event_that_says_when_to_come_back() -> No
             assert (first.retry, first.data is None) == (("2500", True) if primed else ("", False))
 
 
-async def test_the_old_connection_ends_when_its_stream_is_resumed_elsewhere() -> None:
+async def test_the_old_connection_ends_when_its_stream_is_resumed() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         async with talk.call(1) as old:
@@ -132,7 +132,7 @@ async def test_the_old_connection_ends_when_its_stream_is_resumed_elsewhere() ->
                 assert await heard(new) == [1, "done"]
 
 
-async def test_whoever_resumes_last_has_the_stream() -> None:
+async def test_the_last_connection_that_resumes_has_the_stream() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         first = await cut_after_one_step(talk, there.work)
@@ -147,7 +147,7 @@ async def test_whoever_resumes_last_has_the_stream() -> None:
                 assert await heard(later) == [2, "done"]
 
 
-async def test_another_sessions_event_replays_nothing_though_the_request_ids_are_the_same() -> None:
+async def test_an_event_of_another_session_with_the_same_request_ids_resumes_nothing() -> None:
     async with scene() as there:
         mine, theirs = await opened(there.http), await opened(there.http)
         first = await cut_after_one_step(mine, there.work)
@@ -165,7 +165,7 @@ MADE_UP = [
 ]
 
 
-async def test_an_event_that_nobody_sent_replays_nothing_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unknown_event_resumes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with scene() as there:
         talk = await opened(there.http)
         async with talk.call(1, "there") as stream:
@@ -196,7 +196,7 @@ async def test_streams_of_one_session_do_not_mix() -> None:
         assert [await talk.rest(event.id) for event in primed] == [[1, 2, "done"], [10, 20, "done"]]
 
 
-async def test_a_request_id_that_is_used_again_begins_a_new_stream() -> None:
+async def test_a_reused_request_id_begins_a_new_stream() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         async with talk.call(1, "there") as stream:
@@ -207,7 +207,7 @@ async def test_a_request_id_that_is_used_again_begins_a_new_stream() -> None:
         assert await talk.rest(earlier.id) == ["there"]
 
 
-async def test_a_session_keeps_so_many_messages_and_forgets_the_oldest() -> None:
+async def test_a_session_stores_a_limited_number_of_messages() -> None:
     store = Watched()
     async with scene(events=4, store=store) as there:
         talk = await opened(there.http)
@@ -235,7 +235,7 @@ async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
 
 
 @pytest.mark.parametrize(("passed", "rest"), [(1799.0, ["done"]), (1801.0, [])])
-async def test_messages_are_kept_for_as_long_as_a_session_may_idle(passed: float, rest: list[str]) -> None:
+async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, rest: list[str]) -> None:
     clock = Clock()
     store = Watched(clock=clock)
     async with scene(store=store) as there:
@@ -263,7 +263,7 @@ class Broken:
         raise ConnectionError("nobody answers")
 
 
-async def test_a_store_that_fails_costs_what_is_resumed_and_nothing_else() -> None:
+async def test_a_failing_store_only_prevents_resumption() -> None:
     async with scene(store=Broken()) as there:
         talk = await opened(there.http)
         first = await cut_after_one_step(talk, there.work)
@@ -274,7 +274,7 @@ async def test_a_store_that_fails_costs_what_is_resumed_and_nothing_else() -> No
         assert await talk.end() == 200
 
 
-async def test_the_server_may_close_a_stream_again_and_again() -> None:
+async def test_the_server_closes_a_stream_several_times() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         stream = talk.call(1)
@@ -292,7 +292,7 @@ async def test_the_server_may_close_a_stream_again_and_again() -> None:
         assert await talk.rest(last.id) == ["done"]
 
 
-async def test_the_official_client_comes_back_by_itself_when_the_server_closes_its_stream() -> None:
+async def test_the_official_client_reconnects_when_the_server_closes_its_stream() -> None:
     heard: list[float] = []
     back = anyio.Event()
 
@@ -319,7 +319,7 @@ async def test_the_official_client_comes_back_by_itself_when_the_server_closes_i
     assert heard == [1, 2, 3]
 
 
-async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_the_end() -> None:
+async def test_the_shutdown_waits_for_a_client_that_was_asked_to_reconnect() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         async with talk.call(1) as stream:
@@ -338,7 +338,7 @@ async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_t
         assert await there.app.counter.wait_until_idle(TIMEOUT)
 
 
-async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
+async def test_the_shutdown_does_not_wait_for_a_client_that_resumed_and_disconnected() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         first = await cut_after_one_step(talk, there.work)
@@ -350,7 +350,7 @@ async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
         there.work.end()
 
 
-async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_its_messages() -> None:
+async def test_the_end_of_a_session_ends_its_resumed_streams_and_deletes_its_messages() -> None:
     store = Watched()
     async with scene(store=store) as there:
         talk = await opened(there.http)
@@ -369,7 +369,7 @@ async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_its_mes
             assert stream.status_code == 404
 
 
-async def test_the_standalone_stream_has_what_came_while_nobody_listened() -> None:
+async def test_the_standalone_stream_is_resumed_with_missed_messages() -> None:
     store = Watched()
     async with scene(store=store) as there:
         talk = await opened(there.http)
@@ -387,7 +387,7 @@ async def test_the_standalone_stream_has_what_came_while_nobody_listened() -> No
         assert second.id != first.id
 
 
-async def test_streams_that_cannot_be_resumed_have_no_events_and_are_not_closed() -> None:
+async def test_streams_without_resumption_have_no_event_ids_and_are_not_closed() -> None:
     work = Work()
     sessions = SessionOptions(resuming=None)
     async with hosted(registry_of(entry("work", work)), sessions=sessions) as (base, _), client_of(base) as http:
@@ -414,7 +414,7 @@ class Slow(Watched):
         return await super().get(key)
 
 
-async def test_what_comes_while_a_stream_is_taken_up_is_sent_after_what_was_stored() -> None:
+async def test_new_messages_follow_the_replayed_ones() -> None:
     store = Slow()
     async with scene(store=store) as there:
         talk = await opened(there.http)
@@ -430,7 +430,7 @@ async def test_what_comes_while_a_stream_is_taken_up_is_sent_after_what_was_stor
             assert await heard(stream) == [2, 3, "done"]
 
 
-async def test_whoever_resumes_while_the_rest_is_still_being_read_has_it_alone() -> None:
+async def test_a_second_resumption_during_the_replay_takes_the_stream_over() -> None:
     store = Slow()
     async with scene(store=store) as there:
         talk = await opened(there.http)
@@ -446,7 +446,7 @@ async def test_whoever_resumes_while_the_rest_is_still_being_read_has_it_alone()
                 assert await heard(later) == [2, "done"]
 
 
-async def test_nobody_waits_for_a_client_that_has_its_answer() -> None:
+async def test_the_shutdown_does_not_wait_for_a_client_with_its_response() -> None:
     late = anyio.Event()
 
     async def answer_first(data: Any, ctx: CallContext) -> str:
@@ -475,7 +475,7 @@ class Left:
         self.tasks: list[Callable[[], Awaitable[None]]] = []
 
 
-async def test_the_end_of_a_session_ends_the_wait_for_a_client_that_was_told_to_come_back() -> None:
+async def test_the_end_of_a_session_ends_the_wait_for_its_reconnection() -> None:
     async with scene() as there:
         talk = await opened(there.http)
         async with talk.call(1) as stream:
@@ -503,7 +503,7 @@ async def test_a_session_of_many_calls_does_not_grow() -> None:
         assert count_streams() - before <= 6  # those of 4 messages, the standalone one, and the latest
 
 
-async def test_the_standalone_stream_is_resumed_though_the_client_answers_what_nobody_asked() -> None:
+async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsolicited_responses() -> None:
     store = Watched()
     async with scene(store=store) as there:
         talk = await opened(there.http)
@@ -522,7 +522,7 @@ async def test_the_standalone_stream_is_resumed_though_the_client_answers_what_n
                 assert (await anext(said)).says == "notifications/tools/list_changed"
 
 
-async def test_a_connection_whose_request_is_cancelled_while_it_writes_delays_nobody() -> None:
+async def test_a_connection_that_is_cancelled_while_it_writes_does_not_delay_the_others() -> None:
     async def write_nothing(message: Any = None) -> Any:
         await anyio.sleep_forever()
 
@@ -539,7 +539,7 @@ async def test_a_connection_whose_request_is_cancelled_while_it_writes_delays_no
     assert not waiting.cancel_scope.cancelled_caught
 
 
-async def test_what_a_call_leaves_behind_does_not_come_after_its_response() -> None:
+async def test_messages_after_the_response_of_a_call_are_dropped() -> None:
     tools, tasks = ToolRegistry(), []
 
     @tool(registry=tools)
@@ -578,7 +578,7 @@ class SlowStore:
         self.calls.append(("delete", key))
 
 
-async def test_messages_that_expire_before_a_slow_store_takes_them_do_not_wait_for_it() -> None:
+async def test_messages_that_expire_before_a_slow_store_has_them_are_not_written() -> None:
     store = SlowStore()
     async with own_tasks() as tasks:
         stored = StoredEvents(store, tasks, ttl=60)

@@ -58,7 +58,7 @@ async def until_there_is_room(http: httpx2.AsyncClient) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def test_a_session_too_many_ends_the_one_that_rests_longest() -> None:
+async def test_a_session_beyond_the_limit_ends_the_one_with_the_longest_idle_time() -> None:
     async with limited(sessions=2) as http:
         first, second = await opened(http), await opened(http)
         assert [await second.ping(), await first.ping()] == [200, 200]
@@ -68,7 +68,7 @@ async def test_a_session_too_many_ends_the_one_that_rests_longest() -> None:
         assert await first.ping() == 404
 
 
-async def test_a_session_too_many_is_refused_while_every_other_has_a_stream() -> None:
+async def test_a_session_beyond_the_limit_is_rejected_while_all_others_have_streams() -> None:
     async with limited(sessions=1) as http:
         talk = await opened(http)
         async with http.stream("GET", "/mcp", headers=talk.headers) as stream:
@@ -80,14 +80,14 @@ async def test_a_session_too_many_is_refused_while_every_other_has_a_stream() ->
         assert await talk.ping() == 404
 
 
-async def test_requests_of_the_stateless_era_need_no_room() -> None:
+async def test_stateless_requests_are_served_at_the_limit_of_sessions() -> None:
     async with limited(sessions=1) as http:
         await opened(http)
         for _ in range(3):
             assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 200
 
 
-async def test_requests_that_open_no_session_take_no_room() -> None:
+async def test_rejected_requests_open_no_session() -> None:
     async with limited(sessions=1) as http:
         for _ in range(3):
             listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -95,7 +95,7 @@ async def test_requests_that_open_no_session_take_no_room() -> None:
         assert (await shake(http)).status_code == 200
 
 
-async def test_a_session_without_requests_ends_and_its_id_is_unknown() -> None:
+async def test_an_idle_session_ends_and_its_id_is_unknown() -> None:
     async with limited(sessions=1, idle=0.05) as http:
         idle = Talk(http, {**HTTP_HEADERS, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
         for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4):  # each request begins the time anew
@@ -105,7 +105,7 @@ async def test_a_session_without_requests_ends_and_its_id_is_unknown() -> None:
         pytest.fail("the session never ended")
 
 
-async def test_an_sse_stream_too_many_is_refused_until_another_closes() -> None:
+async def test_an_sse_stream_beyond_the_limit_is_rejected_until_another_closes() -> None:
     async with limited(sessions=2) as http, http.stream("GET", "/sse") as first:
         assert first.status_code == 200
         async with http.stream("GET", "/sse") as second:
@@ -124,7 +124,7 @@ async def _status(http: httpx2.AsyncClient) -> int:
         return stream.status_code
 
 
-async def test_sessions_are_as_the_settings_say(tmp_path: Path) -> None:
+async def test_sessions_follow_the_settings(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text(SETTINGS)
     (tmp_path / "their_stores.py").write_text(THEIR_STORES)
     async with (
@@ -142,7 +142,7 @@ async def test_sessions_are_as_the_settings_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("over", [(), ("--http", "settings")], ids=["stdio", "http"])
-def test_a_store_that_nobody_knows_is_refused_at_the_start(tmp_path: Path, over: tuple[str, ...]) -> None:
+def test_an_unknown_store_is_rejected_at_the_start(tmp_path: Path, over: tuple[str, ...]) -> None:
     (tmp_path / "settings.yaml").write_text("sources: [{type: python, path: tools.py}]\nstate: {store: memry}")
     code, said = refused(tmp_path, "settings.yaml", *over)
     assert code == 2

@@ -17,7 +17,7 @@ from tests.kits.http.http_hosting import stateless_request
     ("method", "token", "scope"),
     [("tools/list", None, "public"), ("tools/list", "hush", "private"), ("server/discover", "hush", "private")],
 )
-async def test_a_server_with_a_token_marks_its_answers_private(method: str, token: str | None, scope: str) -> None:
+async def test_a_server_with_a_token_marks_its_responses_private(method: str, token: str | None, scope: str) -> None:
     app = asgi_app(ToolRegistry(), token=token)
     headers = {
         "Accept": "application/json, text/event-stream",
@@ -33,7 +33,7 @@ async def test_a_server_with_a_token_marks_its_answers_private(method: str, toke
 
 
 @pytest.mark.parametrize("method", ["tools/list", "server/discover"])
-async def test_what_a_signed_in_user_of_an_outer_app_gets_is_private_and_what_others_get_is_not(method: str) -> None:
+async def test_responses_to_users_of_an_outer_app_are_private(method: str) -> None:
     app = asgi_app(ToolRegistry())
 
     async def outer(scope: Any, receive: Any, send: Any) -> None:

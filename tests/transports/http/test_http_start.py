@@ -35,7 +35,7 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def test_an_address_that_others_can_reach_is_refused_without_a_token(tmp_path: Path) -> None:
+def test_an_address_that_others_can_reach_needs_a_token(tmp_path: Path) -> None:
     code, said = refused(tmp_path, "tools.py", "--http", "0.0.0.0:0")
     assert code == 2
     assert "--token-env" in said
@@ -50,7 +50,7 @@ def test_settings_that_open_the_server_to_others_need_a_token_too(tmp_path: Path
     assert (code, "--token-env" in said) == (2, True)
 
 
-async def test_with_a_token_any_address_is_served_and_the_token_is_never_said(tmp_path: Path) -> None:
+async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(tmp_path: Path) -> None:
     token = "only-in-the-environment"
     argv = command("tools.py", "--http", "0.0.0.0:0", "--token-env", "MY_TOKEN", "--log-level", "debug")
     async with running(tmp_path, argv, {"MY_TOKEN": token}) as server:
@@ -64,7 +64,7 @@ async def test_with_a_token_any_address_is_served_and_the_token_is_never_said(tm
         assert token not in server.said
 
 
-def test_a_taken_port_is_refused_by_its_number(taken: int, tmp_path: Path) -> None:
+def test_the_error_for_a_port_in_use_names_it(taken: int, tmp_path: Path) -> None:
     code, said = refused(tmp_path, "tools.py", "--http", f"127.0.0.1:{taken}")
     assert code == 2
     assert str(taken) in said
@@ -73,14 +73,14 @@ def test_a_taken_port_is_refused_by_its_number(taken: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_a_token_variable_that_is_not_set_is_refused_by_its_name(value: str | None, tmp_path: Path) -> None:
+def test_the_error_for_an_unset_token_variable_names_it(value: str | None, tmp_path: Path) -> None:
     env = {} if value is None else {"NO_SUCH_TOKEN": value}
     code, said = refused(tmp_path, "tools.py", "--http", "127.0.0.1:0", "--token-env", "NO_SUCH_TOKEN", **env)
     assert code == 2
     assert "NO_SUCH_TOKEN" in said
 
 
-def test_an_address_that_is_none_is_refused_with_how_to_write_one(tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_address_has_an_example(tmp_path: Path) -> None:
     code, said = refused(tmp_path, "tools.py", "--http", "somewhere")
     assert (code, "--http 8808" in said) == (2, True)
 
@@ -90,23 +90,23 @@ def test_an_address_that_is_none_is_refused_with_how_to_write_one(tmp_path: Path
     [(8808, ("127.0.0.1", 8808)), ("8808", ("127.0.0.1", 8808)), (":0", ("127.0.0.1", 0)),
      ("localhost:1", ("localhost", 1)), ("[::1]:8808", ("::1", 8808))],
 )  # fmt: skip
-def test_addresses_are_read_as_people_write_them(given: str | int, expected: tuple[str, int]) -> None:
+def test_addresses_are_parsed_in_every_usual_form(given: str | int, expected: tuple[str, int]) -> None:
     assert split_address(given) == expected
 
 
 @pytest.mark.parametrize("given", ["", "localhost", "localhost:", "localhost:http", "1.5", "-1"])
-def test_what_is_no_address_is_refused(given: str) -> None:
+def test_invalid_addresses_are_rejected(given: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         split_address(given)
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64 + ".example", "256.0.0.1"])
-def test_a_host_that_is_not_there_is_a_problem_with_the_settings(host: str) -> None:
+def test_an_unknown_host_is_an_error_in_the_settings(host: str) -> None:
     with pytest.raises(ConfigError, match="cannot listen"):
         listen(host, 0, token="abc")
 
 
-def test_a_port_that_is_none_is_a_problem_with_the_settings() -> None:
+def test_an_invalid_port_is_an_error_in_the_settings() -> None:
     with pytest.raises(ConfigError, match="70000"):
         listen("127.0.0.1", 70000, token=None)
 
@@ -121,7 +121,7 @@ def test_an_ipv6_address_is_served_and_written_in_brackets() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="uvloop is not for Windows")
-async def test_every_road_is_served_on_uvloop(tmp_path: Path) -> None:
+async def test_all_transports_are_served_on_uvloop(tmp_path: Path) -> None:
     (tmp_path / "uvloop.yaml").write_text("event_loop: uvloop\nsources: [{type: python, path: tools.py}]\n")
     async with running(tmp_path, command("uvloop.yaml", "--http", "127.0.0.1:0")) as server:
         for road in ROADS:
@@ -137,7 +137,7 @@ class Twice(Source):
         await anyio.sleep_forever()
 
 
-async def test_a_start_that_must_be_refused_is_raised_and_gives_the_port_back() -> None:
+async def test_a_failed_start_raises_and_releases_the_port() -> None:
     bridge = Bridge(sources=[AttachedSource(source=Twice("one")), AttachedSource(source=Twice("two"))])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -147,7 +147,7 @@ async def test_a_start_that_must_be_refused_is_raised_and_gives_the_port_back() 
         pass
 
 
-async def test_serving_that_is_cancelled_ends_cleanly_and_gives_the_port_back() -> None:
+async def test_cancelled_serving_ends_cleanly_and_releases_the_port() -> None:
     bridge = Bridge(registry_of(entry("there")))
     urls: list[str] = []
     up = anyio.Event()
@@ -182,7 +182,7 @@ async def test_without_http_the_library_serves_stdio(tmp_path: Path) -> None:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
-def test_a_bridge_is_served_as_it_is_and_a_registry_gets_one() -> None:
+def test_a_bridge_or_a_registry_can_be_served() -> None:
     registry = registry_of(entry("there"))
     bridge = Bridge(registry)
     assert to_bridge(bridge) is bridge

@@ -325,7 +325,7 @@ async def call(http: httpx2.AsyncClient, token: str | None) -> httpx2.Response:
 
 
 @pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_clients_get_in_with_a_jwt_or_a_static_token(keys: Path, road: Road) -> None:
+async def test_clients_are_accepted_with_a_jwt_or_a_static_token(keys: Path, road: Road) -> None:
     async with protected(keys, token="static") as (base, _):
         for token, principal in ((sign(), '["editor","https://login.example","ann"]'), ("static", "None")):
             async with road.to(base, token=token) as client:
@@ -342,7 +342,7 @@ async def test_a_session_belongs_to_the_principal_of_a_jwt_and_not_to_the_token(
             assert await talk.ping() == status
 
 
-async def test_a_client_without_a_token_learns_where_to_get_one(keys: Path) -> None:
+async def test_a_client_without_a_token_receives_the_address_of_the_issuer(keys: Path) -> None:
     async with protected(keys, "tools:read", "tools:call") as (_, http):
         challenge = (await call(http, None)).headers["www-authenticate"]
         assert challenge == f'Bearer realm="mcp-bridge", resource_metadata="{METADATA}", scope="tools:read tools:call"'
@@ -376,7 +376,7 @@ async def test_an_audience_that_is_no_url_makes_the_address_of_the_request_the_r
             assert found.json()["resource"] == f"http://{shown}/mcp"
 
 
-async def test_a_token_that_is_not_accepted_is_answered_with_the_reason(keys: Path) -> None:
+async def test_the_response_to_a_rejected_token_has_the_reason(keys: Path) -> None:
     async with protected(keys) as (_, http):
         rejected = await call(http, sign(exp=NOW - 100))
         assert rejected.status_code == 401

@@ -107,7 +107,7 @@ async def test_a_named_token_makes_its_name_the_principal(road: Road) -> None:
                 assert json.loads(found)[0] == principal
 
 
-async def test_every_token_is_compared_whichever_matches(
+async def test_every_token_is_compared_after_a_match_too(
     clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[int] = []
@@ -192,7 +192,7 @@ async def read(http: httpx2.AsyncClient, uri: str) -> Any:
     return (await http.post("/mcp", **request)).json()
 
 
-async def test_the_rest_of_a_result_of_another_principal_does_not_exist(
+async def test_the_stored_result_of_another_principal_does_not_exist(
     clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient],
 ) -> None:
     ann, eve = clients

@@ -55,7 +55,7 @@ async def test_each_principal_has_its_own_state_under_the_same_session_name() ->
         assert [await count(ann, NAMED), await count(ann, NAMED), await count(eve, NAMED)] == ["1", "2", "1"]
 
 
-async def test_nothing_remains_of_a_call_without_a_session_and_without_a_principal() -> None:
+async def test_the_state_of_a_call_without_session_and_principal_is_deleted() -> None:
     async with client_of(asgi_app(make_counter())) as http:
         assert [await count(http), await count(http)] == ["1", "1"]
         assert [await count(http, NAMED), await count(http, NAMED)] == ["1", "2"]

@@ -30,7 +30,7 @@ def patient() -> Any:
     return httpx2.Timeout(TIMEOUT)
 
 
-async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patient: httpx2.Timeout) -> None:
+async def test_the_stream_begins_with_the_address_for_messages_and_carries_responses(patient: httpx2.Timeout) -> None:
     async with (
         hosted(registry_of(entry("there"))) as (base, _),
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
@@ -52,13 +52,13 @@ async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patie
     ("query", "expected"),
     [("", 400), ("?session_id=", 400), ("?session_id=me", 400), (f"?session_id={'0' * 32}", 404)],
 )
-async def test_a_post_to_no_session_is_refused(query: str, expected: int, patient: httpx2.Timeout) -> None:
+async def test_a_post_without_a_session_is_rejected(query: str, expected: int, patient: httpx2.Timeout) -> None:
     async with hosted(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
         assert (await http.post(f"/messages{query}", json=initialize(), headers=HTTP_HEADERS)).status_code == expected
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
-async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx2.Timeout) -> None:
+async def test_a_malformed_message_is_rejected_and_the_stream_stays(patient: httpx2.Timeout) -> None:
     async with (
         hosted(registry_of(entry("there"))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
@@ -72,7 +72,7 @@ async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
-async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopped(patient: httpx2.Timeout) -> None:
+async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancelled(patient: httpx2.Timeout) -> None:
     gate = Gate()
     async with (
         hosted(registry_of(entry("wait", gate))) as (base, app),
@@ -97,7 +97,7 @@ async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopp
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_the_shutdown_waits_for_the_clients_that_are_there_and_not_for_one_that_left(
+async def test_the_shutdown_waits_only_for_connected_clients(
     patient: httpx2.Timeout,
 ) -> None:
     gate = Gate()
