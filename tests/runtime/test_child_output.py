@@ -61,8 +61,8 @@ def call_attack(folder: Path, isolation: object, stderr: int) -> str:
     source = {"type": "python", "path": "own_tools.py", "isolation": isolation}
     (folder / "mcp-bridge.json").write_text(json.dumps({"sources": [source]}))
     command = [sys.executable, "-m", "mcp_bridge", "call", "attack"]
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=TIMEOUT, check=True)
-    return done.stdout.decode().strip()
+    process = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=TIMEOUT, check=True)
+    return process.stdout.decode().strip()
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS, ids=["process", "sandbox"])
@@ -99,9 +99,9 @@ async def printing(script: str) -> AsyncIterator[Process]:
 
 @BOTH_LOOPS
 async def test_the_whole_output_of_a_worker_is_written(tmp_path: Path) -> None:
-    found: list[bytes] = []
+    output: list[bytes] = []
     source, sink = os.pipe()
-    reader = threading.Thread(target=lambda: found.extend(iter(lambda: os.read(source, 65536), b"")), daemon=True)
+    reader = threading.Thread(target=lambda: output.extend(iter(lambda: os.read(source, 65536), b"")), daemon=True)
     reader.start()
     async with printing("import sys; sys.stderr.write('x' * 1_000_000)") as process:
         assert process.stderr is not None
@@ -109,7 +109,7 @@ async def test_the_whole_output_of_a_worker_is_written(tmp_path: Path) -> None:
     os.close(sink)
     reader.join(TIMEOUT)
     os.close(source)
-    assert sum(map(len, found)) == 1_000_000
+    assert sum(map(len, output)) == 1_000_000
 
 
 @BOTH_LOOPS
@@ -125,21 +125,21 @@ async def test_unread_output_does_not_block_the_event_loop() -> None:
 
 
 async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_continues() -> None:
-    labeller, found = LineLabeller("files"), bytearray()
+    labeller, output = LineLabeller("files"), bytearray()
     master, terminal = os.openpty()
     os.set_blocking(terminal, False)
     tty.setraw(terminal)
     await print_lines("print(('a' * 4_012 + chr(10)) * 8)", terminal, labeller)  # drops what nobody reads in a second
 
     def read_all() -> None:
-        while not found.endswith(b"the last line\n"):
-            found.extend(os.read(master, 65_536))
+        while not output.endswith(b"the last line\n"):
+            output.extend(os.read(master, 65_536))
 
     reader = threading.Thread(target=read_all, daemon=True)
     reader.start()
     await print_lines("print('the last line')", terminal, labeller)
     reader.join(TIMEOUT)
-    lines = found.decode().splitlines()
+    lines = output.decode().splitlines()
     assert 2 < len(lines) < 9
     assert set(lines[:-1]) == {"[files] " + "a" * 4_012}
     assert lines[-1] == "[files] the last line"

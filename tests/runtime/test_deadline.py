@@ -56,14 +56,14 @@ async def test_an_error_of_the_block_is_raised_even_after_its_deadline() -> None
 
 @BOTH_LOOPS
 async def test_no_deadline_is_after_the_outer_one_and_the_outer_block_ends_with_it() -> None:
-    clock, ended = DeadlineClock(), list[str]()
+    clock, ends = DeadlineClock(), list[str]()
     with clock.start_deadline(0.01) as outer:
         with clock.start_deadline(TIMEOUT, outer.deadline) as inner:
             assert inner.deadline == outer.deadline
             await anyio.sleep_forever()
-        ended.append("inner")
-    ended.append("outer")
-    assert ended == ["outer"]
+        ends.append("inner")
+    ends.append("outer")
+    assert ends == ["outer"]
 
 
 @BOTH_LOOPS
@@ -102,19 +102,19 @@ async def test_a_cancellation_by_others_passes_even_after_the_deadline() -> None
 
 async def test_a_block_that_swallows_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancellation, "REDELIVERY", 0.01)
-    received: list[int] = []
+    cancellations: list[int] = []
 
     async def stubborn() -> None:
-        while len(received) < 3:
+        while len(cancellations) < 3:
             try:
                 await asyncio.sleep(TIMEOUT)
             except asyncio.CancelledError:
-                received.append(1)
+                cancellations.append(1)
         await asyncio.sleep(TIMEOUT)
 
     assert await run_until(DeadlineClock(), 0.01, stubborn) == "late"
     task: Any = asyncio.current_task()
-    assert (len(received), task.cancelling()) == (3, 0)
+    assert (len(cancellations), task.cancelling()) == (3, 0)
 
 
 async def test_a_value_that_is_returned_after_the_deadline_is_kept() -> None:

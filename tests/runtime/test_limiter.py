@@ -117,10 +117,10 @@ async def test_a_slot_beyond_the_total_counts_against_its_quota_only() -> None:
 
 async def test_every_quota_of_a_slot_has_to_have_room() -> None:
     limiter = Limiter(9)
-    tool, client, other = ("tool", 2), ("client", 1), ("other client", 1)
+    tool, client, other_slot = ("tool", 2), ("client", 1), ("other client", 1)
     assert limiter.acquire_nowait(quotas=[tool, client]) is not None
     assert limiter.acquire_nowait(quotas=[tool, client]) is None
-    assert limiter.acquire_nowait(quotas=[tool, other]) is not None
+    assert limiter.acquire_nowait(quotas=[tool, other_slot]) is not None
     assert limiter.acquire_nowait(quotas=[tool]) is None
 
 
@@ -216,14 +216,14 @@ async def test_a_client_with_many_waiting_tools_gets_a_quarter_of_the_turns() ->
 
 
 async def test_a_client_that_fills_the_queue_with_many_tools_is_rejected_first() -> None:
-    limiter, rejected = Limiter(1, queue=8), []
+    limiter, rejections = Limiter(1, queue=8), []
 
     async def wait(client: str, tool: str) -> None:
         quotas = ((tool, 9), (client, 9))
         try:
             await limiter.acquire(quotas, quotas=quotas)
         except LimiterFull:
-            rejected.append(client)
+            rejections.append(client)
 
     async with anyio.create_task_group() as tasks:
         await limiter.acquire()
@@ -234,19 +234,19 @@ async def test_a_client_that_fills_the_queue_with_many_tools_is_rejected_first()
             tasks.start_soon(wait, "ann", "another tool")
             await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
-    assert rejected == ["hog", "hog"]
+    assert rejections == ["hog", "hog"]
 
 
 async def test_a_slot_that_its_holder_lends_while_it_continues_is_taken_back_or_released() -> None:
     limiter = Limiter(1, lendable=1)
-    slot, other = limiter.acquire_nowait("a"), None
+    slot, other_slot = limiter.acquire_nowait("a"), None
     assert slot is not None
     slot.lend()
     slot.lend()
     assert (limiter.in_use, limiter.lent) == (0, 1)
-    other = limiter.acquire_nowait("b")
-    assert other is not None
-    other.lend()
+    other_slot = limiter.acquire_nowait("b")
+    assert other_slot is not None
+    other_slot.lend()
     assert limiter.in_use == 1  # no more than one slot is lent at a time
     slot.pause()
     slot.reclaim()

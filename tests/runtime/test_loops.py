@@ -112,7 +112,7 @@ def test_an_error_of_the_main_task_is_raised(run: Callable[..., Any], error: Bas
 def test_a_keyboard_interrupt_ends_the_event_loop(loop: EventLoop, tmp_path: Path) -> None:
     """In a process of its own: what is left of an interrupt may end whoever runs the tests."""
     (tmp_path / "main.py").write_text(INTERRUPTED)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "main.py", loop], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+    assert (process.returncode, process.stdout) == (0, "interrupted\n"), process.stderr

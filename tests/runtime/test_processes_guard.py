@@ -102,8 +102,8 @@ def test_a_signal_to_the_whole_group_counts_once_and_drains(tmp_path: Path) -> N
         server.says(f"begun {token}")
         for pid in (server.process.pid, server.pid):
             os.kill(pid, signal.SIGTERM)
-        refused = eventually(lambda: server.ask("tools/list").result(TIMEOUT).get("error"))
-        assert refused["code"] == -32000
+        error = eventually(lambda: server.ask("tools/list").result(TIMEOUT).get("error"))
+        assert error["code"] == -32000
         assert not waiting.done(), "a second signal would have ended it"
         server.signal(signal.SIGTERM)
         assert server.ends() == 0
@@ -111,10 +111,10 @@ def test_a_signal_to_the_whole_group_counts_once_and_drains(tmp_path: Path) -> N
 
 def test_the_exit_code_and_the_streams_of_the_bridge_are_passed_on(tmp_path: Path) -> None:
     (tmp_path / "mcp-bridge.json").write_text("{")
-    done = subprocess.run(command(), cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
+    process = subprocess.run(command(), cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
     bare = subprocess.run(command("--no-guard"), cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
-    assert done.returncode == bare.returncode == 2
-    assert (done.stdout, done.stderr) == (bare.stdout, bare.stderr)
+    assert process.returncode == bare.returncode == 2
+    assert (process.stdout, process.stderr) == (bare.stdout, bare.stderr)
 
 
 @pytest.mark.parametrize("how", ["SIGQUIT", "SIGUSR1", "SIGABRT"])
@@ -170,10 +170,10 @@ print("still here", code)
 
 def test_the_end_of_a_bridge_sends_no_hangup_to_a_group_with_a_stopped_process(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("from mcp_bridge import tool\n\n@tool\ndef one() -> int: return 1\n")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", GROUP], cwd=tmp_path, capture_output=True, text=True, timeout=90, start_new_session=True
     )
-    assert (done.returncode, done.stdout) == (0, "still here 0\n")
+    assert (process.returncode, process.stdout) == (0, "still here 0\n")
 
 
 def test_servers_that_end_immediately_leave_no_process(tmp_path: Path) -> None:
@@ -184,10 +184,10 @@ def test_servers_that_end_immediately_leave_no_process(tmp_path: Path) -> None:
         " start_new_session=True)\n"
     )
     for _ in range(3):
-        done = subprocess.run(
+        process = subprocess.run(
             command("tools.py"), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT
         )
-        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0, process.stderr
         assert not carrying(token)
 
 

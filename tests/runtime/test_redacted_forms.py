@@ -25,7 +25,7 @@ UNESCAPED = f"{string.ascii_letters}{string.digits}_.-"
 
 def escape_for_html(text: str) -> str:
     """Escape as encoders of .NET, Go and PHP do: hexadecimal escapes for everything that HTML could misread."""
-    return re.sub(r"[<>&'\"+`]", lambda found: f"\\u{ord(found[0]):04X}", text)
+    return re.sub(r"[<>&'\"+`]", lambda match: f"\\u{ord(match[0]):04X}", text)
 
 
 def encode_uri_component(text: str) -> str:
@@ -34,7 +34,7 @@ def encode_uri_component(text: str) -> str:
 
 
 def lower_escapes(text: str) -> str:
-    return re.sub("%..", lambda found: found[0].lower(), text)
+    return re.sub("%..", lambda match: match[0].lower(), text)
 
 
 FORMS: dict[str, Callable[[str], str]] = {
@@ -75,12 +75,14 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_is_recognised_in_this_form(form: str) -> None:
-    written = FORMS[form](KEY)
-    shown = Redactor([KEY]).redact_text(f"before {written} after")
-    assert MARK in shown
-    assert not any(part in shown for part in ("s3cr3t", "w0rd", "czNjcjN0", "AtdzByZ", "C13MHJ", "LXcwcm"))
-    assert shown.startswith("before ")
-    assert shown.endswith(" after")
+    secret_text = FORMS[form](KEY)
+    redacted_text = Redactor([KEY]).redact_text(f"before {secret_text} after")
+    assert MARK in redacted_text
+    assert not any(
+        fragment in redacted_text for fragment in ("s3cr3t", "w0rd", "czNjcjN0", "AtdzByZ", "C13MHJ", "LXcwcm")
+    )
+    assert redacted_text.startswith("before ")
+    assert redacted_text.endswith(" after")
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if "base64" not in form])

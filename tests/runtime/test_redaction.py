@@ -29,39 +29,41 @@ DATA: st.SearchStrategy[Any] = st.recursive(
 def test_a_secret_is_replaced_and_the_text_around_it_stays(secret: str, before: str, after: str) -> None:
     redactor = Redactor([secret])
     assert redactor.redact_text(f"[{secret}]") == f"[{MARK}]"
-    shown = redactor.redact_text(f"{before}{secret}{after}")
-    assert secret not in shown
-    assert MARK in shown
+    redacted_text = redactor.redact_text(f"{before}{secret}{after}")
+    assert secret not in redacted_text
+    assert MARK in redacted_text
 
 
 @given(st.lists(SECRETS, max_size=4), DATA)
 def test_data_without_a_secret_is_the_same_object(secrets: list[str], data: Any) -> None:
     redactor = Redactor(secrets)
-    whole = json.dumps(data, ensure_ascii=False)
-    shown = redactor.redact_value(data)
-    if shown is not data:
-        assert MARK in json.dumps(shown)
-    assert redactor.redact_value(shown) is shown
+    text = json.dumps(data, ensure_ascii=False)
+    redacted_text = redactor.redact_value(data)
+    if redacted_text is not data:
+        assert MARK in json.dumps(redacted_text)
+    assert redactor.redact_value(redacted_text) is redacted_text
     assert Redactor().redact_value(data) is data
-    assert Redactor().redact_text(whole) is whole
+    assert Redactor().redact_text(text) is text
 
 
 @given(SECRETS, DATA)
 def test_no_secret_is_left_at_any_depth_in_values_and_keys(secret: str, data: Any) -> None:
     planted = {"a": [data, {secret: {"x": f"<{secret}>"}}, [[secret]]], f"k{secret}": 1}
-    shown = json.dumps(Redactor([secret]).redact_value(planted), ensure_ascii=False)
-    assert json.dumps(secret, ensure_ascii=False)[1:-1] not in shown.replace(json.dumps(data, ensure_ascii=False), "")
-    assert shown.count(MARK) >= 4
+    redacted_text = json.dumps(Redactor([secret]).redact_value(planted), ensure_ascii=False)
+    assert json.dumps(secret, ensure_ascii=False)[1:-1] not in redacted_text.replace(
+        json.dumps(data, ensure_ascii=False), ""
+    )
+    assert redacted_text.count(MARK) >= 4
 
 
 @given(st.binary(max_size=20), st.text(HARMLESS, min_size=10, max_size=40), st.binary(max_size=20))
 def test_a_secret_is_found_at_any_position_in_base64(before: bytes, secret: str, after: bytes) -> None:
     data = before + secret.encode() + after
-    for written in (b64encode(data).decode(), urlsafe_b64encode(data).decode()):
-        shown = Redactor([secret]).redact_text(written)
-        assert MARK in shown
-        left = len(shown.replace(MARK, ""))
-        assert left <= len(written) - len(secret.encode()) * 4 // 3 + 3  # of its first and last byte a few bits
+    for secret_text in (b64encode(data).decode(), urlsafe_b64encode(data).decode()):
+        redacted_text = Redactor([secret]).redact_text(secret_text)
+        assert MARK in redacted_text
+        left = len(redacted_text.replace(MARK, ""))
+        assert left <= len(secret_text) - len(secret.encode()) * 4 // 3 + 3  # of its first and last byte a few bits
 
 
 @pytest.mark.parametrize(
@@ -85,10 +87,10 @@ def test_a_secret_is_found_at_any_position_in_base64(before: bytes, secret: str,
     ],
 )
 def test_a_secret_is_found_in_every_encoding(written: str) -> None:
-    shown = Redactor([KEY]).redact_text(written)
-    assert MARK in shown
-    assert "s3cr3t" not in shown
-    assert "k\\ey" not in shown
+    redacted_text = Redactor([KEY]).redact_text(written)
+    assert MARK in redacted_text
+    assert "s3cr3t" not in redacted_text
+    assert "k\\ey" not in redacted_text
 
 
 def test_values_of_fewer_than_four_characters_are_not_redacted() -> None:

@@ -18,10 +18,10 @@ MUCH = 1024 * 1024
 
 def everything(number: int) -> bytes:
     """All that can be read until the other end is closed."""
-    said = b""
+    output = b""
     while data := os.read(number, 65_536):
-        said += data
-    return said
+        output += data
+    return output
 
 
 def unread_in(pipe: int) -> int:
@@ -36,21 +36,21 @@ def unread_in(pipe: int) -> int:
 
 def test_all_output_arrives_at_a_client_that_reads() -> None:
     source, sink = os.pipe()
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(everything(source)))
+    outputs: list[bytes] = []
+    reader = threading.Thread(target=lambda: outputs.append(everything(source)))
     reader.start()
     with relay_stderr(sink):
         os.write(sink, b"x" * MUCH)
     os.close(sink)
     reader.join(60)
     os.close(source)
-    assert found == [b"x" * MUCH]
+    assert outputs == [b"x" * MUCH]
 
 
 def test_output_to_a_client_that_does_not_read_is_dropped_and_reported() -> None:
     source, sink = os.pipe()
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(everything(source)))
+    outputs: list[bytes] = []
+    reader = threading.Thread(target=lambda: outputs.append(everything(source)))
     with relay_stderr(sink):
         for _ in range(MUCH // 1024):
             os.write(sink, b"x" * 1023 + b"\n")  # a pipe holds a sixteenth of it
@@ -60,15 +60,15 @@ def test_output_to_a_client_that_does_not_read_is_dropped_and_reported() -> None
     os.close(sink)
     reader.join(60)
     os.close(source)
-    (said,) = found
-    assert b"bytes are missing here: they were not read in time]" in said
-    assert said.endswith(b"after that")
+    (output,) = outputs
+    assert b"bytes are missing here: they were not read in time]" in output
+    assert output.endswith(b"after that")
 
 
 def test_dropped_output_is_reported_at_the_end() -> None:
     source, sink = os.pipe()
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(everything(source)))
+    outputs: list[bytes] = []
+    reader = threading.Thread(target=lambda: outputs.append(everything(source)))
     with relay_stderr(sink):
         for _ in range(MUCH // 1024):
             os.write(sink, b"x" * 1023 + b"\n")
@@ -78,11 +78,11 @@ def test_dropped_output_is_reported_at_the_end() -> None:
     os.close(sink)
     reader.join(60)
     os.close(source)
-    (said,) = found
+    (output,) = outputs
     report = re.compile(rb"\n\[(\d+) bytes are missing here: they were not read in time\]\n")
-    missing = sum(map(int, report.findall(said)))
+    missing = sum(map(int, report.findall(output)))
     assert missing > 0
-    assert len(report.sub(b"", said)) + missing == MUCH
+    assert len(report.sub(b"", output)) + missing == MUCH
 
 
 def test_a_closed_reader_is_no_error() -> None:

@@ -19,8 +19,8 @@ def write(folder: Path, **files: str) -> None:
 def test_the_imports_of_imports_are_found(tmp_path: Path) -> None:
     write(tmp_path, a="import b\ndef f():\n    from c.d import e", b="import json, b", other="")
     write(tmp_path, c__in____init__="", c__in__d="import deep", deep="")
-    found = find_source_files(tmp_path, [tmp_path / "a.py"])
-    assert {path.name for path in found} == {"a.py", "b.py", "c", "deep.py"}
+    files = find_source_files(tmp_path, [tmp_path / "a.py"])
+    assert {path.name for path in files} == {"a.py", "b.py", "c", "deep.py"}
     assert {path.name for path in find_source_files(tmp_path, modules=["b", "missing"])} == {"b.py"}
 
 

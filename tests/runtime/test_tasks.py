@@ -28,15 +28,15 @@ def spawn(tasks: TaskOwner, function: Callable[..., Awaitable[Any]], *args: Any)
 
 @BOTH_LOOPS
 async def test_a_task_runs_concurrently_with_the_block() -> None:
-    done = anyio.Event()
+    end = anyio.Event()
 
     async def work(number: int) -> None:
         assert number == 7
-        done.set()
+        end.set()
 
     async with own_tasks() as tasks:
         tasks.spawn(work, 7, cancel=lambda: None)
-        await done.wait()
+        await end.wait()
 
 
 @BOTH_LOOPS
@@ -59,13 +59,13 @@ async def test_the_end_of_the_block_cancels_its_tasks_and_waits_for_their_cleanu
 
 @BOTH_LOOPS
 async def test_an_error_of_the_block_ends_its_tasks_too() -> None:
-    ended = anyio.Event()
+    end = anyio.Event()
 
     async def work() -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            ended.set()
+            end.set()
 
     async def fail() -> None:
         async with own_tasks() as tasks:
@@ -75,24 +75,24 @@ async def test_an_error_of_the_block_ends_its_tasks_too() -> None:
 
     with pytest.raises((ValueError, ExceptionGroup)):
         await fail()
-    assert ended.is_set()
+    assert end.is_set()
 
 
 @BOTH_LOOPS
 async def test_a_task_that_fails_is_logged_and_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    done = anyio.Event()
+    end = anyio.Event()
 
     async def fail() -> None:
         raise ValueError("broken")
 
     async def work() -> None:
         await anyio.wait_all_tasks_blocked()
-        done.set()
+        end.set()
 
     async with own_tasks() as tasks:
         spawn(tasks, fail)
         spawn(tasks, work)
-        await done.wait()
+        await end.wait()
     assert "broken" in caplog.text
 
 

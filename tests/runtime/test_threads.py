@@ -44,9 +44,9 @@ async def until_free(threads: ThreadPool) -> None:
 
 async def test_a_handler_runs_in_a_thread_and_sees_the_variables_of_its_caller() -> None:
     def look(data: Any) -> list[Any]:
-        seen = tenant.get()
+        value = tenant.get()
         tenant.set("the handler's own")
-        return [seen, threading.current_thread() is threading.main_thread()]
+        return [value, threading.current_thread() is threading.main_thread()]
 
     tenant.set("ann")
     assert await dispatch(serving(look, 1)) == ["ann", False]
@@ -54,49 +54,49 @@ async def test_a_handler_runs_in_a_thread_and_sees_the_variables_of_its_caller()
 
 
 async def test_the_third_call_waits_for_one_of_two_threads() -> None:
-    begun: list[str] = []
+    start: list[str] = []
     events = {name: threading.Event() for name in "abc"}
 
     def hold(data: Any) -> str:
-        begun.append(data["name"])
+        start.append(data["name"])
         assert events[data["name"]].wait(TIMEOUT)
         return str(data["name"])
 
     registry = serving(hold, 2)
     threads = registry.pipeline.threads
-    ended: list[str] = []
+    end: list[str] = []
 
     async def calling(name: str) -> None:
-        ended.append(await dispatch(registry, {"name": name}))
+        end.append(await dispatch(registry, {"name": name}))
 
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             for name in "ab":
                 tasks.start_soon(calling, name)
-            while sorted(begun) != ["a", "b"]:
+            while sorted(start) != ["a", "b"]:
                 await checkpoint()
             tasks.start_soon(calling, "c")
             await anyio.wait_all_tasks_blocked()
-            assert sorted(begun) == ["a", "b"]
+            assert sorted(start) == ["a", "b"]
             assert threads.busy_count == 2
             events["b"].set()
-            while "c" not in begun:
+            while "c" not in start:
                 await checkpoint()
-            assert ended == ["b"]
+            assert end == ["b"]
             events["a"].set()
             events["c"].set()
-    assert sorted(ended) == ["a", "b", "c"]
+    assert sorted(end) == ["a", "b", "c"]
     assert threads.busy_count == 0
 
 
 async def test_an_abandoned_thread_keeps_its_slot_until_it_ends() -> None:
-    begun, release = threading.Event(), threading.Event()
+    start, release = threading.Event(), threading.Event()
     threads = ThreadPool(1)
     try:
         with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(TIMEOUT)))
-                while not begun.is_set():
+                tasks.start_soon(threads.run, lambda: (start.set(), release.wait(TIMEOUT)))
+                while not start.is_set():
                     await checkpoint()
                 tasks.cancel_scope.cancel()
             assert threads.busy_count == 1
@@ -146,7 +146,7 @@ async def test_a_call_releases_its_slot_whenever_it_is_cancelled(steps: int) -> 
 def test_a_thread_that_outlives_its_event_loop_ends_quietly(
     anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+    start, release, end = threading.Event(), threading.Event(), threading.Event()
     raised: list[BaseException] = []
     ends = _SlotHandover.end_thread_work
 
@@ -156,12 +156,12 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
         except BaseException as error:
             raised.append(error)
         finally:
-            ended.set()
+            end.set()
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(TIMEOUT)))
-            while not begun.is_set():
+            tasks.start_soon(threads.run, lambda: (start.set(), release.wait(TIMEOUT)))
+            while not start.is_set():
                 await checkpoint()
             tasks.cancel_scope.cancel()
 
@@ -169,13 +169,13 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
     threads = ThreadPool(1)
     anyio.run(main, backend=anyio_backend)
     release.set()
-    assert ended.wait(TIMEOUT)
+    assert end.wait(TIMEOUT)
     assert raised == []
 
 
 async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
-    ended = threading.Event()
-    handover = _SlotHandover(ended.set, lambda: None)
+    end = threading.Event()
+    handover = _SlotHandover(end.set, lambda: None)
     assert handover.start_thread_work()
     handover.stop_waiting()
     worker = threading.Thread(target=handover.end_thread_work)
@@ -183,7 +183,7 @@ async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() 
     worker.join(TIMEOUT)  # this loop does nothing meanwhile
     assert not worker.is_alive()
     with anyio.fail_after(TIMEOUT):
-        while not ended.is_set():
+        while not end.is_set():
             await checkpoint()
 
 
@@ -201,17 +201,17 @@ async def test_an_error_of_a_thread_is_raised(error: BaseException) -> None:
 
 
 async def test_abandoned_threads_are_counted_and_reported_when_they_occupy_all_slots() -> None:
-    end, begun = threading.Event(), threading.Semaphore(0)
+    end, start = threading.Event(), threading.Semaphore(0)
 
     def hold(data: Any) -> None:
-        begun.release()
+        start.release()
         assert end.wait(TIMEOUT)
 
     threads = ThreadPool(2)
     for expected in ({"slow": 1}, {"slow": 2}):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(threads.run, hold, None, name="slow"))
-            while not begun.acquire(blocking=False):
+            while not start.acquire(blocking=False):
                 await checkpoint()
             tasks.cancel_scope.cancel()
         assert threads.stuck == expected
@@ -224,15 +224,15 @@ async def test_abandoned_threads_are_counted_and_reported_when_they_occupy_all_s
 
 
 async def test_a_callback_from_an_unknown_thread_finds_its_event_loop() -> None:
-    begun = anyio.Event()
+    start = anyio.Event()
 
     async def begin() -> None:
-        begun.set()
+        start.set()
 
     async with anyio.create_task_group() as tasks:
         soon = make_call_soon()
         thread = threading.Thread(target=soon, args=(lambda: tasks.start_soon(begin) and None,))
         thread.start()
         with anyio.fail_after(TIMEOUT):
-            await begun.wait()
+            await start.wait()
         thread.join(TIMEOUT)

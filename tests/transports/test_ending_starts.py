@@ -74,7 +74,7 @@ def test_a_signal_wakes_an_event_loop_that_waits() -> None:
 def test_a_signal_in_the_middle_of_an_import_ends_the_import(tmp_path: Path) -> None:
     (tmp_path / "slow_to_import.py").write_text(IMPORTS)
     (tmp_path / "main.py").write_text(MAIN)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ended well\n", "")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "ended well\n", "")

@@ -55,7 +55,7 @@ def cut(chunks: list[bytes], limit: int) -> list[bytes | None]:
 def test_any_split_of_the_bytes_gives_the_same_lines(text: bytes, places: list[int], limit: int) -> None:
     edges = sorted({0, len(text), *(place for place in places if place < len(text))})
     chunks = [text[start:end] for start, end in pairwise(edges)]
-    expected = [None if len(each) > limit else each for each in text.split(b"\n") if len(each) > limit or each.strip()]
+    expected = [None if len(line) > limit else line for line in text.split(b"\n") if len(line) > limit or line.strip()]
     assert cut(chunks, limit) == cut([text], limit) == expected
 
 
@@ -84,9 +84,9 @@ def test_parsing_never_raises_and_returns_protocol_errors(line: bytes | None) ->
 @example(1, {1: "a key that is no text"})
 def test_dumping_never_raises_and_keeps_the_id_of_a_response(number: str | int, data: Any) -> None:
     reply = {"jsonrpc": "2.0", "id": number, "result": data}
-    written = dump_message(reply)
-    assert written.count(b"\n") == 1
-    answer = json.loads(written)
+    line = dump_message(reply)
+    assert line.count(b"\n") == 1
+    answer = json.loads(line)
     assert answer["id"] == number
     assert ("result" in answer) != (answer.get("error", {}).get("code") == -32603)
 
@@ -97,8 +97,8 @@ def test_a_request_that_cannot_be_written_is_dropped(data: Any) -> None:
         {"jsonrpc": "2.0", "method": "m", "params": {"data": data}},
         {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"data": data}},
     ):
-        written = dump_message(message)
-        assert written == b"" or json.loads(written)["method"] == "m"
+        line = dump_message(message)
+        assert line == b"" or json.loads(line)["method"] == "m"
 
 
 def test_an_error_that_cannot_be_written_keeps_its_id() -> None:

@@ -107,19 +107,19 @@ async def test_a_call_that_takes_longer_than_the_drain_gets_an_error(
 
 async def test_a_listener_gets_its_final_result_at_the_end(bridge: Bridge) -> None:
     async with serve_over_pipes(bridge, stateless=True) as client:
-        opened = await client.subscribe_to_tools()
+        subscription = await client.subscribe_to_tools()
         client.close_input()
         (final,) = await client.receive_rest()
-        assert (final["id"], final["result"]["resultType"]) == (opened, "complete")
+        assert (final["id"], final["result"]["resultType"]) == (subscription, "complete")
 
 
 async def test_a_listener_that_opens_with_its_last_line_gets_its_final_result_too(bridge: Bridge) -> None:
     async with serve_over_pipes(bridge, stateless=True, drain=TIMEOUT / 2) as client:
-        opened = await client.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        subscription = await client.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         client.close_input()
         acknowledged, final = await client.receive_rest()
         assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-        assert (final["id"], "result" in final) == (opened, True)
+        assert (final["id"], "result" in final) == (subscription, True)
 
 
 async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: Slow, stateless: bool) -> None:
@@ -154,8 +154,12 @@ async def test_progress_that_does_not_grow_is_dropped(stateless: bool) -> None:
         assert "result" in await client.receive_response(number)
         unasked = await client.send_call("work")
         assert "result" in await client.receive_response(unasked)
-    seen = [message["params"] for message in client.received if message.get("method") == "notifications/progress"]
-    assert [(each["progressToken"], each["progress"], each["total"], each["message"]) for each in seen] == [
+    notifications = [
+        message["params"] for message in client.received if message.get("method") == "notifications/progress"
+    ]
+    assert [
+        (params["progressToken"], params["progress"], params["total"], params["message"]) for params in notifications
+    ] == [
         ("p", 1, 3, "step 1"),
         ("p", 2, 3, "step 2"),
         ("p", 3, 3, "step 3"),
@@ -163,10 +167,10 @@ async def test_progress_that_does_not_grow_is_dropped(stateless: bool) -> None:
 
 
 async def test_a_signal_is_handled_at_any_moment_of_the_event_loop() -> None:
-    heard = anyio.Event()
+    arrival = anyio.Event()
 
     async def drain() -> None:
-        heard.set()
+        arrival.set()
 
     with ShutdownSignals() as ending:
         async with anyio.create_task_group() as tasks:
@@ -174,7 +178,7 @@ async def test_a_signal_is_handled_at_any_moment_of_the_event_loop() -> None:
                 # as in a callback that a thread of no loop has asked for, which Python may interrupt
                 Context().run(lambda: (signal.raise_signal(signal.SIGTERM), None))
                 with anyio.fail_after(TIMEOUT):
-                    await heard.wait()
+                    await arrival.wait()
 
 
 async def test_one_signal_that_arrives_in_both_ways_drains_although_one_handler_interrupts_the_other() -> None:
@@ -215,17 +219,17 @@ async def test_the_counter_is_idle_when_all_requests_are_answered() -> None:
 def test_serving_works_without_support_for_signals(anyio_backend: str) -> None:
     """A thread other than the main one may not take signals."""
     called: list[str] = []
-    done: list[bool] = []
+    starts: list[bool] = []
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(handle_signals, lambda: called.append("drain"), lambda: called.append("now"))
-        done.append(True)
+        starts.append(True)
 
     thread = threading.Thread(target=_run(main, anyio_backend))
     thread.start()
     thread.join(TIMEOUT)
-    assert (done, called) == ([True], [])
+    assert (starts, called) == ([True], [])
 
 
 def _run(main: Callable[[], Any], backend: str) -> Callable[[], None]:

@@ -85,9 +85,9 @@ async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
 async def test_half_an_emoji_is_replaced(registry: ToolRegistry) -> None:
     halves = {r"cut \ud83d": "cut \ufffd", r"\ude00!": "\ufffd!", r"\ud83d\ude00": "\U0001f600", r"\\ud83d": r"\ud83d"}
     async with serve_over_pipes(registry, stateless=True) as client:
-        for written, text in halves.items():
+        for escaped_text, text in halves.items():
             request = client.make_request("tools/call", {"name": "repeat", "arguments": {"text": "TEXT", "times": 1}})
-            await client.write(encode_line(request).replace(b"TEXT", written.encode()))
+            await client.write(encode_line(request).replace(b"TEXT", escaped_text.encode()))
             assert text_of(await client.receive_response(request["id"])) == text
 
 
@@ -156,17 +156,17 @@ async def test_lines_may_end_with_a_carriage_return(registry: ToolRegistry) -> N
 @BOTH_LOOPS
 async def test_a_request_may_come_byte_by_byte_and_many_in_one_piece(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
-        one = client.make_request("tools/call", {"name": "length", "arguments": {"text": "é"}})
-        for byte in encode_line(one):
+        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "é"}})
+        for byte in encode_line(request):
             await client.write(bytes([byte]))
             await anyio.lowlevel.checkpoint()
-        assert text_of(await client.receive_response(one["id"])) == "1"
+        assert text_of(await client.receive_response(request["id"])) == "1"
         many = [
             client.make_request("tools/call", {"name": "length", "arguments": {"text": "x" * n}}) for n in range(200)
         ]
         await client.write(b"".join(map(encode_line, many)))
-        for n, each in enumerate(many):
-            assert text_of(await client.receive_response(each["id"])) == str(n)
+        for n, piece in enumerate(many):
+            assert text_of(await client.receive_response(piece["id"])) == str(n)
 
 
 async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: ToolRegistry, stateless: bool) -> None:
@@ -304,14 +304,14 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
 
 @BOTH_LOOPS
 async def test_a_tool_that_sends_more_than_is_read_waits_for_the_reader() -> None:
-    told: list[int] = []
-    begun = anyio.Event()
+    sent_steps: list[int] = []
+    start = anyio.Event()
 
     async def chatter(data: Any, ctx: CallContext) -> str:
         for step in range(100):
             await ctx.report_progress(step, message="x" * 100_000)
-            told.append(step)
-            begun.set()
+            sent_steps.append(step)
+            start.set()
         return "said all"
 
     registry = ToolRegistry()
@@ -319,8 +319,8 @@ async def test_a_tool_that_sends_more_than_is_read_waits_for_the_reader() -> Non
     async with serve_over_pipes(registry) as client:
         number = await client.send_call("chatter", meta={"progressToken": 1})
         with anyio.fail_after(TIMEOUT):
-            await begun.wait()
+            await start.wait()
         await anyio.wait_all_tasks_blocked()
-        assert 0 < len(told) < 50
+        assert 0 < len(sent_steps) < 50
         assert text_of(await client.receive_response(number)) == "said all"
     assert len(client.received) == 1 + 100 + 1

@@ -45,13 +45,13 @@ async def held(server: StdioProcessClient, fifo: Path) -> Any:
     """A call of `gate` that is certainly running; it ends with the block."""
     number = await server.send_call("gate", {"fifo": str(fifo)})
     with anyio.fail_after(TIMEOUT):
-        opened = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
+        descriptor = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
     try:
         yield number
         with contextlib.suppress(BrokenPipeError):  # the process may have ended
-            os.write(opened, b"released")
+            os.write(descriptor, b"released")
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def patient_settings(folder: Path) -> Path:
@@ -100,10 +100,10 @@ async def test_only_messages_reach_stdout(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_at_a_signal_calls_in_flight_are_answered(number: signal.Signals, fifo: Path) -> None:
     async with serve_file(TOOLS, stateless=True) as server:
-        opened = await server.subscribe_to_tools()
+        descriptor = await server.subscribe_to_tools()
         async with held(server, fifo) as waiting:
             server.signal(number)
-            assert (await server.receive_response(opened))["result"][
+            assert (await server.receive_response(descriptor))["result"][
                 "resultType"
             ] == "complete"  # so the signal was noticed
         assert text_of(await server.receive_response(waiting)) == "released"
@@ -122,11 +122,11 @@ async def test_at_a_signal_a_handshake_client_is_answered_too(fifo: Path) -> Non
 async def test_a_second_signal_ends_at_once(fifo: Path, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     async with serve_file(patient_settings(tmp_path), stateless=True) as server:
-        opened = await server.subscribe_to_tools()
+        descriptor = await server.subscribe_to_tools()
         await server.send_call("forever", {"diary": str(diary)})
         async with held(server, fifo):
             server.signal(signal.SIGTERM)
-            await server.receive_response(opened)
+            await server.receive_response(descriptor)
             server.signal(signal.SIGTERM)
             assert await server.wait() == 0
     assert diary.read_text() == "CancelledError"
@@ -135,11 +135,11 @@ async def test_a_second_signal_ends_at_once(fifo: Path, tmp_path: Path) -> None:
 async def test_a_second_interrupt_with_nothing_but_coroutines_ends_at_once(tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     async with serve_file(patient_settings(tmp_path), stateless=True) as server:
-        opened = await server.subscribe_to_tools()
+        descriptor = await server.subscribe_to_tools()
         await server.send_call("forever", {"diary": str(diary)})
         await written(diary, "begun")
         server.signal(signal.SIGINT)
-        await server.receive_response(opened)
+        await server.receive_response(descriptor)
         server.signal(signal.SIGINT)
         assert await server.wait() == 0
     assert diary.read_text() == "CancelledError"
@@ -169,30 +169,30 @@ async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
     source, sink = tmp_path / "requests", tmp_path / "answers"
     source.write_bytes(b"".join(map(encode_line, requests())).rstrip(b"\n"))
     with source.open("rb") as stdin, sink.open("wb") as stdout:
-        done = await to_thread.run_sync(
+        process = await to_thread.run_sync(
             lambda: subprocess.run(make_serve_command(TOOLS), stdin=stdin, stdout=stdout, check=True, timeout=TIMEOUT)
         )
-    answers = [json.loads(each) for each in sink.read_bytes().splitlines()]
-    assert sorted((each["id"], text_of(each)) for each in answers) == [(n, str(n + 1)) for n in range(50)]
-    assert done.returncode == 0
+    answers = [json.loads(line) for line in sink.read_bytes().splitlines()]
+    assert sorted((line["id"], text_of(line)) for line in answers) == [(n, str(n + 1)) for n in range(50)]
+    assert process.returncode == 0
 
 
 async def test_empty_input_ends_the_process_without_output() -> None:
-    done = await to_thread.run_sync(
+    process = await to_thread.run_sync(
         lambda: subprocess.run(
             make_serve_command(TOOLS), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT
         )
     )
-    assert (done.returncode, done.stdout) == (0, b"")
+    assert (process.returncode, process.stdout) == (0, b"")
 
 
 async def test_the_official_client_calls_receives_progress_and_cancels(tmp_path: Path) -> None:
-    seen: list[float] = []
+    progress_values: list[float] = []
     last = anyio.Event()
     diary = tmp_path / "diary"
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(progress)
+        progress_values.append(progress)
         if progress == total:
             last.set()
 
@@ -208,7 +208,7 @@ async def test_the_official_client_calls_receives_progress_and_cancels(tmp_path:
                 await client.call_tool("nothing", {})
             await client.call_tool("steps", {"count": 4}, progress_callback=hear)
             await last.wait()
-            assert seen == [1, 2, 3, 4]
+            assert progress_values == [1, 2, 3, 4]
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "forever", {"diary": str(diary)})
                 await written(diary, "begun")
@@ -298,10 +298,10 @@ async def test_the_official_client_listens_for_an_edit(tmp_path: Path) -> None:
             client.listen(tools_list_changed=True) as stream,
         ):
             assert [tool.name for tool in (await client.list_tools()).tools] == ["gate"]
-            heard = None
-            while heard is None:
+            notification = None
+            while notification is None:
                 edit(path, AFTER)
                 with anyio.move_on_after(1):
-                    heard = await anext(stream)
-            assert heard == ToolsListChanged()
+                    notification = await anext(stream)
+            assert notification == ToolsListChanged()
             assert [tool.name for tool in (await client.list_tools()).tools] == ["newcomer"]

@@ -58,8 +58,10 @@ def test_other_values_are_left_to_the_validator(value: dict[str, Any]) -> None:
 def test_recursive_schemas_are_parsed_at_any_depth() -> None:
     leaf = json.dumps({"name": "c"})
     middle = json.dumps({"name": "b", "branches": [leaf]})
-    made = ArgumentRepair(TREE).repair({"tree": json.dumps({"name": "a", "branches": json.dumps([middle])})})
-    assert made == {"tree": {"name": "a", "branches": [{"name": "b", "branches": [{"name": "c"}]}]}}
+    repaired_arguments = ArgumentRepair(TREE).repair(
+        {"tree": json.dumps({"name": "a", "branches": json.dumps([middle])})}
+    )
+    assert repaired_arguments == {"tree": {"name": "a", "branches": [{"name": "b", "branches": [{"name": "c"}]}]}}
 
 
 def test_a_string_is_parsed_where_the_schema_accepts_other_texts() -> None:
@@ -93,8 +95,8 @@ def test_prefix_items_and_additional_properties_are_parsed() -> None:
         },
         "additionalProperties": {"type": "number"},
     }
-    made = ArgumentRepair(schema).repair({"pair": ["1", "2", "true", "false"], "more": "1.5"})
-    assert made == {"pair": ["1", 2, True, False], "more": 1.5}
+    repaired_arguments = ArgumentRepair(schema).repair({"pair": ["1", "2", "true", "false"], "more": "1.5"})
+    assert repaired_arguments == {"pair": ["1", 2, True, False], "more": 1.5}
 
 
 def test_references_to_the_root_and_schemas_with_an_id_are_followed() -> None:
@@ -103,8 +105,8 @@ def test_references_to_the_root_and_schemas_with_an_id_are_followed() -> None:
         "type": "object",
         "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
     }
-    made = ArgumentRepair(schema).repair({"next": '{"value": "1", "next": {"value": "2"}}'})
-    assert made == {"next": {"value": 1, "next": {"value": 2}}}
+    repaired_arguments = ArgumentRepair(schema).repair({"next": '{"value": "1", "next": {"value": "2"}}'})
+    assert repaired_arguments == {"next": {"value": 1, "next": {"value": 2}}}
 
 
 def test_the_steps_through_nested_alternatives_are_limited() -> None:
@@ -130,8 +132,8 @@ def test_recursive_alternatives_end(length: int) -> None:
     last = {f"n{length}": {"anyOf": [{"$ref": "#/$defs/n0"}, {"type": "integer"}]}}
     properties = {"count": {"type": "integer"}, "x": {"$ref": "#/$defs/n0"}}
     schema = {"properties": properties, "required": ["missing"], "$defs": chain | last}
-    made = ArgumentRepair(schema).repair({"x": [1], "count": "1"})
-    assert made["x"] == [1]
+    repaired_arguments = ArgumentRepair(schema).repair({"x": [1], "count": "1"})
+    assert repaired_arguments["x"] == [1]
 
 
 @pytest.fixture
@@ -150,8 +152,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_places_that_accept_any_text_need_no_validator(compiled: list[Any]) -> None:
     properties = {f"p{number}": {"type": "string", "description": "Any."} for number in range(1_000)}
     schema = {"properties": {**properties, "count": {"type": "integer"}}, "required": ["count"]}
-    made = ArgumentRepair(schema).repair(dict.fromkeys(properties, "1") | {"count": "1"})
-    assert made == dict.fromkeys(properties, "1") | {"count": 1}
+    repaired_arguments = ArgumentRepair(schema).repair(dict.fromkeys(properties, "1") | {"count": "1"})
+    assert repaired_arguments == dict.fromkeys(properties, "1") | {"count": 1}
     assert compiled == [schema]
 
 
@@ -218,8 +220,8 @@ def test_values_that_were_put_into_strings_are_restored(pair: tuple[dict[str, An
             value = {name: strung(item) for name, item in value.items()}
         return json.dumps(value) if data.draw(st.booleans()) else value
 
-    whole = {"type": "object", "properties": {"it": schema}, "required": ["it"]}
-    assert ArgumentRepair(whole).repair({"it": strung(value)}) == {"it": value}
+    object_schema = {"type": "object", "properties": {"it": schema}, "required": ["it"]}
+    assert ArgumentRepair(object_schema).repair({"it": strung(value)}) == {"it": value}
 
 
 ARGUMENTS = st.dictionaries(
@@ -238,10 +240,10 @@ ARGUMENTS = st.dictionaries(
 @examples(50)
 @given(arguments=ARGUMENTS)
 def test_a_valid_argument_is_never_changed_next_to_invalid_ones(arguments: dict[str, Any]) -> None:
-    made = ArgumentRepair(VALUES).repair(arguments)
+    repaired_arguments = ArgumentRepair(VALUES).repair(arguments)
     for name, value in arguments.items():
         if Validator(VALUES["properties"][name]).is_valid(value):
-            assert made[name] is value
+            assert repaired_arguments[name] is value
 
 
 PAGE: dict[str, Any] = {

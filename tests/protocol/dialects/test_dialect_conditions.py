@@ -30,9 +30,9 @@ ON_A = {"properties": {"n": {"type": "integer"}, "o": TEXT}, "required": ["n"]}
 def test_a_note_in_the_description_mentions_omitted_conditions(description: str, expected: str) -> None:
     [entry] = bridge_with(NEEDS_B).registry.list()
     tool = replace(to_wire(entry.to_tool_definition()), description=description)
-    listed = rewrite_tool(tool, PROFILES["claude-code"].dialect)
-    assert listed.input_schema == {"type": "object", "properties": {"a": TEXT, "b": {}}}
-    assert listed.description == expected
+    tool_listing = rewrite_tool(tool, PROFILES["claude-code"].dialect)
+    assert tool_listing.input_schema == {"type": "object", "properties": {"a": TEXT, "b": {}}}
+    assert tool_listing.description == expected
     assert not Validator(NEEDS_B).is_valid({"a": "1"})
 
 

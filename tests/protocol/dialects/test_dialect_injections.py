@@ -24,11 +24,11 @@ def house_of(output: Any = None, schema: Any = None) -> HookedServer:
     house.registry.register(
         ToolEntry("place", "", lambda data: output or {"x": 1}, {"type": "object"}, schema or POINT)
     )
-    seen: list[Any] = []
+    calls: list[Any] = []
 
     def note_once(data: Any) -> Any:
-        seen.append(data)
-        return inject("It is far.") if len(seen) == 1 else None
+        calls.append(data)
+        return inject("It is far.") if len(calls) == 1 else None
 
     house.on("tool:post", note_once)
     return house
@@ -44,8 +44,8 @@ async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replace
     async with connect(Bridge(house_of().registry, dialect=CODEX), mode=mode) as client:
         (listed,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
         assert listed.output_schema is None
-        noted, plain = [await client.call_tool("place", {}) for _ in range(2)]
-    assert (noted.structured_content, texts(noted)) == (None, ['{"x":1}', "It is far."])
+        first, plain = [await client.call_tool("place", {}) for _ in range(2)]
+    assert (first.structured_content, texts(first)) == (None, ['{"x":1}', "It is far."])
     assert (plain.structured_content, texts(plain)) == ({"x": 1}, ['{"x":1}'])
 
 
@@ -53,8 +53,8 @@ async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replace
 async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) -> None:
     house = house_of([1, 2], {"type": "array"})
     async with connect(Bridge(house.registry, dialect=CODEX), mode=mode) as client:
-        noted, plain = [await client.call_tool("place", {}) for _ in range(2)]
-    assert (noted.structured_content, texts(noted)) == (None, ["[1,2]", "It is far."])
+        first, plain = [await client.call_tool("place", {}) for _ in range(2)]
+    assert (first.structured_content, texts(first)) == (None, ["[1,2]", "It is far."])
     assert (plain.structured_content, texts(plain)) == (None, ["[1,2]"])
 
 
@@ -63,16 +63,16 @@ async def test_other_clients_receive_the_text_and_unchanged_structured_content(d
     async with connect(Bridge(house_of().registry, dialect=dialect)) as client:
         (listed,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
         assert listed.output_schema is not None
-        noted = await client.call_tool("place", {})
-    assert (noted.structured_content, texts(noted)) == ({"x": 1}, ['{"x":1}', "It is far."])
+        first = await client.call_tool("place", {})
+    assert (first.structured_content, texts(first)) == ({"x": 1}, ['{"x":1}', "It is far."])
 
 
 async def test_tools_without_hooks_keep_their_output_schema() -> None:
     registry = ToolRegistry()
     registry.register(ToolEntry("place", "", lambda data: {"x": 1}, {"type": "object"}, POINT))
     async with connect(Bridge(registry, dialect=CODEX)) as client:
-        (listed,) = (await client.list_tools()).tools
-        assert listed.output_schema is not None
+        (tool,) = (await client.list_tools()).tools
+        assert tool.output_schema is not None
         assert (await client.call_tool("place", {})).structured_content == {"x": 1}
 
 

@@ -13,8 +13,8 @@ from tests.kits.dialects.dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
 
 
 def test_a_reference_is_replaced_by_its_target_merged_with_its_siblings() -> None:
-    made = inline_references(REFERRING)
-    assert made == {
+    inlined_schema = inline_references(REFERRING)
+    assert inlined_schema == {
         "type": "object",
         "properties": {
             "home": ADDRESS,
@@ -30,19 +30,19 @@ def test_a_schema_without_references_stays_the_same_object() -> None:
 
 def test_a_recursive_reference_ends_at_its_first_repetition() -> None:
     tree = inline_references(TREE)["properties"]["tree"]
-    again = tree["properties"]["branches"]["items"]
-    assert again == {"type": "object", "description": "Another Tree, as it is described above."}
+    branch = tree["properties"]["branches"]["items"]
+    assert branch == {"type": "object", "description": "Another Tree, as it is described above."}
 
 
 def test_a_reference_to_the_root_is_not_followed() -> None:
-    made = inline_references({"type": "object", "properties": {"next": {"$ref": "#"}}})
-    assert made["properties"]["next"] == {"type": "object", "description": "As it is described at the top."}
+    inlined_schema = inline_references({"type": "object", "properties": {"next": {"$ref": "#"}}})
+    assert inlined_schema["properties"]["next"] == {"type": "object", "description": "As it is described at the top."}
 
 
 def test_a_closed_object_is_not_merged_with_other_properties() -> None:
     closed = {"type": "object", "properties": {"a": {}}}
-    made = inline_references({"$ref": "#/$defs/c", "additionalProperties": False, "$defs": {"c": closed}})
-    assert made == {"additionalProperties": False, "allOf": [closed]}
+    inlined_schema = inline_references({"$ref": "#/$defs/c", "additionalProperties": False, "$defs": {"c": closed}})
+    assert inlined_schema == {"additionalProperties": False, "allOf": [closed]}
 
 
 def test_in_older_drafts_siblings_of_a_reference_are_ignored() -> None:

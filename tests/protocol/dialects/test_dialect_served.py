@@ -33,8 +33,8 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def listed(client: Client) -> dict[str, Any]:
     """The one tool as its JSON."""
     [tool] = (await client.list_tools()).tools
-    made: dict[str, Any] = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return made
+    listing: dict[str, Any] = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return listing
 
 
 async def told(client: Client, **arguments: Any) -> Any:
@@ -63,9 +63,9 @@ async def test_clients_receive_one_object_and_a_note_about_further_conditions() 
 async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
     async with connect(bridge_with(SHAPES), mode=mode) as client:
         assert await told(client, kind="circle", radius=2) == {"kind": "circle", "radius": 2}
-        refused = await client.call_tool("t", {"kind": "circle", "side": 2})
-        assert refused.is_error
-        assert (refused.meta or {})["mcp-bridge/code"] == "invalid_arguments"
+        result = await client.call_tool("t", {"kind": "circle", "side": 2})
+        assert result.is_error
+        assert (result.meta or {})["mcp-bridge/code"] == "invalid_arguments"
 
 
 async def test_tools_receive_the_parsed_values_of_strings() -> None:
@@ -91,13 +91,13 @@ async def test_an_input_that_is_no_object_is_parsed_too() -> None:
 
 
 async def test_policies_see_the_arguments_that_run() -> None:
-    seen: list[Any] = []
+    received_arguments: list[Any] = []
 
     class Seeing:
         stage = Stage.DECIDE
 
         async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
-            seen.append(call.arguments)
+            received_arguments.append(call.arguments)
             result: ToolResult = await call_next(call, ctx)
             return result
 
@@ -105,7 +105,7 @@ async def test_policies_see_the_arguments_that_run() -> None:
     registry.register(ToolEntry("t", "", json.dumps, VALUES))
     async with connect(Bridge(registry, dialect=ALL)) as client:
         await told(client, numbers="[1]")
-    assert seen == [{"numbers": [1]}]
+    assert received_arguments == [{"numbers": [1]}]
 
 
 async def test_a_value_in_a_string_counts_against_the_limits_of_arguments() -> None:

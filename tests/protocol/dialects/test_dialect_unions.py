@@ -223,8 +223,9 @@ def test_a_value_that_fits_a_described_alternative_fits_the_flat_schema(
     original, flat = jsonschema_rs.validator_for(schema), jsonschema_rs.validator_for(flatten_root(schema).schema)
     for value in data:
         described = any(
-            jsonschema_rs.is_valid(part, value) and value.keys() <= {*own["properties"], *part["properties"]}
-            for part in union
+            jsonschema_rs.is_valid(alternative, value)
+            and value.keys() <= {*own["properties"], *alternative["properties"]}
+            for alternative in union
         )
         if described and original.is_valid(value):
             assert flat.is_valid(value)

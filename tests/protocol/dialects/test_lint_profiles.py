@@ -54,26 +54,28 @@ def found(client: str, tools: list[dict[str, Any]], **more: Any) -> list[LintFin
 def test_each_fact_of_each_client_is_found_in_a_list_that_breaks_all_rules(client: str) -> None:
     findings = found(client, FIXTURE, result=10**7)
     facts = PROFILES[client].facts
-    assert {(one.rule, one.level, one.source) for one in findings} == {
+    assert {(finding.rule, finding.level, finding.source) for finding in findings} == {
         (linting._RULES[type(fact)][0], fact.level, fact.source) for fact in facts
     }
-    for one in findings:
-        assert one.client == client
-        assert one.cure
-        assert one.text.endswith(tuple(fact.happens for fact in facts))
+    for finding in findings:
+        assert finding.client == client
+        assert finding.cure
+        assert finding.text.endswith(tuple(fact.happens for fact in facts))
 
 
 def test_a_plain_tool_causes_no_warnings() -> None:
     plain = tool("add", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
-    assert [one for client in PROFILES for one in found(client, [plain]) if one.level != "note"] == []
+    assert [finding for client in PROFILES for finding in found(client, [plain]) if finding.level != "note"] == []
 
 
 def test_the_dialect_of_a_client_fixes_the_findings_of_its_rules() -> None:
     schemas = {"refers": REFERRING, "union": SHAPES, "empty": {"type": "object"}}
     wire = [to_wire(ToolDefinition(name, "", "m", schema)) for name, schema in schemas.items()]
     for client, profile in PROFILES.items():
-        listed = [rewrite_tool(one, profile.dialect).render_listing("2025-11-25") for one in wire]
-        assert [one for one in found(client, listed, dialect=profile.dialect) if one.level != "note"] == []
+        listings = [rewrite_tool(finding, profile.dialect).render_listing("2025-11-25") for finding in wire]
+        assert [
+            finding for finding in found(client, listings, dialect=profile.dialect) if finding.level != "note"
+        ] == []
 
 
 def test_every_type_of_fact_has_a_tool_that_violates_it() -> None:
@@ -105,7 +107,7 @@ def test_the_length_of_a_name_includes_the_prefix_of_the_client() -> None:
 @pytest.mark.parametrize(("length", "rejected"), [(64, False), (65, True)])
 def test_a_name_as_long_as_the_limit_fits(length: int, rejected: bool) -> None:
     findings = found("claude-desktop", [tool("a" * length)])
-    assert any(one.rule == "name-length" for one in findings) is rejected
+    assert any(finding.rule == "name-length" for finding in findings) is rejected
 
 
 def test_a_finding_about_a_keyword_has_its_first_place_and_the_number_of_places() -> None:
@@ -122,13 +124,13 @@ def test_a_keyword_that_remains_in_spite_of_the_dialect_has_another_cure() -> No
 
 def test_a_union_below_the_root_is_accepted_by_a_client_that_rejects_it_at_the_root() -> None:
     nested = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}
-    assert [one for one in found("claude-code", [tool("t", nested)]) if one.rule == "keyword"] == []
+    assert [finding for finding in found("claude-code", [tool("t", nested)]) if finding.rule == "keyword"] == []
 
 
 def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
     schema = {"type": "object", "properties": {"$ref": {"type": "string"}, "if": {"enum": [{"$ref": "#"}]}}}
     for client in ("zed", "copilot-cli"):
-        assert [one for one in found(client, [tool("t", schema)]) if one.rule == "keyword"] == []
+        assert [finding for finding in found(client, [tool("t", schema)]) if finding.rule == "keyword"] == []
 
 
 def test_findings_are_sorted_by_level() -> None:
@@ -140,7 +142,7 @@ def test_findings_are_sorted_by_level() -> None:
             NameLength(level="error", happens="it fails", source="x#2", most=1),
         ],
     )
-    assert [one.level for one in lint([tool("aa"), tool("bb")], profile)] == ["error", "error", "warning"]
+    assert [finding.level for finding in lint([tool("aa"), tool("bb")], profile)] == ["error", "error", "warning"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_findings_are_sorted_by_level() -> None:
 )
 def test_any_list_of_tools_can_be_linted(odd: Any) -> None:
     facts = [fact for profile in PROFILES.values() for fact in profile.facts]
-    assert {one.client for one in lint(odd, Profile(name="p", title="P", facts=facts))} <= {"p"}
+    assert {finding.client for finding in lint(odd, Profile(name="p", title="P", facts=facts))} <= {"p"}
 
 
 def test_the_dialect_of_a_client_follows_from_its_facts() -> None:

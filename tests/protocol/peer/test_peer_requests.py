@@ -61,8 +61,8 @@ async def test_a_handler_sends_requests_to_the_sender() -> None:
     async with join_peers() as (left, right):
 
         async def count_down(side: PeerSide, number: int) -> list[int]:
-            rest = await side.connection.request("count", {"from": number - 1}) if number else []
-            return [number, *rest]
+            numbers = await side.connection.request("count", {"from": number - 1}) if number else []
+            return [number, *numbers]
 
         left.handlers["count"] = lambda request: count_down(left, request.params["from"])
         right.handlers["count"] = lambda request: count_down(right, request.params["from"])

@@ -196,16 +196,16 @@ class WrongModel:
 
 
 def cycle() -> list[Any]:
-    made: list[Any] = []
-    made.append({"back": made})
-    return made
+    value: list[Any] = []
+    value.append({"back": value})
+    return value
 
 
 def deep(levels: int) -> Any:
-    made: Any = None
+    value: Any = None
     for _ in range(levels):
-        made = [made]
-    return made
+        value = [value]
+    return value
 
 
 UNREADABLE: list[Any] = [

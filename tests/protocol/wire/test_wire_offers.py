@@ -81,8 +81,8 @@ def test_a_failure_of_a_resource_or_a_prompt_stays_one() -> None:
     ids=repr,
 )
 def test_the_return_value_of_a_prompt_becomes_messages(answer: Any, made: list[Any]) -> None:
-    said = render_messages(to_messages(answer).content or (), NEW)
-    assert [(item["role"], item["content"]) for item in said] == made
+    messages = render_messages(to_messages(answer).content or (), NEW)
+    assert [(item["role"], item["content"]) for item in messages] == made
 
 
 @pytest.mark.parametrize("answer", [None, Message("x", "system")], ids=repr)  # type: ignore[arg-type]
@@ -155,8 +155,8 @@ def test_a_listing_has_the_valid_fields_of_its_version() -> None:
     template = ResourceTemplate("a://{b}", handler)
     assert listings.render_template(template, NEW) == {"uriTemplate": "a://{b}", "name": "a://{b}"}
     prompt = PromptEntry("p", handler, "D", [PromptArgument("a", "An a.", True, "A"), PromptArgument("b")], **shared)
-    shown = listings.render_prompt(prompt, NEW)
-    assert shown["arguments"] == [
+    listing = listings.render_prompt(prompt, NEW)
+    assert listing["arguments"] == [
         {"name": "a", "title": "A", "description": "An a.", "required": True},
         {"name": "b", "required": False},
     ]

@@ -81,9 +81,11 @@ KINDS: list[tuple[Content, dict[str, Any], str]] = [
 def test_every_kind_of_content_is_sent_in_a_form_that_each_version_reads(
     block: Content, expected: dict[str, Any], since: str
 ) -> None:
-    noted = type(block)(**{name: getattr(block, name) for name in fields_of(block)}, annotations=NOTES, meta={"a/b": 1})
+    annotated_block = type(block)(
+        **{name: getattr(block, name) for name in fields_of(block)}, annotations=NOTES, meta={"a/b": 1}
+    )
     for version in VERSIONS:
-        [bare], [full] = sent(block, version)["content"], sent([noted], version)["content"]
+        [bare], [full] = sent(block, version)["content"], sent([annotated_block], version)["content"]
         if version >= since:
             assert bare == expected
             assert {key: full[key] for key in expected} == expected
@@ -116,9 +118,9 @@ class Rude:
 
 
 def cycle() -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    made["self"] = made
-    return made
+    value: dict[str, Any] = {}
+    value["self"] = value
+    return value
 
 
 ODD: dict[str, tuple[Any, str]] = {
@@ -276,11 +278,11 @@ def test_a_result_of_the_tool_use_api_is_translated(answer: Result, text: str, c
 
 def leaves(kind: type[CallError]) -> Iterator[type[CallError]]:
     """The classes of this package below `kind` that have none below themselves."""
-    below = [one for one in kind.__subclasses__() if one.__module__.startswith("mcp_bridge")]
+    below = [error_type for error_type in kind.__subclasses__() if error_type.__module__.startswith("mcp_bridge")]
     if not below:
         yield kind
-    for one in below:
-        yield from leaves(one)
+    for error_type in below:
+        yield from leaves(error_type)
 
 
 def test_every_error_has_exactly_one_row_and_a_code_of_its_own() -> None:

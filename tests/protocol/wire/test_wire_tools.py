@@ -142,7 +142,7 @@ SCALARS: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "value"), SCALARS, ids=lambda part: str(part)[:40])
+@pytest.mark.parametrize(("schema", "value"), SCALARS, ids=lambda field: str(field)[:40])
 def test_an_input_that_is_no_object_is_wrapped_for_clients_and_unwrapped_for_the_handler(
     schema: dict[str, Any], value: Any
 ) -> None:
@@ -154,12 +154,12 @@ def test_an_input_that_is_no_object_is_wrapped_for_clients_and_unwrapped_for_the
 
 def test_a_missing_wrapped_input_and_additional_arguments_are_errors() -> None:
     tool = to_wire(definition(input_schema={"type": "number"}))
-    for given, lines in (
+    for arguments, lines in (
         ({}, ["$.input: required field missing"]),
         ({"input": 1, "b": 2, "a": 3}, [f"$.{name}: additional property not allowed" for name in ("a", "b")]),
     ):
         with pytest.raises(InvalidArguments) as caught:
-            tool.read_arguments(given)
+            tool.read_arguments(arguments)
         assert list(caught.value.details) == lines
 
 
@@ -223,10 +223,10 @@ def test_the_types_of_a_recursive_schema_are_found_quickly() -> None:
 
 
 def cycle() -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "object"}
-    made["properties"] = {"self": made, "list": [made, made]}
-    made["allOf"] = [made, made, made]
-    return made
+    schema: dict[str, Any] = {"type": "object"}
+    schema["properties"] = {"self": schema, "list": [schema, schema]}
+    schema["allOf"] = [schema, schema, schema]
+    return schema
 
 
 class Rude:
@@ -276,8 +276,8 @@ async def test_a_malformed_tool_never_breaks_the_list_and_can_be_called(oddity: 
     "description", [None, 3, Rude(), "a \ud800 b", b"bytes"], ids=lambda value: type(value).__name__
 )
 def test_a_description_that_is_no_text_is_left_out(description: Any) -> None:
-    shown = listed(to_wire(ToolDefinition("t", description, "m")), STATELESS)["description"]
-    assert shown == ("a \ufffd b" if isinstance(description, str) else "")
+    shown_description = listed(to_wire(ToolDefinition("t", description, "m")), STATELESS)["description"]
+    assert shown_description == ("a \ufffd b" if isinstance(description, str) else "")
 
 
 def test_the_valid_fields_of_a_malformed_tool_are_kept() -> None:
@@ -314,7 +314,9 @@ def test_a_version_receives_only_its_own_fields(version: str) -> None:
     assert tool.render_listing(version) is listing
     since = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18", "_meta": "2025-06-18"}
     since["icons"] = NEWEST_HANDSHAKE
-    assert {part for part in since if part in listing} == {part for part, first in since.items() if version >= first}
+    assert {field for field in since if field in listing} == {
+        field for field, first in since.items() if version >= first
+    }
 
 
 # Names
@@ -343,10 +345,10 @@ def test_names_with_the_same_safe_form_stay_distinct() -> None:
 
 @EVERY_VERSION
 async def test_the_official_client_of_every_version_lists_and_calls_plain_and_odd_tools(version: str) -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
     registry = registry_of(
         answering([1, 2], output_schema={"type": "array"}),
-        entry_of(seen.append, "number", input_schema={"type": "number"}),
+        entry_of(calls.append, "number", input_schema={"type": "number"}),
         entry_of(lambda data: "odd", "a b", icons=[1], meta={"a": Rude()}, output_schema={"required": [1]}),
         entry_of(lambda data: "good", "good", input_schema={"type": "object", "properties": [1]}),
     )
@@ -365,7 +367,7 @@ async def test_the_official_client_of_every_version_lists_and_calls_plain_and_od
         assert (words(await call(client, odd)), words(await call(client, "good"))) == ("odd", "good")
         with pytest.raises(MCPError):
             await client.call_tool("a b", {})
-    assert seen == [2.5]
+    assert calls == [2.5]
 
 
 def test_output_schemas_of_all_sources_have_only_common_formats() -> None:
@@ -381,7 +383,7 @@ def test_output_schemas_of_all_sources_have_only_common_formats() -> None:
     tool = to_wire(ToolDefinition("times", "Times.", "times", {"type": "object"} | schema, schema))
     for version in VERSIONS:
         assert "'format': 'date-time'" in str(tool.render_listing(version)["inputSchema"])
-    listed = tool.render_listing(STATELESS)["outputSchema"]["properties"]
-    assert listed["format"] == {"type": "string", "enum": ["date"]}
-    assert listed["day"] == {"type": "string", "format": "date"}
-    assert listed["times"]["items"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
+    properties = tool.render_listing(STATELESS)["outputSchema"]["properties"]
+    assert properties["format"] == {"type": "string", "enum": ["date"]}
+    assert properties["day"] == {"type": "string", "format": "date"}
+    assert properties["times"]["items"]["anyOf"] == [{"type": "string"}, {"type": "null"}]

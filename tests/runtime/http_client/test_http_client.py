@@ -55,8 +55,8 @@ class NameServer:
             if host not in (NAME, NAME.encode()):
                 return original(host, port, *args, **kwargs)
             self.asked += 1
-            found = self.addresses.pop(0) if len(self.addresses) > 1 else self.addresses[0]
-            return [entry for one in found for entry in original(one, port, *args, **kwargs)]
+            entries = self.addresses.pop(0) if len(self.addresses) > 1 else self.addresses[0]
+            return [entry for request in entries for entry in original(request, port, *args, **kwargs)]
 
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
@@ -73,8 +73,8 @@ async def test_a_name_is_resolved_once_and_connected_to_the_checked_address(
     port = api.url.rpartition(":")[2]
     async with open_client("loopback") as client:
         response = await client.fetch_response(get(f"http://{NAME}:{port}/x"))
-        again = await client.fetch_response(get(f"http://{NAME}:{port}/y"))
-    assert (response.status, again.status, names.asked) == (200, 200, 1)
+        second_response = await client.fetch_response(get(f"http://{NAME}:{port}/y"))
+    assert (response.status, second_response.status, names.asked) == (200, 200, 1)
     assert api.received[0].headers["host"] == f"{NAME}:{port}"
 
 
@@ -115,9 +115,9 @@ async def test_redirects_are_checked_again(target: str, api: ApiServer) -> None:
 
 
 async def test_a_redirect_to_another_origin_gets_no_credentials(api: ApiServer) -> None:
-    with run_api() as other:
+    with run_api() as other_api:
         api.reply = lambda received: Reply(
-            status=307, headers={"location": "/b" if received.path == "/a" else f"{other.url}/c"}
+            status=307, headers={"location": "/b" if received.path == "/a" else f"{other_api.url}/c"}
         )
         request = get(
             f"{api.url}/a",
@@ -127,26 +127,26 @@ async def test_a_redirect_to_another_origin_gets_no_credentials(api: ApiServer) 
         )
         async with open_client("loopback") as client:
             response = await client.fetch_response(request)
-        assert response.url == f"{other.url}/c"
+        assert response.url == f"{other_api.url}/c"
         first, second = api.received
         assert first.target == "/a?key=k"
         assert second.headers["authorization"] == first.headers["authorization"] == "Bearer t"
-        (foreign,) = other.received
+        (foreign,) = other_api.received
     assert foreign.headers["accept"] == "text/plain"
     assert not {"authorization", "x-key", "x-user", "cookie"} & set(foreign.headers)
     assert foreign.target == "/c"
 
 
 async def test_only_the_same_origin_gets_the_body_again(api: ApiServer) -> None:
-    with run_api() as other:
+    with run_api() as other_api:
         api.reply = lambda received: Reply(
-            status=307, headers={"location": "/b" if received.path == "/a" else f"{other.url}/c"}
+            status=307, headers={"location": "/b" if received.path == "/a" else f"{other_api.url}/c"}
         )
         request = get(f"{api.url}/a", headers={"content-type": "text/plain"}, content=b"query")
         async with open_client("loopback") as client:
             assert (await client.fetch_response(request)).status == 200
         assert [one.body for one in api.received] == [b"query", b"query"]
-        (foreign,) = other.received
+        (foreign,) = other_api.received
     assert foreign.body == b""
     assert not {"content-length", "content-type"} & set(foreign.headers)
 

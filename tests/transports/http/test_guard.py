@@ -157,10 +157,10 @@ async def test_the_official_client_needs_the_token(road: Road) -> None:
     async with hosted(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token="abc")) as (base, _):
         async with road.to(base, token="abc") as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
-        with pytest.raises(Exception) as refused:
+        with pytest.raises(Exception) as error:
             async with road.to(base, token="abd") as client:
                 await client.list_tools()
-        assert any(word in str(flat(refused.value)) for word in ("401", "bearer token"))
+        assert any(word in str(flat(error.value)) for word in ("401", "bearer token"))
 
 
 def flat(error: BaseException) -> list[BaseException]:

@@ -23,8 +23,8 @@ async def test_a_client_lists_and_calls(road: Road) -> None:
     add = ToolEntry("add", "Add two numbers.", lambda data: data["a"] + data["b"], NUMBERS, {"type": "integer"})
     async with hosted(registry_of(add)) as (base, _), road.to(base) as client:
         assert (client.protocol_version == STATELESS) == (road.mode == STATELESS)
-        (listed,) = (await client.list_tools()).tools
-        assert (listed.name, listed.description) == ("add", "Add two numbers.")
+        (tool,) = (await client.list_tools()).tools
+        assert (tool.name, tool.description) == ("add", "Add two numbers.")
         result = await client.call_tool("add", {"a": 2, "b": 3})
         assert result.is_error is not True
         assert result.content[0].text == "5"  # type: ignore[union-attr]
@@ -41,9 +41,9 @@ async def test_a_failing_tool_returns_an_error_result_and_the_connection_stays(r
     tools = registry_of(entry("refuse", refuse), entry("crash", crash))
     async with hosted(tools) as (base, _), road.to(base) as client:
         await client.list_tools()
-        refused = await client.call_tool("refuse", {})
-        assert refused.is_error
-        assert "not today" in refused.content[0].text  # type: ignore[union-attr]
+        result = await client.call_tool("refuse", {})
+        assert result.is_error
+        assert "not today" in result.content[0].text  # type: ignore[union-attr]
         crashed = await client.call_tool("crash", {})
         assert crashed.is_error
         assert "hunter2" not in str(crashed)
@@ -60,16 +60,16 @@ async def test_progress_arrives_in_order(road: Road) -> None:
             await ctx.report_progress(step, total=3, message=f"step {step}")
         return "counted"
 
-    seen: list[tuple[float, float | None, str | None]] = []
+    progress_values: list[tuple[float, float | None, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, total, message))
+        progress_values.append((progress, total, message))
 
     async with hosted(registry_of(entry("count", count))) as (base, _), road.to(base) as client:
         result = await client.call_tool("count", {}, progress_callback=hear)
         assert result.content[0].text == "counted"  # type: ignore[union-attr]
         assert (await client.call_tool("count", {})).is_error is not True
-    assert seen == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+    assert progress_values == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
 @EVERY_ROAD
@@ -112,8 +112,8 @@ async def test_no_request_is_in_flight_after_its_client_has_disconnected(road: R
 async def test_a_handshake_session_that_is_deleted_stops_its_calls() -> None:
     gate = Gate()
     async with hosted(registry_of(entry("wait", gate))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
-        opened = await http.post(f"{base}/mcp", json=initialize(), headers=HTTP_HEADERS)
-        session = {**HTTP_HEADERS, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        response = await http.post(f"{base}/mcp", json=initialize(), headers=HTTP_HEADERS)
+        session = {**HTTP_HEADERS, "Mcp-Session-Id": response.headers["mcp-session-id"]}
         await http.post(f"{base}/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
         async with anyio.create_task_group() as tasks:

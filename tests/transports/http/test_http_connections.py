@@ -58,13 +58,13 @@ def responding(body: bytes = b"done", status: int = 200, **headers: str) -> ASGI
     """An app that responds without reading the request, and lists the paths in `seen`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(scope["path"])
+        requests.append(scope["path"])
         fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": body})
 
-    seen: list[str] = []
-    app.seen = seen  # type: ignore[attr-defined]
+    requests: list[str] = []
+    app.seen = requests  # type: ignore[attr-defined]
     return app
 
 
@@ -148,17 +148,17 @@ async def test_the_queue_of_a_connection_does_not_grow_with_each_response() -> N
         await asyncio.sleep(0.005 if answered < 100 else 10)
         await responding(content_length="4")(scope, receive, send)
 
-    sent, requests = 0, (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 1000 + b"\r\n\r\n") * 50
+    sent_bytes, requests = 0, (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 1000 + b"\r\n\r\n") * 50
     async with connection_to(app, receive=65536) as (_, writer):
         connected = writer.get_extra_info("socket")
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
-                while sent < 20_000_000:
+                while sent_bytes < 20_000_000:
                     writer.write(requests)
                     await writer.drain()
-                    sent += len(requests)
-    assert sent < 2_000_000
+                    sent_bytes += len(requests)
+    assert sent_bytes < 2_000_000
 
 
 @pytest.mark.parametrize(("length", "body"), [("10", b"short"), ("3", b"too long")])
@@ -212,12 +212,12 @@ async def test_connect_is_the_last_request_of_a_connection() -> None:
 async def test_a_head_may_not_be_longer_because_it_comes_in_two_pieces() -> None:
     first = b"GET / HTTP/1.1\r\n" + HOST + b"X-A: " + b"a" * 30_000 + b"\r\nX-B: "
     app = responding(content_length="4")
-    for rest, status in ((b"b" * 30_000, b"200"), (b"b" * 40_000, b"431")):
+    for more_data, status in ((b"b" * 30_000, b"200"), (b"b" * 40_000, b"431")):
         async with connection_to(app) as (reader, writer):
             writer.write(first)
             await writer.drain()
             await asyncio.sleep(0.05)  # else both pieces may come in one
-            writer.write(rest + b"\r\n\r\n")
+            writer.write(more_data + b"\r\n\r\n")
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 " + status)
 
 
@@ -250,20 +250,20 @@ async def test_one_address_leaves_connections_to_others_although_all_its_request
     bound = socket.create_server(("127.0.0.1", 0))
     address = bound.getsockname()
     server = await asyncio.get_running_loop().create_server(pool.open_connection, sock=bound)
-    opened: list[Streams] = []
+    connections: list[Streams] = []
     async with asyncio.timeout(10):
         for _ in range(42):
-            opened.append(await send_request(b"/slow"))
+            connections.append(await send_request(b"/slow"))
         while len(pool.tasks) < 42:  # noqa: ASYNC110 - the start of a request is not an event
             await asyncio.sleep(0.01)
-        opened.append(await send_request(b"/quick"))
-        assert b" 503 " in await opened[-1][0].readline()
-        opened.append(await send_request(b"/quick", "127.0.0.2"))
-        assert b" 200 " in await opened[-1][0].readline()
+        connections.append(await send_request(b"/quick"))
+        assert b" 503 " in await connections[-1][0].readline()
+        connections.append(await send_request(b"/quick", "127.0.0.2"))
+        assert b" 200 " in await connections[-1][0].readline()
         release.set()
-        for reader, _ in opened[:42]:
+        for reader, _ in connections[:42]:
             assert b" 200 " in await reader.readline()
-    for _, writer in opened:
+    for _, writer in connections:
         writer.close()
     server.close()
     await pool.close(0.1)
@@ -278,10 +278,10 @@ async def test_the_oldest_connection_without_a_whole_request_gives_way(
     monkeypatch.setattr("mcp_bridge._transports.http1.pool.read_descriptor_limit", lambda: 8)
     async with connection_to(echo) as (reader, writer):
         writer.write(sent)
-        opened = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(6)]
+        connections = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(6)]
         assert await reader.read() == b""
-        later, last = opened[-1]
+        later, last = connections[-1]
         last.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         assert b" 200 " in await later.readline()
-        for _, other in opened:
-            other.close()
+        for _, other_writer in connections:
+            other_writer.close()

@@ -29,11 +29,11 @@ async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(
             await ctx.report_progress(step, message=data["who"])
         return str(data["who"])
 
-    heard: dict[str, list[str | None]] = {}
+    progress_texts: dict[str, list[str | None]] = {}
     answers: dict[str, str] = {}
 
     async def visit(base: str, who: str) -> None:
-        mine = heard.setdefault(who, [])
+        mine = progress_texts.setdefault(who, [])
 
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             mine.append(message)
@@ -48,28 +48,28 @@ async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(
                 for number in range(CROWD):
                     tasks.start_soon(visit, base, f"client {number}")
         assert await app.counter.wait_until_idle(TIMEOUT)
-    assert answers == {who: who for who in heard}
-    assert heard == {who: [who] * 3 for who in answers}
+    assert answers == {who: who for who in progress_texts}
+    assert progress_texts == {who: [who] * 3 for who in answers}
     assert len(answers) == CROWD
 
 
 async def test_a_call_does_not_walk_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    rendered_names: list[str] = []
     to_wire = tools_module.to_wire
 
     def counted_to_wire(definition: Any) -> Any:
-        made.append(definition.name)
+        rendered_names.append(definition.name)
         return to_wire(definition)
 
     monkeypatch.setattr(tools_module, "to_wire", counted_to_wire)
     registry = registry_of(*(entry(f"tool_{number}", lambda data: data["x"]) for number in range(1000)))
     async with hosted(registry) as (base, _), ROADS[1].to(base) as client:
         await client.list_tools()
-        del made[:]
+        del rendered_names[:]
         for number in range(5):
             result = await client.session.call_tool("tool_3", {"x": str(number)})
             assert result.content[0].text == str(number)  # type: ignore[union-attr]
-        assert made == []
+        assert rendered_names == []
         registry.register(entry("new"))
         await client.session.call_tool("new", {})
-        assert made == ["new"]  # a change converts what changed, not the whole list
+        assert rendered_names == ["new"]  # a change converts what changed, not the whole list

@@ -54,16 +54,16 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
 async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
     async with running(tmp_path) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         listening = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        opened = await _session(http, server.base)
+        session_headers = await _session(http, server.base)
         async with (
             http.stream("GET", f"{server.base}/sse") as sse,
-            http.stream("GET", f"{server.base}/mcp", headers=opened) as get,
+            http.stream("GET", f"{server.base}/mcp", headers=session_headers) as get,
             http.stream("POST", f"{server.base}/mcp", **listening) as listen,
         ):
             assert [stream.status_code for stream in (sse, get, listen)] == [200, 200, 200]
             server.signal(signal.SIGTERM)
-            rest = "".join([text async for text in listen.aiter_text()])
-            assert '"resultType":"complete"' in rest  # the final result, not a cut
+            remaining_text = "".join([text async for text in listen.aiter_text()])
+            assert '"resultType":"complete"' in remaining_text  # the final result, not a cut
             assert await server.ends() == 0
         assert clean(server), server.said
 
@@ -192,10 +192,10 @@ async def test_a_process_that_serves_by_the_library_shuts_down_too(tmp_path: Pat
     async with running(tmp_path, [sys.executable, "-c", program]) as server:
         async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
             assert (await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))).status_code == 401
-            listed = await http.post(
+            response = await http.post(
                 f"{server.base}/mcp", **stateless_request("tools/list", Authorization="Bearer abc")
             )
-            assert listed.json()["result"]["tools"] == []
+            assert response.json()["result"]["tools"] == []
         server.signal(signal.SIGINT)
         assert await server.ends() == 0
         assert clean(server), server.said

@@ -21,11 +21,11 @@ async def test_listen_streams_of_one_client_take_a_sixteenth_of_the_descriptors(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (LIMIT, LIMIT))
     request = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    async with hosted(registry_of(entry("work"))) as (base, _), contextlib.AsyncExitStack() as opened:
+    async with hosted(registry_of(entry("work"))) as (base, _), contextlib.AsyncExitStack() as streams:
         url, kinds = f"{base}/mcp", []
-        http = await opened.enter_async_context(httpx2.AsyncClient(timeout=TIMEOUT))
+        http = await streams.enter_async_context(httpx2.AsyncClient(timeout=TIMEOUT))
         for _ in range(SHARE + 3):
-            stream = await opened.enter_async_context(http.stream("POST", url, **request))
+            stream = await streams.enter_async_context(http.stream("POST", url, **request))
             kinds.append(stream.headers["content-type"])
         assert kinds == ["text/event-stream"] * SHARE + ["application/json"] * 3
         response = await http.post(url, **stateless_request("tools/call", {"name": "work", "arguments": {}}))

@@ -100,9 +100,9 @@ async def test_a_bridge_is_unavailable_after_its_lifespan() -> None:
 async def test_a_bridge_that_shuts_down_rejects_new_requests() -> None:
     async with hosted(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
         app.begin_shutdown()
-        refused = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
-        assert (refused.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
-        assert "shutting down" in refused.json()["error"]["message"]
+        response = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
+        assert (response.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
+        assert "shutting down" in response.json()["error"]["message"]
 
 
 async def test_another_server_runs_the_lifespan_of_the_app() -> None:
@@ -120,30 +120,30 @@ async def test_a_start_that_fails_is_reported_to_the_other_server() -> None:
         yield
 
     app = BridgeApp(Bridge(registry_of()).endpoint, around=around)
-    said: list[Any] = []
+    sent_messages: list[Any] = []
 
     async def receive() -> Any:
         return {"type": "lifespan.startup"}
 
     async def send(message: Any) -> None:
-        said.append(message)
+        sent_messages.append(message)
 
     with pytest.raises(RuntimeError, match="nothing to serve"):
         await app({"type": "lifespan"}, receive, send)
-    assert said == [{"type": "lifespan.startup.failed", "message": "nothing to serve"}]
+    assert sent_messages == [{"type": "lifespan.startup.failed", "message": "nothing to serve"}]
 
 
 async def test_a_websocket_is_closed() -> None:
-    said: list[Any] = []
+    sent_messages: list[Any] = []
 
     async def receive() -> Any:
         return {"type": "websocket.connect"}
 
     async def send(message: Any) -> None:
-        said.append(message["type"])
+        sent_messages.append(message["type"])
 
     await asgi_app(registry_of())({"type": "websocket", "path": "/mcp", "headers": []}, receive, send)
-    assert said == ["websocket.close"]
+    assert sent_messages == ["websocket.close"]
 
 
 class Authenticating:

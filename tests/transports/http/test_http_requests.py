@@ -194,9 +194,9 @@ def test_health_reports_only_the_status(http: httpx2.Client, method: str) -> Non
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
 def test_requests_without_an_initialization_leave_no_session(http: httpx2.Client, method: str) -> None:
-    refused = http.request(method, "/mcp", headers=HTTP_HEADERS)
-    assert refused.status_code >= 400
-    session = {**HTTP_HEADERS, "Mcp-Session-Id": refused.headers.get("mcp-session-id", "none")}
+    response = http.request(method, "/mcp", headers=HTTP_HEADERS)
+    assert response.status_code >= 400
+    session = {**HTTP_HEADERS, "Mcp-Session-Id": response.headers.get("mcp-session-id", "none")}
     assert http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=session).status_code == 404
 
 

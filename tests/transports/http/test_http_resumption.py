@@ -76,82 +76,87 @@ async def cut_after_one_step(talk: Talk, work: Work) -> Event:
 @pytest.mark.parametrize("version", [PRIMED, UNPRIMED])
 async def test_a_broken_stream_is_resumed_with_each_further_message_once(version: str, answered: bool) -> None:
     store = Watched()
-    async with scene(store=store) as there:
-        talk = await opened(there.http, version)
-        first = await cut_after_one_step(talk, there.work)
+    async with scene(store=store) as running_scene:
+        talk = await opened(running_scene.http, version)
+        first = await cut_after_one_step(talk, running_scene.work)
         assert first.says == 1
-        there.work.steps(2)
+        running_scene.work.steps(2)
         if answered:
-            there.work.end()
+            running_scene.work.end()
             await store.has_kept(HANDSHAKE + 3)
         async with talk.listen(first.id) as stream:
-            said = events(stream)
-            assert (await anext(said)).says == 2
-            there.work.steps(3) if not answered else None
-            there.work.end()
+            stream_events = events(stream)
+            assert (await anext(stream_events)).says == 2
+            running_scene.work.steps(3) if not answered else None
+            running_scene.work.end()
             with anyio.fail_after(TIMEOUT):
-                rest = [event.says async for event in said]
-        assert rest == (["done"] if answered else [3, "done"])
+                remaining_values = [event.says async for event in stream_events]
+        assert remaining_values == (["done"] if answered else [3, "done"])
         assert await talk.ping() == 200
 
 
 async def test_a_stream_can_be_resumed_after_each_event() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
-        there.work.steps(1, 2)
-        there.work.end()
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
+        running_scene.work.steps(1, 2)
+        running_scene.work.end()
         async with talk.call(1) as stream:
-            seen = [event async for event in events(stream)]
-        assert [event.data is None for event in seen] == [True, False, False, False]
-        assert len({event.id for event in seen}) == 4
-        said = [1, 2, "done"]
-        assert [await talk.rest(event.id) for event in seen] == [said, said[1:], said[2:], []]
+            stream_events = [event async for event in events(stream)]
+        assert [event.data is None for event in stream_events] == [True, False, False, False]
+        assert len({event.id for event in stream_events}) == 4
+        stream_events = [1, 2, "done"]
+        assert [await talk.rest(event.id) for event in stream_events] == [
+            stream_events,
+            stream_events[1:],
+            stream_events[2:],
+            [],
+        ]
 
 
 async def test_a_stream_begins_with_an_event_with_the_retry_delay() -> None:
-    async with scene(retry=2.5) as there:
-        for version, primed in ((PRIMED, True), (UNPRIMED, False)):
-            talk = await opened(there.http, version)
+    async with scene(retry=2.5) as running_scene:
+        for version, first_event in ((PRIMED, True), (UNPRIMED, False)):
+            talk = await opened(running_scene.http, version)
             async with talk.call(1, "there") as stream:
                 first = await anext(events(stream))
             assert first.id
-            assert (first.retry, first.data is None) == (("2500", True) if primed else ("", False))
+            assert (first.retry, first.data is None) == (("2500", True) if first_event else ("", False))
 
 
 async def test_the_old_connection_ends_when_its_stream_is_resumed() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.call(1) as old:
-            said = events(old)
-            primed = await anext(said)
-            async with talk.listen(primed.id) as new:
+            stream_events = events(old)
+            first_event = await anext(stream_events)
+            async with talk.listen(first_event.id) as new:
                 with anyio.fail_after(TIMEOUT):
-                    assert [event async for event in said] == []
-                there.work.steps(1)
-                there.work.end()
+                    assert [event async for event in stream_events] == []
+                running_scene.work.steps(1)
+                running_scene.work.end()
                 assert await heard(new) == [1, "done"]
 
 
 async def test_the_last_connection_that_resumes_has_the_stream() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
-        first = await cut_after_one_step(talk, there.work)
-        there.work.steps(2)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.steps(2)
         async with talk.listen(first.id) as earlier:
-            said = events(earlier)
-            assert (await anext(said)).says == 2
+            stream_events = events(earlier)
+            assert (await anext(stream_events)).says == 2
             async with talk.listen(first.id) as later:
                 with anyio.fail_after(TIMEOUT):
-                    assert [event async for event in said] == []
-                there.work.end()
+                    assert [event async for event in stream_events] == []
+                running_scene.work.end()
                 assert await heard(later) == [2, "done"]
 
 
 async def test_an_event_of_another_session_with_the_same_request_ids_resumes_nothing() -> None:
-    async with scene() as there:
-        mine, theirs = await opened(there.http), await opened(there.http)
-        first = await cut_after_one_step(mine, there.work)
-        there.work.end()
+    async with scene() as running_scene:
+        mine, theirs = await opened(running_scene.http), await opened(running_scene.http)
+        first = await cut_after_one_step(mine, running_scene.work)
+        running_scene.work.end()
         async with theirs.call(1, "there") as stream:
             (answer,) = [event async for event in events(stream) if event.data is not None]
         assert await theirs.rest(first.id) == []
@@ -166,15 +171,15 @@ MADE_UP = [
 
 
 async def test_an_unknown_event_resumes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.call(1, "there") as stream:
-            primed = await anext(events(stream))
-        session, place, _ = primed.id.split("-")
+            first_event = await anext(events(stream))
+        session, place, _ = first_event.id.split("-")
         for made_up in MADE_UP:
             assert await talk.rest(made_up.format(session=session, stream=place)) == [], made_up[:20]
         assert caplog.records == []
-        assert await talk.rest(primed.id) == ["there"]
+        assert await talk.rest(first_event.id) == ["there"]
 
 
 async def test_streams_of_one_session_do_not_mix() -> None:
@@ -187,50 +192,50 @@ async def test_streams_of_one_session_do_not_mix() -> None:
     ):
         talk = await opened(http)
         async with talk.call(1, "one") as first, talk.call(2, "two") as second:
-            primed = [await anext(events(stream)) for stream in (first, second)]
+            first_event = [await anext(events(stream)) for stream in (first, second)]
         one.steps(1, 2)
         two.steps(10, 20)
         await store.has_kept(HANDSHAKE + 4)
         one.end()
         two.end()
-        assert [await talk.rest(event.id) for event in primed] == [[1, 2, "done"], [10, 20, "done"]]
+        assert [await talk.rest(event.id) for event in first_event] == [[1, 2, "done"], [10, 20, "done"]]
 
 
 async def test_a_reused_request_id_begins_a_new_stream() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.call(1, "there") as stream:
             earlier, _ = [event async for event in events(stream)]
-        first = await cut_after_one_step(talk, there.work)
-        there.work.end()
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.end()
         assert await talk.rest(first.id) == ["done"]
         assert await talk.rest(earlier.id) == ["there"]
 
 
 async def test_a_session_stores_a_limited_number_of_messages() -> None:
     store = Watched()
-    async with scene(events=4, store=store) as there:
-        talk = await opened(there.http)
+    async with scene(events=4, store=store) as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.call(1) as stream:
-            primed = await anext(events(stream))
-        there.work.steps(1, 2, 3, 4, 5)
-        there.work.end()
+            first_event = await anext(events(stream))
+        running_scene.work.steps(1, 2, 3, 4, 5)
+        running_scene.work.end()
         await store.has_kept(HANDSHAKE + 6)
-        assert await talk.rest(primed.id) == [3, 4, 5, "done"]
+        assert await talk.rest(first_event.id) == [3, 4, 5, "done"]
         assert len(store.keys) == 4
 
 
 async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
-    async with scene(events=4) as there:
-        talk = await opened(there.http)
+    async with scene(events=4) as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.call(1) as stream:
-            primed = await anext(events(stream))
+            first_event = await anext(events(stream))
         short = []
         for number in range(2, 12):
             async with talk.call(number, "there") as stream:
                 short += [event async for event in events(stream) if event.data is None]
-        there.work.end()
-        assert await talk.rest(primed.id) == ["done"]
+        running_scene.work.end()
+        assert await talk.rest(first_event.id) == ["done"]
         assert [await talk.rest(event.id) for event in short] == [[]] * 7 + [["there"]] * 3
 
 
@@ -238,10 +243,10 @@ async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
 async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, rest: list[str]) -> None:
     clock = Clock()
     store = Watched(clock=clock)
-    async with scene(store=store) as there:
-        talk = await opened(there.http)
-        first = await cut_after_one_step(talk, there.work)
-        there.work.end()
+    async with scene(store=store) as running_scene:
+        talk = await opened(running_scene.http)
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.end()
         await store.has_kept(HANDSHAKE + 2)
         clock.now += passed
         assert await talk.rest(first.id) == rest
@@ -264,10 +269,10 @@ class Broken:
 
 
 async def test_a_failing_store_only_prevents_resumption() -> None:
-    async with scene(store=Broken()) as there:
-        talk = await opened(there.http)
-        first = await cut_after_one_step(talk, there.work)
-        there.work.end()
+    async with scene(store=Broken()) as running_scene:
+        talk = await opened(running_scene.http)
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.end()
         assert await talk.rest(first.id) == []
         async with talk.call(2, "there") as stream:
             assert await heard(stream) == ["there"]
@@ -275,25 +280,25 @@ async def test_a_failing_store_only_prevents_resumption() -> None:
 
 
 async def test_the_server_closes_a_stream_several_times() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
         stream = talk.call(1)
         for number in (1, 2, 3):
-            there.work.steps(number)
+            running_scene.work.steps(number)
             async with stream as answer:
-                said = messages(events(answer))
-                last = await anext(said)
+                stream_events = messages(events(answer))
+                last = await anext(stream_events)
                 assert last.says == number
-                there.work.close()
+                running_scene.work.close()
                 with anyio.fail_after(TIMEOUT):
-                    assert [event async for event in said] == []
+                    assert [event async for event in stream_events] == []
             stream = talk.listen(last.id)
-        there.work.end()
+        running_scene.work.end()
         assert await talk.rest(last.id) == ["done"]
 
 
 async def test_the_official_client_reconnects_when_the_server_closes_its_stream() -> None:
-    heard: list[float] = []
+    progress_values: list[float] = []
     back = anyio.Event()
 
     async def work(data: Any, ctx: CallContext) -> str:
@@ -306,7 +311,7 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
         return "done"
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append(progress)
+        progress_values.append(progress)
         if progress == 2:
             back.set()
 
@@ -316,69 +321,69 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
         with anyio.fail_after(TIMEOUT):
             result = await client.session.call_tool("work", {}, progress_callback=hear)
     assert result.content[0].text == "done"  # type: ignore[union-attr]
-    assert heard == [1, 2, 3]
+    assert progress_values == [1, 2, 3]
 
 
 async def test_the_shutdown_waits_for_a_client_that_was_asked_to_reconnect() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.call(1) as stream:
-            there.work.close()
+            running_scene.work.close()
             with anyio.fail_after(TIMEOUT):
-                (primed,) = [event async for event in events(stream)]
-        assert not await there.app.counter.wait_until_idle(0)
-        there.app.begin_shutdown()
+                (first_event,) = [event async for event in events(stream)]
+        assert not await running_scene.app.counter.wait_until_idle(0)
+        running_scene.app.begin_shutdown()
         async with talk.listen() as stream:
             assert stream.status_code == 503
-        async with talk.listen(primed.id) as stream:
+        async with talk.listen(first_event.id) as stream:
             assert stream.status_code == 200
-            there.work.end()
-            assert not await there.app.counter.wait_until_idle(0)
+            running_scene.work.end()
+            assert not await running_scene.app.counter.wait_until_idle(0)
             assert await heard(stream) == ["done"]
-        assert await there.app.counter.wait_until_idle(TIMEOUT)
+        assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
 
 
 async def test_the_shutdown_does_not_wait_for_a_client_that_resumed_and_disconnected() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
-        first = await cut_after_one_step(talk, there.work)
-        there.work.steps(2)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.steps(2)
         async with talk.listen(first.id) as stream:
             await anext(events(stream))
-            assert not await there.app.counter.wait_until_idle(0)
-        assert await there.app.counter.wait_until_idle(TIMEOUT)
-        there.work.end()
+            assert not await running_scene.app.counter.wait_until_idle(0)
+        assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
+        running_scene.work.end()
 
 
 async def test_the_end_of_a_session_ends_its_resumed_streams_and_deletes_its_messages() -> None:
     store = Watched()
-    async with scene(store=store) as there:
-        talk = await opened(there.http)
-        first = await cut_after_one_step(talk, there.work)
-        there.work.steps(2)
+    async with scene(store=store) as running_scene:
+        talk = await opened(running_scene.http)
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.steps(2)
         async with talk.listen(first.id) as stream:
-            said = events(stream)
-            assert (await anext(said)).says == 2
+            stream_events = events(stream)
+            assert (await anext(stream_events)).says == 2
             assert await talk.end() == 200
             with anyio.fail_after(TIMEOUT):
-                assert [event async for event in said] == []
-        await soon(there.work.cancelled)
+                assert [event async for event in stream_events] == []
+        await soon(running_scene.work.cancelled)
         assert store.keys == set()
-        assert await there.app.counter.wait_until_idle(TIMEOUT)
+        assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
         async with talk.listen(first.id) as stream:
             assert stream.status_code == 404
 
 
 async def test_the_standalone_stream_is_resumed_with_missed_messages() -> None:
     store = Watched()
-    async with scene(store=store) as there:
-        talk = await opened(there.http)
+    async with scene(store=store) as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.listen() as stream:
-            there.tools.register(entry("second"))
+            running_scene.tools.register(entry("second"))
             with anyio.fail_after(TIMEOUT):
                 first = await anext(messages(events(stream)))
         assert first.says == "notifications/tools/list_changed"
-        there.tools.register(entry("third"))
+        running_scene.tools.register(entry("third"))
         await store.has_kept(HANDSHAKE + 2)
         async with talk.listen(first.id) as stream:
             with anyio.fail_after(TIMEOUT):
@@ -397,8 +402,8 @@ async def test_streams_without_resumption_have_no_event_ids_and_are_not_closed()
         work.end()
         async with talk.call(1) as stream:
             with anyio.fail_after(TIMEOUT):
-                seen = [event async for event in events(stream)]
-        assert [(event.id, event.retry, event.says) for event in seen] == [("", "", 1), ("", "", "done")]
+                stream_events = [event async for event in events(stream)]
+        assert [(event.id, event.retry, event.says) for event in stream_events] == [("", "", 1), ("", "", "done")]
 
 
 class Slow(Watched):
@@ -416,15 +421,15 @@ class Slow(Watched):
 
 async def test_new_messages_follow_the_replayed_ones() -> None:
     store = Slow()
-    async with scene(store=store) as there:
-        talk = await opened(there.http)
-        first = await cut_after_one_step(talk, there.work)
-        there.work.steps(2)
+    async with scene(store=store) as running_scene:
+        talk = await opened(running_scene.http)
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.steps(2)
         await store.has_kept(HANDSHAKE + 2)
         async with talk.listen(first.id) as stream:
             await soon(store.asked)
-            there.work.steps(3)
-            there.work.end()
+            running_scene.work.steps(3)
+            running_scene.work.end()
             await store.has_kept(HANDSHAKE + 4)
             store.may.set()
             assert await heard(stream) == [2, 3, "done"]
@@ -432,11 +437,11 @@ async def test_new_messages_follow_the_replayed_ones() -> None:
 
 async def test_a_second_resumption_during_the_replay_takes_the_stream_over() -> None:
     store = Slow()
-    async with scene(store=store) as there:
-        talk = await opened(there.http)
-        first = await cut_after_one_step(talk, there.work)
-        there.work.steps(2)
-        there.work.end()
+    async with scene(store=store) as running_scene:
+        talk = await opened(running_scene.http)
+        first = await cut_after_one_step(talk, running_scene.work)
+        running_scene.work.steps(2)
+        running_scene.work.end()
         await store.has_kept(HANDSHAKE + 3)
         async with talk.listen(first.id) as earlier:
             await soon(store.asked)
@@ -454,17 +459,17 @@ async def test_the_shutdown_does_not_wait_for_a_client_with_its_response() -> No
             await late.wait()
             await ctx.close_stream()
 
-        there.tasks.append(close_late)
+        running_scene.tasks.append(close_late)
         return "done"
 
     tools = registry_of(entry("work", answer_first))
     async with hosted(tools) as (base, app), client_of(base) as http:
-        there = Left()
+        running_scene = Left()
         talk = await opened(http)
         async with talk.call(1) as stream:
             assert await heard(stream) == ["done"]
         late.set()
-        await there.tasks[0]()
+        await running_scene.tasks[0]()
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
@@ -476,27 +481,27 @@ class Left:
 
 
 async def test_the_end_of_a_session_ends_the_wait_for_its_reconnection() -> None:
-    async with scene() as there:
-        talk = await opened(there.http)
+    async with scene() as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.call(1) as stream:
-            there.work.close()
-            there.work.close()
+            running_scene.work.close()
+            running_scene.work.close()
             with anyio.fail_after(TIMEOUT):
                 assert [event.data async for event in events(stream)] == [None]
-        assert not await there.app.counter.wait_until_idle(0)
+        assert not await running_scene.app.counter.wait_until_idle(0)
         assert await talk.end() == 200
-        assert await there.app.counter.wait_until_idle(TIMEOUT)
+        assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
 
 
 def count_streams() -> int:
     gc.collect()
-    return sum(type(one) is SessionStream for one in gc.get_objects())
+    return sum(type(first) is SessionStream for first in gc.get_objects())
 
 
 async def test_a_session_of_many_calls_does_not_grow() -> None:
     before = count_streams()
-    async with scene(events=4) as there:
-        talk = await opened(there.http)
+    async with scene(events=4) as running_scene:
+        talk = await opened(running_scene.http)
         for number in range(100):
             async with talk.call(number, "there") as stream:
                 assert await heard(stream) == ["there"]
@@ -505,21 +510,21 @@ async def test_a_session_of_many_calls_does_not_grow() -> None:
 
 async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsolicited_responses() -> None:
     store = Watched()
-    async with scene(store=store) as there:
-        talk = await opened(there.http)
+    async with scene(store=store) as running_scene:
+        talk = await opened(running_scene.http)
         async with talk.listen() as stream:
-            primed = await anext(events(stream))
-        assert primed.data is None
+            first_event = await anext(events(stream))
+        assert first_event.data is None
         unasked = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
-        assert (await there.http.post("/mcp", json=unasked, headers=talk.headers)).status_code == 202
-        there.tools.register(entry("second"))
+        assert (await running_scene.http.post("/mcp", json=unasked, headers=talk.headers)).status_code == 202
+        running_scene.tools.register(entry("second"))
         await store.has_kept(HANDSHAKE + 1)
-        async with talk.listen(primed.id) as stream:
-            said = messages(events(stream))
+        async with talk.listen(first_event.id) as stream:
+            stream_events = messages(events(stream))
             with anyio.fail_after(TIMEOUT):
-                assert (await anext(said)).says == "notifications/tools/list_changed"
-                there.tools.register(entry("third"))
-                assert (await anext(said)).says == "notifications/tools/list_changed"
+                assert (await anext(stream_events)).says == "notifications/tools/list_changed"
+                running_scene.tools.register(entry("third"))
+                assert (await anext(stream_events)).says == "notifications/tools/list_changed"
 
 
 async def test_a_connection_that_is_cancelled_while_it_writes_does_not_delay_the_others() -> None:

@@ -36,8 +36,8 @@ async def serve_on(server: str, tools: ToolRegistry) -> AsyncIterator[str]:
 
 async def open_session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
     """Return the headers of requests of a new session."""
-    opened = await http.post(f"{base}/mcp", json=initialize(VERSION), headers=HTTP_HEADERS)
-    return {**HTTP_HEADERS, "Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": VERSION}
+    response = await http.post(f"{base}/mcp", json=initialize(VERSION), headers=HTTP_HEADERS)
+    return {**HTTP_HEADERS, "Mcp-Session-Id": response.headers["mcp-session-id"], "Mcp-Protocol-Version": VERSION}
 
 
 def format_call(headers: dict[str, str], base: str) -> bytes:

@@ -137,13 +137,13 @@ async def test_sessions_follow_the_settings(tmp_path: Path) -> None:
             assert listening.status_code == 200
             assert (await shake(http)).status_code == 503
         async with talk.call(1, "there") as stream:
-            primed, answer = [event async for event in events(stream)]
-        assert (primed.retry, answer.says) == ("1000", "there")
+            first_event, answer = [event async for event in events(stream)]
+        assert (first_event.retry, answer.says) == ("1000", "there")
 
 
 @pytest.mark.parametrize("over", [(), ("--http", "settings")], ids=["stdio", "http"])
 def test_an_unknown_store_is_rejected_at_the_start(tmp_path: Path, over: tuple[str, ...]) -> None:
     (tmp_path / "settings.yaml").write_text("sources: [{type: python, path: tools.py}]\nstate: {store: memry}")
-    code, said = refused(tmp_path, "settings.yaml", *over)
+    code, stderr = refused(tmp_path, "settings.yaml", *over)
     assert code == 2
-    assert "state.store: unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST" in said
+    assert "state.store: unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST" in stderr

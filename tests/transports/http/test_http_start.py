@@ -31,23 +31,23 @@ from tests.kits.http.http_process import command, refused, running
 @pytest.fixture
 def taken() -> Iterator[int]:
     """A port that somebody else has."""
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        yield other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as bound_socket:
+        yield bound_socket.getsockname()[1]
 
 
 def test_an_address_that_others_can_reach_needs_a_token(tmp_path: Path) -> None:
-    code, said = refused(tmp_path, "tools.py", "--http", "0.0.0.0:0")
+    code, stderr = refused(tmp_path, "tools.py", "--http", "0.0.0.0:0")
     assert code == 2
-    assert "--token-env" in said
-    assert "Traceback" not in said
+    assert "--token-env" in stderr
+    assert "Traceback" not in stderr
     with pytest.raises(ConfigError, match="token"):
         listen("::", 0, token=None)
 
 
 def test_settings_that_open_the_server_to_others_need_a_token_too(tmp_path: Path) -> None:
     (tmp_path / "open.yaml").write_text("http: {host: 0.0.0.0, port: 0}\nsources: [{type: python, path: tools.py}]\n")
-    code, said = refused(tmp_path, "open.yaml", "--http", "settings")
-    assert (code, "--token-env" in said) == (2, True)
+    code, stderr = refused(tmp_path, "open.yaml", "--http", "settings")
+    assert (code, "--token-env" in stderr) == (2, True)
 
 
 async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(tmp_path: Path) -> None:
@@ -65,24 +65,24 @@ async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(
 
 
 def test_the_error_for_a_port_in_use_names_it(taken: int, tmp_path: Path) -> None:
-    code, said = refused(tmp_path, "tools.py", "--http", f"127.0.0.1:{taken}")
+    code, stderr = refused(tmp_path, "tools.py", "--http", f"127.0.0.1:{taken}")
     assert code == 2
-    assert str(taken) in said
-    assert "another port" in said
-    assert "Traceback" not in said
+    assert str(taken) in stderr
+    assert "another port" in stderr
+    assert "Traceback" not in stderr
 
 
 @pytest.mark.parametrize("value", [None, ""])
 def test_the_error_for_an_unset_token_variable_names_it(value: str | None, tmp_path: Path) -> None:
     env = {} if value is None else {"NO_SUCH_TOKEN": value}
-    code, said = refused(tmp_path, "tools.py", "--http", "127.0.0.1:0", "--token-env", "NO_SUCH_TOKEN", **env)
+    code, stderr = refused(tmp_path, "tools.py", "--http", "127.0.0.1:0", "--token-env", "NO_SUCH_TOKEN", **env)
     assert code == 2
-    assert "NO_SUCH_TOKEN" in said
+    assert "NO_SUCH_TOKEN" in stderr
 
 
 def test_the_error_for_an_invalid_address_has_an_example(tmp_path: Path) -> None:
-    code, said = refused(tmp_path, "tools.py", "--http", "somewhere")
-    assert (code, "--http 8808" in said) == (2, True)
+    code, stderr = refused(tmp_path, "tools.py", "--http", "somewhere")
+    assert (code, "--http 8808" in stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

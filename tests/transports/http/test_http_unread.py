@@ -41,8 +41,8 @@ async def call(http: httpx2.AsyncClient, name: str) -> Any:
     """The result of a call by another client."""
     talk = await opened(http)
     async with talk.call(1, name) as stream:
-        found = [event async for event in events(stream)]
-    return found[-1].data["result"]
+        stream_events = [event async for event in events(stream)]
+    return stream_events[-1].data["result"]
 
 
 async def leave_after_one_step(talk: Talk, work: Work) -> Event:
@@ -72,12 +72,12 @@ async def test_a_call_whose_client_comes_back_reclaims_its_slot() -> None:
         assert not (await call(http, "there")).get("isError")
         async with talk.listen(first.id) as stream:
             work.steps(2)
-            said = events(stream)
-            assert (await anext(said)).says == 2
-            rejected = await call(http, "brief")
-            assert rejected["_meta"]["mcp-bridge/code"] == "overloaded"
+            stream_events = events(stream)
+            assert (await anext(stream_events)).says == 2
+            response = await call(http, "brief")
+            assert response["_meta"]["mcp-bridge/code"] == "overloaded"
             work.end()
-            assert (await anext(said)).says == "done"
+            assert (await anext(stream_events)).says == "done"
         assert not (await call(http, "brief")).get("isError")
 
 
@@ -99,7 +99,7 @@ async def test_a_call_whose_client_reads_keeps_its_slot() -> None:
         talk = await opened(http)
         async with talk.call(1) as stream:
             await soon(work.begun)
-            rejected = await call(http, "brief")
-            assert rejected["_meta"]["mcp-bridge/code"] == "overloaded"
+            response = await call(http, "brief")
+            assert response["_meta"]["mcp-bridge/code"] == "overloaded"
             work.end()
             assert [event async for event in events(stream)][-1].says == "done"

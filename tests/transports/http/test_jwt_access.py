@@ -162,11 +162,11 @@ INVALID: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("make", INVALID.values(), ids=INVALID)
 async def test_an_invalid_token_is_rejected_and_nothing_of_it_is_repeated(keys: Path, make: Callable[[], str]) -> None:
     token = make()
-    with pytest.raises(InvalidToken) as found:
+    with pytest.raises(InvalidToken) as response:
         await verify(verifier_of(keys), token)
-    assert token not in str(found.value)
-    assert "\n" not in str(found.value)
-    assert '"' not in str(found.value)
+    assert token not in str(response.value)
+    assert "\n" not in str(response.value)
+    assert '"' not in str(response.value)
 
 
 @pytest.mark.parametrize("kind", ["JWT", "at+jwt", "application/AT+JWT"])
@@ -212,26 +212,26 @@ class KeyServer:
 
 @pytest.fixture
 def issuer() -> Iterator[KeyServer]:
-    found = KeyServer(body=json.dumps({"keys": [to_jwk("one", make_key())]}).encode())
+    response = KeyServer(body=json.dumps({"keys": [to_jwk("one", make_key())]}).encode())
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.count += 1
-            self.send_response(found.status)
-            for name, value in found.headers.items():
+            response.count += 1
+            self.send_response(response.status)
+            for name, value in response.headers.items():
                 self.send_header(name, value)
             self.end_headers()
             with contextlib.suppress(ConnectionError):
-                self.wfile.write(found.body)
+                self.wfile.write(response.body)
 
         def log_message(self, *_: Any) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found.url = f"http://127.0.0.1:{server.server_address[1]}/jwks"
+        response.url = f"http://127.0.0.1:{server.server_address[1]}/jwks"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield found
+        yield response
         server.shutdown()
         thread.join()
 
@@ -347,9 +347,9 @@ async def test_a_client_without_a_token_receives_the_address_of_the_issuer(keys:
         challenge = (await call(http, None)).headers["www-authenticate"]
         assert challenge == f'Bearer realm="mcp-bridge", resource_metadata="{METADATA}", scope="tools:read tools:call"'
         for path in ("", "/mcp", "/sse", "/deep/mcp"):
-            found = await http.get(f"/.well-known/oauth-protected-resource{path}")
-            assert (found.status_code, found.headers["content-type"]) == (200, "application/json")
-            assert found.json() == {
+            response = await http.get(f"/.well-known/oauth-protected-resource{path}")
+            assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+            assert response.json() == {
                 "resource": AUDIENCE,
                 "authorization_servers": [ISSUER],
                 "bearer_methods_supported": ["header"],
@@ -364,26 +364,26 @@ async def test_a_client_without_a_token_receives_the_address_of_the_issuer(keys:
 
 async def test_an_audience_that_is_no_url_makes_the_address_of_the_request_the_resource(keys: Path) -> None:
     async with protected(keys, url=None) as (_, http):
-        for host, shown in (
+        for host, resource in (
             ("tools.example:8443", "tools.example:8443"),
             ("[::1]:1", "[::1]:1"),
             ("LocalHost", "localhost"),
         ):
             challenge = (await http.post("/mcp", headers={"Host": host})).headers["www-authenticate"]
-            address = f"http://{shown}/.well-known/oauth-protected-resource/mcp"
+            address = f"http://{resource}/.well-known/oauth-protected-resource/mcp"
             assert challenge == f'Bearer realm="mcp-bridge", resource_metadata="{address}"'
-            found = await http.get("/.well-known/oauth-protected-resource/mcp", headers={"Host": host})
-            assert found.json()["resource"] == f"http://{shown}/mcp"
+            response = await http.get("/.well-known/oauth-protected-resource/mcp", headers={"Host": host})
+            assert response.json()["resource"] == f"http://{resource}/mcp"
 
 
 async def test_the_response_to_a_rejected_token_has_the_reason(keys: Path) -> None:
     async with protected(keys) as (_, http):
-        rejected = await call(http, sign(exp=NOW - 100))
-        assert rejected.status_code == 401
+        response = await call(http, sign(exp=NOW - 100))
+        assert response.status_code == 401
         assert (
-            'error="invalid_token", error_description="The token has expired."' in rejected.headers["www-authenticate"]
+            'error="invalid_token", error_description="The token has expired."' in response.headers["www-authenticate"]
         )
-        assert METADATA in rejected.headers["www-authenticate"]
+        assert METADATA in response.headers["www-authenticate"]
         assert (await http.get("/sse", headers={"Authorization": f"Bearer {sign(aud='x')}"})).status_code == 401
 
 
@@ -400,10 +400,10 @@ async def test_the_response_to_a_rejected_token_has_the_reason(keys: Path) -> No
 )
 async def test_a_token_needs_every_scope(keys: Path, granted: dict[str, Any], status: int) -> None:
     async with protected(keys, "tools:read", "tools:call") as (_, http):
-        found = await call(http, sign(**granted))
-        assert found.status_code == status
+        response = await call(http, sign(**granted))
+        assert response.status_code == status
         if status == 403:
-            challenge = found.headers["www-authenticate"]
+            challenge = response.headers["www-authenticate"]
             assert 'error="insufficient_scope"' in challenge
             assert 'scope="tools:read tools:call"' in challenge
             assert f'resource_metadata="{METADATA}"' in challenge
@@ -411,8 +411,8 @@ async def test_a_token_needs_every_scope(keys: Path, granted: dict[str, Any], st
 
 async def test_while_the_keys_are_unavailable_clients_are_asked_to_retry(tmp_path: Path) -> None:
     async with protected(tmp_path / "missing", token="static") as (_, http):
-        found = await call(http, sign())
-        assert (found.status_code, found.headers["retry-after"]) == (503, "5")
+        response = await call(http, sign())
+        assert (response.status_code, response.headers["retry-after"]) == (503, "5")
         assert (await call(http, "static")).status_code == 200
         assert (await http.get("/health", headers={"Authorization": f"Bearer {sign()}"})).json() == {"status": "ok"}
 
@@ -422,8 +422,8 @@ async def test_the_official_client_finds_the_issuer(keys: Path) -> None:
         challenge = await call(http, None)
         assert extract_resource_metadata_from_www_auth(challenge) == METADATA
         assert extract_scope_from_www_auth(challenge) == "use"
-        found = await http.get("/.well-known/oauth-protected-resource/mcp")
-        metadata = await handle_protected_resource_response(found)
+        response = await http.get("/.well-known/oauth-protected-resource/mcp")
+        metadata = await handle_protected_resource_response(response)
         assert metadata is not None
         assert (str(metadata.resource), str(metadata.authorization_servers[0])) == (AUDIENCE, ISSUER)
 

@@ -103,8 +103,8 @@ async def test_a_named_token_makes_its_name_the_principal(road: Road) -> None:
     async with hosted(registry_of(entry("describe", describe)), access=access) as (base, _):
         for token, principal in (("token-of-ann", "ann"), ("token-of-eve", "eve"), ("nobodys", None)):
             async with road.to(base, token=token) as client:
-                found = cast("Any", (await client.call_tool("describe", {})).content[0]).text
-                assert json.loads(found)[0] == principal
+                description = cast("Any", (await client.call_tool("describe", {})).content[0]).text
+                assert json.loads(description)[0] == principal
 
 
 async def test_every_token_is_compared_after_a_match_too(
@@ -113,9 +113,9 @@ async def test_every_token_is_compared_after_a_match_too(
     compared: list[int] = []
     compare = hmac.compare_digest
 
-    def count(one: Any, other: Any) -> bool:
-        compared.append(len(one))
-        return compare(one, other)
+    def count(first: Any, other_headers: Any) -> bool:
+        compared.append(len(first))
+        return compare(first, other_headers)
 
     monkeypatch.setattr(hmac, "compare_digest", count)
     for token, status in (("token-of-ann", 200), ("token-of-eve", 200), ("x", 401)):
@@ -129,8 +129,10 @@ async def test_each_principal_has_its_own_quotas_and_sessions(
     clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient],
 ) -> None:
     named = {"mcp-bridge/session": "mine"}
-    found = [json.loads((await call(http, "describe", named))["result"]["content"][0]["text"]) for http in clients]
-    (ann, ann_session, ann_client), (eve, eve_session, eve_client) = found
+    description = [
+        json.loads((await call(http, "describe", named))["result"]["content"][0]["text"]) for http in clients
+    ]
+    (ann, ann_session, ann_client), (eve, eve_session, eve_client) = description
     assert (ann, eve) == ("ann", "eve")
     assert ann_session != eve_session
     assert (ann_client, eve_client) == ("principal/ann", "principal/eve")
@@ -141,24 +143,24 @@ async def test_a_session_of_another_principal_does_not_exist() -> None:
         talk = await opened(ann)
         for method in ("POST", "GET", "DELETE"):
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
-            swapped = await eve.request(method, "/mcp", json=body, headers=talk.headers)
+            response = await eve.request(method, "/mcp", json=body, headers=talk.headers)
             unknown = {**talk.headers, "Mcp-Session-Id": "0" * 32}
             missing = await eve.request(method, "/mcp", json=body, headers=unknown)
-            assert (swapped.status_code, swapped.content) == (missing.status_code, missing.content)
-            assert swapped.status_code == 404
+            assert (response.status_code, response.content) == (missing.status_code, missing.content)
+            assert response.status_code == 404
         assert await talk.ping() == 200
 
 
 async def test_an_event_of_another_principal_resumes_nothing() -> None:
     work = Work()
     async with two_at(registry_of(entry("work", work))) as (ann, eve):
-        mine, other = await opened(ann), await opened(eve)
+        mine, other_headers = await opened(ann), await opened(eve)
         async with mine.call(1) as stream:
             last = (await anext(events(stream))).id
             await soon(work.begun)
         work.steps(1)
         work.end()
-        assert await other.rest(last) == []
+        assert await other_headers.rest(last) == []
         assert await mine.rest(last) == [1, "done"]
 
 
@@ -166,10 +168,10 @@ async def test_an_sse_stream_of_another_principal_does_not_exist() -> None:
     async with two_at(registry_of(entry("there"))) as (ann, eve), ann.stream("GET", "/sse") as stream:
         lines = stream.aiter_lines()
         address = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
-        swapped = await eve.post(address, json=initialize())
+        response = await eve.post(address, json=initialize())
         missing = await eve.post(f"/messages?session_id={'0' * 32}", json=initialize())
-        assert (swapped.status_code, swapped.content) == (missing.status_code, missing.content)
-        assert swapped.status_code == 404
+        assert (response.status_code, response.content) == (missing.status_code, missing.content)
+        assert response.status_code == 404
         assert (await ann.post(address, json=initialize())).status_code == 202
 
 
@@ -180,11 +182,11 @@ async def test_a_request_state_of_another_principal_is_invalid(
     asked = (await call(ann, "ask", ASKING))["result"]
     (key,) = asked["inputRequests"]
     answer = {key: {"action": "accept", "content": {"name": "Ann"}}}
-    again = {"requestState": asked["requestState"], "inputResponses": answer}
-    swapped = await call(eve, "ask", ASKING, **again)
-    invented = await call(eve, "ask", ASKING, **{**again, "requestState": "x" + asked["requestState"][1:]})
-    assert swapped["error"] == invented["error"]
-    assert "Ann" in (await call(ann, "ask", ASKING, **again))["result"]["content"][0]["text"]
+    answers = {"requestState": asked["requestState"], "inputResponses": answer}
+    response = await call(eve, "ask", ASKING, **answers)
+    invented = await call(eve, "ask", ASKING, **{**answers, "requestState": "x" + asked["requestState"][1:]})
+    assert response["error"] == invented["error"]
+    assert "Ann" in (await call(ann, "ask", ASKING, **answers))["result"]["content"][0]["text"]
 
 
 async def read(http: httpx2.AsyncClient, uri: str) -> Any:
@@ -198,9 +200,9 @@ async def test_the_stored_result_of_another_principal_does_not_exist(
     ann, eve = clients
     result = (await call(ann, "long"))["result"]
     (uri,) = [block["uri"] for block in result["content"] if block["type"] == "resource_link"]
-    swapped = await read(eve, uri)
-    assert swapped["error"]["code"] == -32602
-    assert swapped["error"]["message"] == f"Resource not found: {uri}"
+    response = await read(eve, uri)
+    assert response["error"]["code"] == -32602
+    assert response["error"]["message"] == f"Resource not found: {uri}"
     assert (await read(ann, uri))["result"]["contents"][0]["text"] == "x" * 1000
 
 
@@ -211,8 +213,8 @@ async def test_an_approval_of_another_principal_allows_nothing() -> None:
         asked = (await call(ann, "add", ASKING, **added))["result"]
         (key,) = asked["inputRequests"]
         answer = {key: {"action": "accept", "content": {"value": ALWAYS}}}
-        again = {**added, "requestState": asked["requestState"], "inputResponses": answer}
-        assert "isError" not in (await call(ann, "add", ASKING, **again))["result"]
+        answers = {**added, "requestState": asked["requestState"], "inputResponses": answer}
+        assert "isError" not in (await call(ann, "add", ASKING, **answers))["result"]
         assert (await call(ann, "add", ASKING, **added))["result"]["resultType"] == "complete"
         assert (await call(eve, "add", ASKING, **added))["result"]["resultType"] == "input_required"
 
@@ -220,26 +222,26 @@ async def test_an_approval_of_another_principal_allows_nothing() -> None:
 async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_keep_theirs() -> None:
     tokens, gate = StaticTokens(named=TOKENS), Gate()
     async with two_at(registry_of(entry("gate", gate)), tokens) as (ann, eve), anyio.create_task_group() as tasks:
-        mine, other = await opened(ann), await opened(eve)
-        ended = anyio.Event()
+        mine, other_headers = await opened(ann), await opened(eve)
+        end = anyio.Event()
 
         async def hold(talk: Talk) -> None:
             async with talk.call(1, "gate") as stream:
                 assert [event.data for event in [each async for each in events(stream)] if event.data] == []
-            ended.set()
+            end.set()
 
-        tasks.start_soon(hold, other)
+        tasks.start_soon(hold, other_headers)
         await soon(gate.begun)
         async with eve.stream("GET", "/sse") as sse:
             tokens.replace_named({"ann": TOKENS["ann"]})
-            await soon(ended)
+            await soon(end)
             await soon(gate.cancelled)
             with anyio.fail_after(TIMEOUT):
                 assert [line async for line in sse.aiter_lines()] != []
         assert await mine.ping() == 200
-        assert await other.ping() == 401
+        assert await other_headers.ping() == 401
         tokens.replace_named(TOKENS)
-        assert await other.ping() == 404
+        assert await other_headers.ping() == 404
 
 
 async def test_a_token_is_replaced_without_losing_the_session() -> None:

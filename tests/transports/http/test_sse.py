@@ -37,13 +37,13 @@ async def test_the_stream_begins_with_the_address_for_messages_and_carries_respo
         http.stream("GET", "/sse") as stream,
     ):
         assert stream.headers["content-type"].startswith("text/event-stream")
-        said = events(stream)
-        name, address = await anext(said)
+        stream_events = events(stream)
+        name, address = await anext(stream_events)
         assert name == "endpoint"
         assert address.startswith("/messages?session_id=")
         posted = await http.post(address, json=initialize("2024-11-05"), headers=HTTP_HEADERS)
         assert posted.status_code == 202
-        name, answer = await anext(said)
+        name, answer = await anext(stream_events)
         assert name == "message"
         assert '"protocolVersion":"2024-11-05"' in answer
 
@@ -64,11 +64,11 @@ async def test_a_malformed_message_is_rejected_and_the_stream_stays(patient: htt
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
         http.stream("GET", "/sse") as stream,
     ):
-        said = events(stream)
-        _, address = await anext(said)
+        stream_events = events(stream)
+        _, address = await anext(stream_events)
         assert (await http.post(address, content=b"{", headers=HTTP_HEADERS)).status_code == 400
         assert (await http.post(address, json=initialize(), headers=HTTP_HEADERS)).status_code == 202
-        assert '"serverInfo"' in (await anext(said))[1]
+        assert '"serverInfo"' in (await anext(stream_events))[1]
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
@@ -79,10 +79,10 @@ async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancel
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
     ):
         async with http.stream("GET", "/sse") as stream:
-            said = events(stream)
-            _, address = await anext(said)
+            stream_events = events(stream)
+            _, address = await anext(stream_events)
             await http.post(address, json=initialize(), headers=HTTP_HEADERS)
-            await anext(said)
+            await anext(stream_events)
             await http.post(
                 address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=HTTP_HEADERS
             )
@@ -104,7 +104,7 @@ async def test_the_shutdown_waits_only_for_connected_clients(
     async with (
         hosted(registry_of(entry("wait", gate), entry("stay", StubbornGate(gate)))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
-        http.stream("GET", "/sse") as there,
+        http.stream("GET", "/sse") as stream,
     ):
         async with http.stream("GET", "/sse") as gone:
             await call_on(http, gone, "stay")
@@ -112,10 +112,10 @@ async def test_the_shutdown_waits_only_for_connected_clients(
             assert not await app.counter.wait_until_idle(0)
         await soon(gate.cancelled)  # the call goes on in spite of that
         assert await app.counter.wait_until_idle(TIMEOUT)
-        said = await call_on(http, there, "wait")
+        stream_events = await call_on(http, stream, "wait")
         assert not await app.counter.wait_until_idle(0)
         gate.release.set()
-        assert "released" in (await anext(said))[1]
+        assert "released" in (await anext(stream_events))[1]
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
@@ -135,10 +135,10 @@ class StubbornGate:
 
 async def call_on(http: httpx2.AsyncClient, stream: httpx2.Response, tool: str) -> AsyncIterator[tuple[str, str]]:
     """Shake hands and call a tool; the events that follow on the stream."""
-    said = events(stream)
-    _, address = await anext(said)
+    stream_events = events(stream)
+    _, address = await anext(stream_events)
     await http.post(address, json=initialize(), headers=HTTP_HEADERS)
-    await anext(said)
+    await anext(stream_events)
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
     await http.post(address, json=call, headers=HTTP_HEADERS)
-    return said
+    return stream_events
