@@ -41,7 +41,7 @@ _COUNTED = ("SIGINT", "SIGTERM", "SIGHUP")
 _FORWARDED = (*_COUNTED, "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
-_IS_COUNTING, _SERVER, _STATUS, _COUNTS = range(4)
+_IS_COUNTING, _SERVER, _STATUS, COUNTS = range(4)
 """The places of numbers in the page of memory that front, reaper and server share: whether the server takes counted
 signals; its process id while it runs; its exit status plus 1 afterwards; and from there on how often the front has
 received each signal, by the signal's number."""
@@ -65,7 +65,7 @@ class Supervisor:
 
     def count_signals(self, number: int) -> int:
         """Return how many signals of this number the front has received since."""
-        return self._numbers[_COUNTS + number]
+        return self._numbers[COUNTS + number]
 
 
 def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
@@ -146,7 +146,7 @@ def _run_front(numbers: memoryview[int], reaper: int) -> NoReturn:
             status = _reap_children(reaper)
         else:
             _forward_signal(info, numbers, reaper)
-            if sum(numbers[_COUNTS + number] for number in _to_numbers(_COUNTED)) == 2:
+            if sum(numbers[COUNTS + number] for number in _to_numbers(_COUNTED)) == 2:
                 deadline = time.monotonic() + KILL_DELAY
     end_descendants(GRACE)
     if numbers[_STATUS]:
@@ -165,7 +165,7 @@ def _forward_signal(info: signal.struct_siginfo, numbers: memoryview[int], reape
         server = numbers[_SERVER]
     with contextlib.suppress(OSError):
         if numbers[_IS_COUNTING] and number in _to_numbers(_COUNTED):
-            numbers[_COUNTS + number] += 1
+            numbers[COUNTS + number] += 1
             os.kill(server, _get_relay_signal())
         elif info.si_code != _SI_KERNEL:
             # A terminal has sent the signals of the kernel to the server too.

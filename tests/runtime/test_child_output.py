@@ -129,7 +129,8 @@ async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_conti
     master, terminal = os.openpty()
     os.set_blocking(terminal, False)
     tty.setraw(terminal)
-    await print_lines("print(('a' * 4_012 + chr(10)) * 8)", terminal, labeller)  # drops what nobody reads in a second
+    # Output without a reader is dropped after a second.
+    await print_lines("print(('a' * 4_012 + chr(10)) * 8)", terminal, labeller)
 
     def read_all() -> None:
         while not output.endswith(b"the last line\n"):

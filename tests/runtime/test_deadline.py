@@ -51,7 +51,8 @@ async def test_an_error_of_the_block_is_raised_even_after_its_deadline() -> None
 
     with pytest.raises(KeyError):
         await run_until(DeadlineClock(), 0.01, fail)
-    await anyio.sleep(0.01)  # nothing is left that would cancel this task
+    # No pending request cancels this task.
+    await anyio.sleep(0.01)
 
 
 @BOTH_LOOPS

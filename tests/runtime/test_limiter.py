@@ -95,7 +95,8 @@ async def test_a_key_at_its_quota_waits_while_others_use_the_rest_of_the_total()
 async def test_a_free_slot_passes_a_key_at_its_quota_and_the_key_keeps_its_turn() -> None:
     limiter = Limiter(2)
     async with waiting(limiter, ["a1", "b1", "a2", "c1", "c2"], quota=1) as crowd:
-        crowd.slots[1].release()  # of b1, while a2 may not run yet
+        # This is the slot of b1, while a2 may not run yet.
+        crowd.slots[1].release()
         await anyio.wait_all_tasks_blocked()
         assert crowd.admitted == ["a1", "b1", "c1"]
         crowd.slots[0].release()
@@ -130,7 +131,8 @@ async def test_a_full_queue_rejects_further_callers() -> None:
         assert crowd.rejected == ["a4"]
         assert limiter.waiting == 2
         await crowd.release_one()
-        assert limiter.waiting == 1  # so there is room again
+        # There is room again.
+        assert limiter.waiting == 1
 
 
 async def test_without_a_queue_no_caller_waits() -> None:
@@ -142,7 +144,8 @@ async def test_without_a_queue_no_caller_waits() -> None:
 async def test_a_caller_of_the_heaviest_key_is_rejected_from_a_full_queue() -> None:
     limiter = Limiter(1, queue=3)
     async with waiting(limiter, ["x", "a1", "a2", "a3", "b1", "c1"]) as crowd:
-        assert crowd.rejected == ["a3", "a2"]  # the newest of the key that waits most
+        # The newest callers of the key that waits most are rejected.
+        assert crowd.rejected == ["a3", "a2"]
         for _ in range(4):
             await crowd.release_one()
         assert crowd.admitted == ["x", "a1", "b1", "c1"]
@@ -190,7 +193,8 @@ async def test_a_paused_slot_is_lent_and_resumed_immediately() -> None:
         await anyio.wait_all_tasks_blocked()
         assert crowd.admitted == ["b1"]
         slot.resume()
-        assert limiter.in_use == 2  # beyond the total: its call is in the middle of a function
+        # The slot is beyond the total, because its call is in the middle of a function.
+        assert limiter.in_use == 2
         slot.release()
         slot.resume()
         assert limiter.in_use == 1
@@ -212,7 +216,8 @@ async def test_a_client_with_many_waiting_tools_gets_a_quarter_of_the_turns() ->
             await anyio.wait_all_tasks_blocked()
         held.release()
     assert admitted[:8] == ["hog", "ann", "bob", "cyd", "hog", "dan", "eve", "hog"]
-    assert admitted[8:] == ["hog"] * 3  # no other key waits
+    # No other key waits.
+    assert admitted[8:] == ["hog"] * 3
 
 
 async def test_a_client_that_fills_the_queue_with_many_tools_is_rejected_first() -> None:
@@ -247,10 +252,12 @@ async def test_a_slot_that_its_holder_lends_while_it_continues_is_taken_back_or_
     other_slot = limiter.acquire_nowait("b")
     assert other_slot is not None
     other_slot.lend()
-    assert limiter.in_use == 1  # no more than one slot is lent at a time
+    # No more than one slot can be lent.
+    assert limiter.in_use == 1
     slot.pause()
     slot.reclaim()
-    assert (limiter.in_use, limiter.lent) == (1, 0)  # its user is still asked
+    # Its user is still asked.
+    assert (limiter.in_use, limiter.lent) == (1, 0)
     slot.resume()
     assert limiter.in_use == 2
     slot.lend()
@@ -279,7 +286,8 @@ async def test_reclaiming_a_lent_slot_takes_no_slot_of_another_client() -> None:
     assert None not in others
     for slot in lent:
         assert slot is not None
-        slot.reclaim()  # stays lent, because the client has its share
+        # The slot stays lent, because the client has its share.
+        slot.reclaim()
     assert acquire("ann") is not None
     assert limiter.lent == 3
     for slot in (*lent, *others):

@@ -89,7 +89,8 @@ def test_no_process_remains_after_a_kill_of_the_group(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path) as server:
         tokens, three = leave(server, "setsid", "session", "double fork"), trio_of(server)
         assert os.getpgid(three[1]) != os.getpgid(three[0]) == os.getpgid(three[2])
-        for pid in (three[0], three[2]):  # the group is the test's too
+        # The group is that of the test too.
+        for pid in (three[0], three[2]):
             os.kill(pid, signal.SIGKILL)
         for token in tokens:
             is_gone(token)

@@ -53,8 +53,10 @@ def test_output_to_a_client_that_does_not_read_is_dropped_and_reported() -> None
     reader = threading.Thread(target=lambda: outputs.append(everything(source)))
     with relay_stderr(sink):
         for _ in range(MUCH // 1024):
-            os.write(sink, b"x" * 1023 + b"\n")  # a pipe holds a sixteenth of it
-        os.read(source, 65_536)  # there is room again before anything else is said
+            # A pipe holds a sixteenth of it.
+            os.write(sink, b"x" * 1023 + b"\n")
+        # There is room again before the next line is written.
+        os.read(source, 65_536)
         reader.start()
         os.write(sink, b"after that")
     os.close(sink)
@@ -73,7 +75,8 @@ def test_dropped_output_is_reported_at_the_end() -> None:
         for _ in range(MUCH // 1024):
             os.write(sink, b"x" * 1023 + b"\n")
         while unread_in(sink):
-            time.sleep(0.01)  # the relay drops the rest: nothing tells of it
+            # The relay drops the rest without a notice until now.
+            time.sleep(0.01)
         reader.start()
     os.close(sink)
     reader.join(60)

@@ -180,7 +180,8 @@ async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() 
     handover.stop_waiting()
     worker = threading.Thread(target=handover.end_thread_work)
     worker.start()
-    worker.join(TIMEOUT)  # this loop does nothing meanwhile
+    # This loop does nothing in the meantime.
+    worker.join(TIMEOUT)
     assert not worker.is_alive()
     with anyio.fail_after(TIMEOUT):
         while not end.is_set():
@@ -197,7 +198,8 @@ async def test_an_error_of_a_thread_is_raised(error: BaseException) -> None:
         caught.append(seen)
     assert threads.busy_count == 0
     [seen] = caught
-    assert error in (seen, seen.__cause__)  # a coroutine cannot raise StopIteration itself
+    # A coroutine cannot raise StopIteration itself.
+    assert error in (seen, seen.__cause__)
 
 
 async def test_abandoned_threads_are_counted_and_reported_when_they_occupy_all_slots() -> None:

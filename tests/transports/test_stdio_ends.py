@@ -14,7 +14,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
-from mcp_bridge._runtime.supervisor import SharedNumbers, Supervisor
+from mcp_bridge._runtime.supervisor import COUNTS, Supervisor
 from mcp_bridge._transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
 from tests.client.stdio_client import StdioClient, serve_over_pipes
 from tests.kits.constants import TIMEOUT
@@ -131,7 +131,8 @@ async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: 
             "text"
         ] == "quick"
         client.close_input()
-        assert await client.receive_rest() == []  # and the end did not wait for an answer that never comes
+        # The shutdown does not wait for a response that never comes.
+        assert await client.receive_rest() == []
     assert number not in [message.get("id") for message in client.received]
 
 
@@ -190,13 +191,13 @@ async def test_one_signal_that_arrives_in_both_ways_drains_although_one_handler_
         def count_signals(self, number: int) -> int:
             if number == signal.SIGTERM and not self.relayed:
                 self.relayed = True
-                shared[SharedNumbers.COUNTS + number] += 1
+                numbers[COUNTS + number] += 1
                 os.kill(os.getpid(), self.relay_signal)
             return super().count_signals(number)
 
     called: list[str] = []
-    shared = SharedNumbers()
-    ending = ShutdownSignals(guard=Relaying(shared))
+    numbers = memoryview(bytearray(4096)).cast("i")
+    ending = ShutdownSignals(guard=Relaying(numbers))
     with ending, ending.handle_while_serving(lambda: called.append("drain"), lambda: called.append("now"), TIMEOUT):
         signal.raise_signal(signal.SIGTERM)
         await anyio.wait_all_tasks_blocked()

@@ -242,7 +242,8 @@ async def test_a_reader_that_stops_reading_does_not_delay_the_shutdown(registry:
     async with serve_over_pipes(registry, drain=0.3) as client:
         for _ in range(8):
             await client.send_call("repeat", {"text": "x", "times": 700_000})
-    assert len(client.received) == 1  # serving ended, which `serve_over_pipes` waits for
+    # `serve_over_pipes` waits until serving has ended.
+    assert len(client.received) == 1
 
 
 @BOTH_LOOPS

@@ -48,7 +48,8 @@ async def held(server: StdioProcessClient, fifo: Path) -> Any:
         descriptor = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
     try:
         yield number
-        with contextlib.suppress(BrokenPipeError):  # the process may have ended
+        # The process may have ended.
+        with contextlib.suppress(BrokenPipeError):
             os.write(descriptor, b"released")
     finally:
         os.close(descriptor)
@@ -86,7 +87,8 @@ async def test_a_process_responds_to_garbage_and_continues(fifo: Path) -> None:
 async def test_only_messages_reach_stdout(tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("wb") as stderr:
         async with serve_file(TOOLS, stderr=stderr, initialize=False) as server:
-            await server.initialize()  # StdioClient takes nothing on stdout that is not JSON-RPC
+            # StdioClient accepts only JSON-RPC on stdout.
+            await server.initialize()
             assert text_of(await server.receive_response(await server.send_call("noisy"))) == "read '' and ''"
             assert text_of(await server.receive_response(await server.send_call("noisy_async"))) == "read ''"
             server.close_input()
@@ -105,7 +107,8 @@ async def test_at_a_signal_calls_in_flight_are_answered(number: signal.Signals, 
             server.signal(number)
             assert (await server.receive_response(descriptor))["result"][
                 "resultType"
-            ] == "complete"  # so the signal was noticed
+                # So the signal has arrived.
+            ] == "complete"
         assert text_of(await server.receive_response(waiting)) == "released"
         assert await server.wait() == 0
         assert await server.receive_rest() == []

@@ -41,12 +41,13 @@ def test_json_in_a_string_is_parsed_where_the_schema_accepts_its_type(
 @pytest.mark.parametrize(
     "value",
     [
-        {"numbers": '{"x": 1}'},  # of another type
+        {"numbers": '{"x": 1}'},
         {"numbers": "[1, 2"},
         {"count": "7.5"},
         {"count": "NaN"},
         {"exact": "True"},
-        {"place": '{"x": 1, "x": 2}'},  # readers would differ about it
+        # Parsers would differ about the value.
+        {"place": '{"x": 1, "x": 2}'},
         {"place": '{"x": "\\ud800"}'},
         {"numbers": "[" * 10_000 + "]" * 10_000},
     ],

@@ -135,7 +135,8 @@ async def test_a_request_that_ignores_its_cancellation_has_no_response() -> None
         with anyio.CancelScope(shield=True):
             try:
                 await release.wait()
-            except anyio.get_cancelled_exc_class():  # asyncio's own cancellation passes the shield
+            except anyio.get_cancelled_exc_class():
+                # asyncio's own cancellation passes the shield.
                 await release.wait()
         return "done"
 
@@ -194,7 +195,8 @@ async def test_the_receiver_cancels_a_request_with_an_error() -> None:
     async def cancel() -> None:
         await let_run()
         requests[0].cancel(RpcError(5, "shut down"))
-        requests[0].cancel()  # the first cancellation decides
+        # The first cancellation decides.
+        requests[0].cancel()
 
     async with join_peers() as (left, right), anyio.create_task_group() as group:
         right.handlers["work"] = work

@@ -202,7 +202,8 @@ async def test_a_second_request_with_an_id_in_flight_is_rejected() -> None:
         release.set()
         await let_run()
         assert right.output.sent[2:] == [{"jsonrpc": "2.0", "id": "a", "result": "first"}]
-        left.output.send({"jsonrpc": "2.0", "id": "a", "method": "quick"})  # the id is free again
+        # The id is free again.
+        left.output.send({"jsonrpc": "2.0", "id": "a", "method": "quick"})
         await let_run()
         assert right.output.sent[3:] == [{"jsonrpc": "2.0", "id": "a", "result": "quick"}]
 

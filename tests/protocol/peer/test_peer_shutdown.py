@@ -66,7 +66,8 @@ async def test_closing_ends_ten_thousand_requests() -> None:
         right.counter.add_request()
         assert not await right.counter.wait_until_idle(0)
         right.counter.remove_request()
-        assert await right.counter.wait_until_idle(0)  # the shutdown does not wait for a client that has left
+        # The shutdown does not wait for a disconnected client.
+        assert await right.counter.wait_until_idle(0)
         await let_run()
         assert (len(cancelled), right.output.sent) == (10_000, [])
 

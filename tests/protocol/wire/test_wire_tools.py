@@ -355,7 +355,8 @@ async def test_the_official_client_of_every_version_lists_and_calls_plain_and_od
     async with speaking(registry, version) as client:
         tools = await client_list(client)
         assert len(tools) == 4
-        plain = await call(client)  # the client checks it against the schema that is listed
+        # The client checks the result against the listed schema.
+        plain = await call(client)
         assert plain.get("structuredContent") == (
             None if version < "2025-06-18" else [1, 2] if version == STATELESS else {"result": [1, 2]}
         )

@@ -79,7 +79,8 @@ async def test_a_name_is_resolved_once_and_connected_to_the_checked_address(
 
 
 async def test_only_allowed_addresses_of_a_name_are_used(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    NameServer(monkeypatch, ["10.255.255.1", "127.0.0.2", "127.0.0.1"])  # nothing listens at the second one
+    # No server listens at the second address.
+    NameServer(monkeypatch, ["10.255.255.1", "127.0.0.2", "127.0.0.1"])
     async with open_client("127.0.0.0/30") as client:
         assert (await client.fetch_response(get(f"http://{NAME}:{api.url.rpartition(':')[2]}/"))).status == 200
 

@@ -99,7 +99,8 @@ async def test_no_request_is_in_flight_after_its_client_has_disconnected(road: R
             tasks.start_soon(call_and_leave)
             await soon(gate.begun)
             tasks.cancel_scope.cancel()
-        if (road.transport, road.mode) == ("http", "legacy"):  # there a lost connection is no cancellation
+        # In the handshake era over HTTP, a lost connection is no cancellation.
+        if (road.transport, road.mode) == ("http", "legacy"):
             assert not gate.cancelled.is_set()
             gate.release.set()
         else:
@@ -194,7 +195,8 @@ async def test_a_listening_stateless_client_is_notified_and_drops_its_cached_lis
                     break
                 assert [tool.name for tool in (await client.list_tools()).tools] == ["new", "old"]
         if road.transport == "http":
-            assert await app.counter.wait_until_idle(0)  # a listen stream is not a call in flight
+            # A listen stream is not a call in flight.
+            assert await app.counter.wait_until_idle(0)
 
 
 @pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)
@@ -203,7 +205,8 @@ async def test_listeners_get_their_final_result_when_the_endpoint_ends_them(road
         with anyio.fail_after(TIMEOUT):
             async with client.listen(tools_list_changed=True) as changes:
                 app.endpoint.close_subscriptions()
-                assert [change async for change in changes] == []  # an abrupt end would raise SubscriptionLost
+                # An abrupt end would raise SubscriptionLost.
+                assert [change async for change in changes] == []
 
 
 @pytest.mark.parametrize("road", ROADS[:2], ids=lambda road: f"{road.transport}-{road.mode}")

@@ -97,7 +97,8 @@ async def test_only_http_1_1_clients_receive_100_continue(version: bytes, contin
     head = b"POST / HTTP/" + version + b"\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 4\r\n\r\n"
     async with connection_to(echo) as (reader, writer):
         writer.write(head)
-        await asyncio.sleep(0.1)  # a client that sends the body at once does not wait for 100 Continue
+        # A client that sends the body immediately does not wait for 100 Continue.
+        await asyncio.sleep(0.1)
         writer.write(b"body")
         got = await reader.read()
     assert got.startswith(b"HTTP/1.1 100 Continue\r\n\r\n") is continues
@@ -216,7 +217,8 @@ async def test_a_head_may_not_be_longer_because_it_comes_in_two_pieces() -> None
         async with connection_to(app) as (reader, writer):
             writer.write(first)
             await writer.drain()
-            await asyncio.sleep(0.05)  # else both pieces may come in one
+            # Without the pause, both pieces may arrive in one.
+            await asyncio.sleep(0.05)
             writer.write(more_data + b"\r\n\r\n")
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 " + status)
 

@@ -24,7 +24,8 @@ async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(
         arrived += 1
         if arrived == CROWD:
             everyone.set()
-        await everyone.wait()  # every call is in flight before the first one speaks
+        # Every call is in flight before the first one reports progress.
+        await everyone.wait()
         for step in range(3):
             await ctx.report_progress(step, message=data["who"])
         return str(data["who"])
@@ -72,4 +73,5 @@ async def test_a_call_does_not_walk_the_list(monkeypatch: pytest.MonkeyPatch) ->
         assert rendered_names == []
         registry.register(entry("new"))
         await client.session.call_tool("new", {})
-        assert rendered_names == ["new"]  # a change converts what changed, not the whole list
+        # A change converts only the changed tool, not the whole list.
+        assert rendered_names == ["new"]

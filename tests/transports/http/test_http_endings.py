@@ -27,7 +27,8 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
 
     async def call(server: Running, road: Road) -> None:
         async with road.to(server.base) as client:
-            await client.list_tools()  # or the client lists after the call, when nothing new is taken
+            # Otherwise the client would list after the call, when no new request is accepted.
+            await client.list_tools()
             result = await client.session.call_tool("wait", {})
             answers.append(result.content[0].text)  # type: ignore[union-attr]
 
@@ -63,7 +64,8 @@ async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
             assert [stream.status_code for stream in (sse, get, listen)] == [200, 200, 200]
             server.signal(signal.SIGTERM)
             remaining_text = "".join([text async for text in listen.aiter_text()])
-            assert '"resultType":"complete"' in remaining_text  # the final result, not a cut
+            # This is the final result, rather than an abrupt end.
+            assert '"resultType":"complete"' in remaining_text
             assert await server.ends() == 0
         assert clean(server), server.said
 
@@ -110,7 +112,8 @@ async def test_during_the_shutdown_delay_requests_are_served_until_a_second_sign
         await server.drains()
         during = await http.post(f"{server.base}/mcp", **call)
         assert during.json()["result"] == before.json()["result"]
-        assert during.headers["connection"] == "close"  # so no further request is on its way when the server ends
+        # So no further request is on its way when the server ends.
+        assert during.headers["connection"] == "close"
         server.signal(signal.SIGTERM)
         assert await server.ends() == 0
         assert clean(server), server.said
@@ -162,7 +165,8 @@ async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_pa
                 await server.says("begun")
                 server.signal(signal.SIGTERM)
                 await server.drains()
-                await call("there")  # refused, it would cost the client its stream and the answer to `wait`
+                # A rejection would cost the client its stream and the result of `wait`.
+                await call("there")
                 server.release()
         assert answers == ["there", "released"]
         assert await server.ends() == 0
@@ -172,7 +176,8 @@ async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path)
     async with running(tmp_path) as server:
         for road in ROADS:
             if (road.transport, road.mode) == ("http", "legacy"):
-                continue  # there the call goes on, and nobody waits for it
+                # The call continues on this transport, and no client waits for it.
+                continue
             async with anyio.create_task_group() as tasks:
 
                 async def call(road: Road = road) -> None:

@@ -505,7 +505,8 @@ async def test_a_session_of_many_calls_does_not_grow() -> None:
         for number in range(100):
             async with talk.call(number, "there") as stream:
                 assert await heard(stream) == ["there"]
-        assert count_streams() - before <= 6  # those of 4 messages, the standalone one, and the latest
+        # These are the streams of 4 messages, the standalone one, and the latest.
+        assert count_streams() - before <= 6
 
 
 async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsolicited_responses() -> None:

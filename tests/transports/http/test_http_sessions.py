@@ -98,7 +98,8 @@ async def test_rejected_requests_open_no_session() -> None:
 async def test_an_idle_session_ends_and_its_id_is_unknown() -> None:
     async with limited(sessions=1, idle=0.05) as http:
         idle = Talk(http, {**HTTP_HEADERS, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
-        for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4):  # each request begins the time anew
+        # Each request restarts the idle timeout.
+        for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4):
             await anyio.sleep(pause)
             if await idle.ping() == 404:
                 return

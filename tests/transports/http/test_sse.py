@@ -110,7 +110,8 @@ async def test_the_shutdown_waits_only_for_connected_clients(
             await call_on(http, gone, "stay")
             await soon(gate.begun)
             assert not await app.counter.wait_until_idle(0)
-        await soon(gate.cancelled)  # the call goes on in spite of that
+        # The call continues in spite of that.
+        await soon(gate.cancelled)
         assert await app.counter.wait_until_idle(TIMEOUT)
         stream_events = await call_on(http, stream, "wait")
         assert not await app.counter.wait_until_idle(0)
