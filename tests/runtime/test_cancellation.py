@@ -1,4 +1,4 @@
-"""Who cancels a task: the code that runs in it, or others."""
+"""The cancellation of a task by the code in it, or by others."""
 
 from __future__ import annotations
 

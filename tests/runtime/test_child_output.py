@@ -1,4 +1,4 @@
-"""The output of a worker reaches stderr, and nothing that it does to its own stderr affects the bridge."""
+"""The output of a worker reaches stderr, and a worker cannot affect the stderr of the bridge."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_conti
 
 
 async def print_lines(script: str, target: int, labeller: LineLabeller) -> None:
-    """Relay what a script prints until it has ended."""
+    """Relay the output of a script until its end."""
     async with printing(f"import sys; sys.stdout = sys.stderr; {script}") as process:
         assert process.stderr is not None
         await relay_output(process.stderr, target, labeller)

@@ -1,4 +1,4 @@
-"""Integers of any size that JSON parsers read are written and read exactly."""
+"""Integers of any size are written and read exactly."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ pytestmark = BOTH_LOOPS
 
 
 class Crowd:
-    """Callers that wait for slots, in the order in which they got theirs or were rejected."""
+    """Callers for slots, with the order of their admissions and rejections."""
 
     def __init__(self, limiter: Limiter, quota: float) -> None:
         self.limiter = limiter
@@ -41,7 +41,7 @@ class Crowd:
 
 @asynccontextmanager
 async def waiting(limiter: Limiter, names: Sequence[str], *, quota: float = float("inf")) -> AsyncIterator[Crowd]:
-    """Have these callers wait, one after the other; those that still wait after the block are cancelled."""
+    """Let these callers wait, one after the other. After the block, the remaining ones are cancelled."""
     crowd = Crowd(limiter, quota)
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:

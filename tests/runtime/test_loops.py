@@ -1,4 +1,4 @@
-"""The event loop that goes on, whichever it is made of; and what may still end it."""
+"""The resilient event loop, and the errors that still end it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def loop(request: pytest.FixtureRequest) -> EventLoop:
-    """Each kind of loop that this platform has."""
+    """Each type of loop on this platform."""
     if request.param == "uvloop" and sys.platform == "win32":
         pytest.skip("uvloop is not for Windows")
     kind: EventLoop = request.param
@@ -110,7 +110,7 @@ def test_an_error_of_the_main_task_is_raised(run: Callable[..., Any], error: Bas
 
 
 def test_a_keyboard_interrupt_ends_the_event_loop(loop: EventLoop, tmp_path: Path) -> None:
-    """In a process of its own: what is left of an interrupt may end whoever runs the tests."""
+    """Run in a separate process, because the rest of an interrupt could end the test run."""
     (tmp_path / "main.py").write_text(INTERRUPTED)
     process = subprocess.run(
         [sys.executable, "main.py", loop], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

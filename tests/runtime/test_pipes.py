@@ -94,7 +94,7 @@ async def test_the_null_device_has_no_input_and_accepts_all_output() -> None:
 
 @BOTH_LOOPS
 async def test_a_spurious_wakeup_is_waited_for_again() -> None:
-    """Another process that shares the pipe may be quicker."""
+    """Another process with the same pipe may be quicker."""
     with pipe() as (source, sink):
         os.set_blocking(source, False)
         os.write(sink, b"x")

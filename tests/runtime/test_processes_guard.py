@@ -46,7 +46,7 @@ def leave(server: object, *ways: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with settings whose only file of tools takes long to import."""
+    """A folder with settings and a tool file with a slow import."""
     (tmp_path / "tools.py").write_text(SLOW)
     (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": [{"type": "python", "path": "tools.py"}]}))
     return tmp_path
@@ -203,5 +203,5 @@ def test_the_guard_is_small(tmp_path: Path) -> None:
 
 
 def fds(pid: int) -> list[str]:
-    """What a process holds open."""
+    """Return the open files of a process."""
     return [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]

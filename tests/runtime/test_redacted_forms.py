@@ -1,4 +1,4 @@
-"""The forms in which other programs write a secret: each of them is recognised."""
+"""The forms of secrets in other programs are recognised."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNESCAPED = f"{string.ascii_letters}{string.digits}_.-"
 
 
 def escape_for_html(text: str) -> str:
-    """Escape as encoders of .NET, Go and PHP do: hexadecimal escapes for everything that HTML could misread."""
+    """Escape as encoders of .NET, Go and PHP do, with hexadecimal escapes for all characters with a meaning in HTML."""
     return re.sub(r"[<>&'\"+`]", lambda match: f"\\u{ord(match[0]):04X}", text)
 
 

@@ -17,7 +17,7 @@ MUCH = 1024 * 1024
 
 
 def everything(number: int) -> bytes:
-    """All that can be read until the other end is closed."""
+    """Read until the other end is closed."""
     output = b""
     while data := os.read(number, 65_536):
         output += data

@@ -1,4 +1,4 @@
-"""What a Python file imports from its folder is found without running it."""
+"""The imports of a Python file from its folder are found without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An owner of tasks ends them with itself, and no task ends another."""
+"""An owner of tasks ends its tasks, and no task ends another."""
 
 from __future__ import annotations
 

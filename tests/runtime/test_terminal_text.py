@@ -1,4 +1,4 @@
-"""Text of third parties cannot control a terminal, or hide a part of itself."""
+"""Third-party text cannot control a terminal, or hide a part of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that hooks and tools start, and that end without reading what they get on standard input."""
+"""Programs of hooks and tools that end without reading their standard input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs ar
 
 CALLS, IN_FLIGHT = 300, 16
 PIPE = 64 * 1024
-"""Bytes that fit into a pipe on Linux: more than that cannot be written when nothing reads."""
+"""The capacity of a pipe on Linux in bytes. Writing more blocks without a reader."""
 
 SHELL_HOOK = """
 import asyncio, json
@@ -45,7 +45,7 @@ async def mount(coordinator, config):
 
     return coordinator.hooks.register("tool:pre", decide, priority=20)
 """
-"""As amplifier-module-hook-shell does it: exit code 2 denies, any other allows, and so does an error of its own."""
+"""Like amplifier-module-hook-shell: exit code 2 denies, and any other one allows, also after an error of the hook itself."""
 
 TOOLS = """
 import asyncio

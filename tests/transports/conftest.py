@@ -1,4 +1,4 @@
-"""What the transports' tests share."""
+"""Shared fixtures of the tests of transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A signal cancels a start, wakes a server that waits, and is never an exception in the middle of the loop."""
+"""A signal cancels a start, wakes a waiting server, and is never an exception in the middle of the loop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_signal_wakes_an_event_loop_that_waits() -> None:
     handled = threading.Event()
 
     def take_signal() -> bool:
-        """Receive a signal in this thread, which does not interrupt the wait of the main one."""
+        """Receive a signal in this thread, without interrupting the wait of the main one."""
         while "epoll" not in main_thread.read_text():
             os.sched_yield()
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)

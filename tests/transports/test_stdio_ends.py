@@ -25,7 +25,7 @@ NOTHING: dict[str, Any] = {"type": "object"}
 
 
 class Slow:
-    """A tool that says when it has begun, waits to be released, and says how it ended."""
+    """A tool that reports its start, waits for its release, and reports its end."""
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
@@ -56,7 +56,7 @@ def bridge(slow: Slow) -> Bridge:
 
 
 def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
-    """An event that is set once serving has noticed the end of input."""
+    """Return an event that is set at the end of input."""
     noticed = anyio.Event()
     end_listeners = bridge.endpoint.close_subscriptions
 
@@ -184,7 +184,7 @@ async def test_a_signal_is_handled_at_any_moment_of_the_event_loop() -> None:
 
 async def test_one_signal_that_arrives_in_both_ways_drains_although_one_handler_interrupts_the_other() -> None:
     class Relaying(Supervisor):
-        """Relays the signal in the moment in which the server counts it."""
+        """Relays the signal while the server counts it."""
 
         relayed = False
 

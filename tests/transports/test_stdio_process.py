@@ -1,4 +1,4 @@
-"""Real server processes: how they begin, what reaches their stdout, and how they end."""
+"""Real server processes: their start, their output and their end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANGED = "notifications/tools/list_changed"
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The process has an event loop of its own; ours need not vary."""
+    """The event loop of the process does not depend on the one of the test."""
     return "asyncio"
 
 
@@ -42,7 +42,7 @@ def fifo(tmp_path: Path) -> Path:
 
 @contextlib.asynccontextmanager
 async def held(server: StdioProcessClient, fifo: Path) -> Any:
-    """A call of `gate` that is certainly running; it ends with the block."""
+    """A running call of `gate`. It ends with the block."""
     number = await server.send_call("gate", {"fifo": str(fifo)})
     with anyio.fail_after(TIMEOUT):
         descriptor = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
@@ -56,7 +56,7 @@ async def held(server: StdioProcessClient, fifo: Path) -> Any:
 
 
 def patient_settings(folder: Path) -> Path:
-    """Settings for the tools of this module with a drain that no test can wait for."""
+    """Settings for the tools of this module with a long drain."""
     path = folder / "mcp-bridge.json"
     path.write_text(json.dumps({"limits": {"drain": "1h"}, "sources": [{"type": "python", "path": str(TOOLS)}]}))
     return path

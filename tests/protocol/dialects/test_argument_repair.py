@@ -1,4 +1,4 @@
-"""Arguments that arrive as JSON in a string: parsed where the string cannot be meant, and nowhere else."""
+"""Arguments with JSON in a string are parsed where the string does not fit, and nowhere else."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_recursive_alternatives_end(length: int) -> None:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The schemas that are compiled: first the whole, then its parts."""
+    """The compiled schemas: first the whole, then its parts."""
     schemas: list[Any] = []
 
     def record_and_compile(schema: Any) -> Validator:

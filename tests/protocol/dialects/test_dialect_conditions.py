@@ -1,4 +1,4 @@
-"""Conditions at the root in a dialect: their properties are listed, and the description says that there are more."""
+"""Conditions at the root in a dialect: their properties are listed, and a note mentions further conditions."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ sources: [{type: python, path: tools.py}]
 
 @contextlib.asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[str]:
-    """The address of a bridge in a process of its own."""
+    """The address of a bridge in a separate process."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "settings.yaml").write_text(SETTINGS)
     with socket.socket() as free:
@@ -69,7 +69,7 @@ async def test_arguments_in_headers_are_checked_with_a_dialect_in_both_eras(tmp_
 
 
 async def travels(address: str, mode: str) -> None:
-    """What is listed, and an argument that is also a header, beside one that is JSON in a string."""
+    """Listed headers, and an argument in a header together with JSON in a string."""
     async with (
         httpx2.AsyncClient(timeout=30) as http,
         Client(streamable_http_client(address, http_client=http), mode=mode) as client,

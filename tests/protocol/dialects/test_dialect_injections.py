@@ -1,4 +1,4 @@
-"""Texts that hooks inject reach models that see nothing but structured content, in the dialect of their client."""
+"""Texts of hooks reach models with access to structured content only, in the dialect of their client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODEX = PROFILES["codex"].dialect
 
 
 def house_of(output: Any = None, schema: Any = None) -> HookedServer:
-    """A house with a tool `place` whose first call has an injected text, and others not."""
+    """A server with a tool `place`. Only its first call has an injected text."""
     house = HookedServer()
     house.registry.register(
         ToolEntry("place", "", lambda data: output or {"x": 1}, {"type": "object"}, schema or POINT)

@@ -1,4 +1,4 @@
-"""References in a dialect: their targets replace them, within limits; what fitted still fits."""
+"""References in a dialect: their targets replace them, within limits, and valid arguments stay valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dialect on the wire: what clients, tools and policies receive, in both eras and over every transport."""
+"""A dialect on the wire: the view of clients, tools and policies, in both eras and over every transport."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def listed(client: Client) -> dict[str, Any]:
 
 
 async def told(client: Client, **arguments: Any) -> Any:
-    """What the tool answers to these arguments: its JSON, or the text of an error."""
+    """Return the result of a call: its JSON, or the text of an error."""
     result = await client.call_tool("t", arguments)
     [block] = result.content
     return block.text if result.is_error else json.loads(block.text)

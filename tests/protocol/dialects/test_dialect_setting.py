@@ -20,7 +20,7 @@ from mcp_bridge._settings import build_json_schema, load
 
 @functools.cache
 def make_validator() -> jsonschema.Draft202012Validator:
-    """Return the validator that editors use for settings files."""
+    """Return the validator of editors for settings files."""
     return jsonschema.Draft202012Validator(build_json_schema(load_source_models()))
 
 

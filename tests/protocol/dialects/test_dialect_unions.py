@@ -1,4 +1,4 @@
-"""Unions at the root in a dialect: one object; what fitted still fits."""
+"""Unions at the root in a dialect become one object, and valid arguments stay valid."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ OFFENDING: dict[str, list[dict[str, Any]]] = {
     "images": [],
     "string-arguments": [tool("list", {"type": "object", "properties": {"all": {"type": "array"}}})],
 }
-"""For each rule, tools that break it wherever a client has it."""
+"""For each rule, tools that violate it in every client."""
 FIXTURE = [one for tools in OFFENDING.values() for one in tools]
 
 

@@ -1,4 +1,4 @@
-"""Responses and progress that the other side should not have sent harm nothing."""
+"""Unexpected responses and progress of the other side are harmless."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_only_the_first_response_counts() -> None:
 
 
 async def _ask_for_error(response: dict[str, Any]) -> Any:
-    """Send a request, and raise its error itself rather than a group of it."""
+    """Send a request, and raise its own error rather than a group."""
     try:
         return await ask_for(response)
     except BaseExceptionGroup as group:

@@ -1,4 +1,4 @@
-"""At its end, a connection cancels what it serves and fails what it waits for. A drain waits for the requests first."""
+"""At its end, a connection cancels the requests in flight of both sides. A drain waits for them first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools return becomes data or an error, and never only the `repr` of an object."""
+"""Return values of tools become data or an error, and never only the `repr` of an object."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ DATA: dict[str, tuple[Callable[[], Any], Any]] = {
     "an array of Python": (lambda: array.array("i", [1]), [1]),
     "a pattern": (lambda: re.compile("a+"), "a+"),
 }
-"""What a tool returns, and the data that a client gets."""
+"""A return value of a tool, and the data for the client."""
 NO_DATA: dict[str, Callable[[], Any]] = {
     "an object": Silent,
     "an object with a repr": Bare,
@@ -97,9 +97,9 @@ NO_DATA: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DATA)
-async def test_data_of_libraries_is_sent_as_data(kind: str) -> None:
-    make, expected = DATA[kind]
+@pytest.mark.parametrize("library", DATA)
+async def test_data_of_libraries_is_sent_as_data(library: str) -> None:
+    make, expected = DATA[library]
     schema = {"type": "object", "properties": {"data": {}}}
     async with connect(registry_of(entry_of(lambda _: {"data": make()}, output_schema=schema))) as client:
         result = await call(client)
@@ -107,17 +107,17 @@ async def test_data_of_libraries_is_sent_as_data(kind: str) -> None:
     assert result["structuredContent"] == {"data": expected}
 
 
-@pytest.mark.parametrize("kind", ["map", "an array", "a frame", "values of a dict"])
-async def test_data_without_a_schema_is_text_of_json(kind: str) -> None:
-    make, expected = DATA[kind]
+@pytest.mark.parametrize("library", ["map", "an array", "a frame", "values of a dict"])
+async def test_data_without_a_schema_is_text_of_json(library: str) -> None:
+    make, expected = DATA[library]
     async with connect(registry_of(entry_of(lambda _: make()))) as client:
         (block,) = (await call(client))["content"]
     assert json.loads(block["text"]) == expected
 
 
-@pytest.mark.parametrize("kind", NO_DATA)
-async def test_an_object_without_data_is_an_error_with_advice(kind: str) -> None:
-    async with connect(registry_of(answering(NO_DATA[kind]()))) as client:
+@pytest.mark.parametrize("library", NO_DATA)
+async def test_an_object_without_data_is_an_error_with_advice(library: str) -> None:
+    async with connect(registry_of(answering(NO_DATA[library]()))) as client:
         result = await call(client)
     assert result["isError"]
     text = result["content"][0]["text"]

@@ -39,7 +39,7 @@ PLAIN_TOOL = to_wire(ToolDefinition("t", "", "m"))
 
 
 def sent(answer: Any, version: str = STATELESS, tool: WireTool = PLAIN_TOOL) -> dict[str, Any]:
-    """The result that a client of this version gets for what a handler returns, which that version accepts."""
+    """Return the result for a client of this version, checked against the schema of the version."""
     return as_received("tools/call", version, to_mcp(to_result(answer), tool, version))
 
 
@@ -107,7 +107,7 @@ class Loud(Text):
 
 @dataclass(frozen=True, slots=True)
 class Chart(Content):
-    """A kind of content that MCP does not have."""
+    """A class of content outside of MCP."""
 
     points: tuple[int, ...] = ()
 
@@ -277,7 +277,7 @@ def test_a_result_of_the_tool_use_api_is_translated(answer: Result, text: str, c
 
 
 def leaves(kind: type[CallError]) -> Iterator[type[CallError]]:
-    """The classes of this package below `kind` that have none below themselves."""
+    """Yield the classes of this package below `kind` without subclasses."""
     below = [error_type for error_type in kind.__subclasses__() if error_type.__module__.startswith("mcp_bridge")]
     if not below:
         yield kind

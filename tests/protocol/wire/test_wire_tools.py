@@ -39,7 +39,7 @@ def definition(**fields: Any) -> ToolDefinition:
 
 
 def listed(tool: WireTool, version: str) -> dict[str, Any]:
-    """The listing of a tool for a version, which that version's clients can read."""
+    """Return the listing of a tool for a version, checked against the schema of the version."""
     [listing] = as_received("tools/list", version, {"tools": [tool.render_listing(version)]})["tools"]
     return listing
 

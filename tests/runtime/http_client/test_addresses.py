@@ -1,4 +1,4 @@
-"""Which addresses may be connected to."""
+"""The allowed addresses of connections."""
 
 from __future__ import annotations
 

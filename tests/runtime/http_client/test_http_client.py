@@ -1,4 +1,4 @@
-"""The HTTP client: which server it connects to, what it sends to others after redirects, and its limits."""
+"""The HTTP client: its addresses, its redirects, and its limits."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ async def test_a_cancelled_request_leaves_the_client_usable(api: ApiServer) -> N
 
 
 def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Return the context of a server with a certificate for a name, and one of a client that trusts it."""
+    """Return the context of a server with a certificate for a name, and the context of a client with trust in it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)

@@ -1,4 +1,4 @@
-"""What the HTTP tests share."""
+"""Shared fixtures of the tests of HTTP."""
 
 from __future__ import annotations
 

@@ -30,15 +30,15 @@ EVERY_PATH = pytest.mark.parametrize(("method", "path"), PATHS, ids=lambda value
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    """A bridge that lets in two names and an origin besides those of this machine."""
+    """A bridge with two allowed names and an origin, in addition to those of this machine."""
     access = Access.for_host("127.0.0.1", hosts=["Bridge.Example", "[fd00::1]"], origins=["https://App.example/"])
     with hosted_aside(registry_of(entry("there")), access=access) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
-def secured() -> Iterator[str]:
-    """A bridge that asks for a token."""
+def guarded_url() -> Iterator[str]:
+    """A bridge with a token."""
     with hosted_aside(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token=TOKEN)) as url:
         yield url
 
@@ -57,7 +57,7 @@ def let_in(answer: httpx2.Response) -> bool:
 
 
 def asked_without_a_host(base: str, method: str, path: str) -> bytes:
-    """The status line of the response to a request that names no host, which only HTTP/1.0 allows."""
+    """Return the status line of the response to a request without a host, as HTTP/1.0 allows."""
     name, _, port = base.removeprefix("http://").rpartition(":")
     with socket.create_connection((name, int(port)), timeout=TIMEOUT) as raw:
         raw.sendall(f"{method} {path} HTTP/1.0\r\nContent-Length: 0\r\n\r\n".encode())
@@ -133,9 +133,11 @@ SENT = [
     ("method", "path", "sent"),
     [*(("POST", "/mcp", sent) for sent in SENT), *((method, path, "Bearer wrong") for method, path in PATHS[1:-1])],
 )
-def test_requests_without_a_valid_token_are_rejected(secured: str, method: str, path: str, sent: str | None) -> None:
+def test_requests_without_a_valid_token_are_rejected(
+    guarded_url: str, method: str, path: str, sent: str | None
+) -> None:
     headers = {} if sent is None else {"Authorization": sent.encode("utf-8")}
-    answer = status(secured, method, path, **headers)
+    answer = status(guarded_url, method, path, **headers)
     assert answer.status_code == 401
     challenge = answer.headers["www-authenticate"]
     assert challenge.startswith("Bearer ")
@@ -144,10 +146,10 @@ def test_requests_without_a_valid_token_are_rejected(secured: str, method: str, 
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bEARER"])
-def test_a_valid_token_is_accepted_with_a_scheme_in_any_case(secured: str, scheme: str) -> None:
+def test_a_valid_token_is_accepted_with_a_scheme_in_any_case(guarded_url: str, scheme: str) -> None:
     request = stateless_request("tools/list")
     request["headers"] = {**request["headers"], "Authorization": f"{scheme} {TOKEN}".encode()}
-    answer = httpx2.post(f"{secured}/mcp", **request)
+    answer = httpx2.post(f"{guarded_url}/mcp", **request)
     assert answer.status_code == 200
     assert [tool["name"] for tool in answer.json()["result"]["tools"]] == ["there"]
 
@@ -164,39 +166,39 @@ async def test_the_official_client_needs_the_token(road: Road) -> None:
 
 
 def flat(error: BaseException) -> list[BaseException]:
-    """The exceptions inside a group, or the one itself."""
+    """Yield the exceptions inside a group, or the exception itself."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in flat(inner)]
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
-def test_health_is_open_to_those_without_a_token(secured: str, path: str) -> None:
-    answer = status(secured, "GET", path)
+def test_health_is_open_to_those_without_a_token(guarded_url: str, path: str) -> None:
+    answer = status(guarded_url, "GET", path)
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
 @pytest.mark.parametrize("path", ["/mcp/health", "/sse/health", "/messages/health", "/unhealth"])
-def test_no_other_path_becomes_open_by_ending_like_health(secured: str, path: str) -> None:
-    assert status(secured, "GET", path).status_code in {401, 404}
+def test_no_other_path_becomes_open_by_ending_like_health(guarded_url: str, path: str) -> None:
+    assert status(guarded_url, "GET", path).status_code in {401, 404}
 
 
-def test_a_request_for_options_needs_the_token(secured: str) -> None:
-    assert status(secured, "OPTIONS", "/mcp").status_code == 401
+def test_a_request_for_options_needs_the_token(guarded_url: str) -> None:
+    assert status(guarded_url, "OPTIONS", "/mcp").status_code == 401
 
 
-def test_host_and_origin_are_checked_before_the_token(secured: str) -> None:
-    assert status(secured, "GET", "/sse", Host="evil.example").status_code == 421
-    assert status(secured, "GET", "/sse", Origin="https://evil.example").status_code == 403
+def test_host_and_origin_are_checked_before_the_token(guarded_url: str) -> None:
+    assert status(guarded_url, "GET", "/sse", Host="evil.example").status_code == 421
+    assert status(guarded_url, "GET", "/sse", Origin="https://evil.example").status_code == 403
 
 
-def test_a_guessed_token_is_not_confirmed_by_the_logs(secured: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_guessed_token_is_not_confirmed_by_the_logs(guarded_url: str, caplog: pytest.LogCaptureFixture) -> None:
     guess = "Bearer guessed-secret"
     with caplog.at_level(logging.DEBUG):
-        status(secured, "POST", "/mcp", Authorization=guess)
+        status(guarded_url, "POST", "/mcp", Authorization=guess)
         request = stateless_request("tools/list")
         request["headers"] = {**request["headers"], "Authorization": f"Bearer {TOKEN}".encode()}
-        assert httpx2.post(f"{secured}/mcp", **request).status_code == 200
+        assert httpx2.post(f"{guarded_url}/mcp", **request).status_code == 200
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith("httpcore2")]
     assert "guessed-secret" not in "\n".join(ours)
     assert "s3cret" not in "\n".join(ours)
@@ -211,14 +213,14 @@ def test_only_addresses_of_this_machine_are_loopback(host: str, expected: bool) 
     assert is_loopback(host) is expected
 
 
-def test_a_bridge_without_allowed_origins_sends_no_cors_headers(secured: str) -> None:
-    answer = status(secured, "GET", "/health", Origin="http://localhost:3000")
+def test_a_bridge_without_allowed_origins_sends_no_cors_headers(guarded_url: str) -> None:
+    answer = status(guarded_url, "GET", "/health", Origin="http://localhost:3000")
     assert answer.status_code == 200
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 
 
 def preflight(base: str, origin: str) -> httpx2.Response:
-    """What a browser asks before it sends an MCP message."""
+    """Send the preflight request of a browser for an MCP message."""
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "mcp-session-id, mcp-method"}
     return httpx2.options(f"{base}/mcp", headers={"Origin": origin, **asked})
 

@@ -1,4 +1,4 @@
-"""The official client over both transports and both eras: what a client can do, it can do on every road."""
+"""The official client over both transports and in both eras."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_calls_of_one_client_run_concurrently(road: Road) -> None:
 
 
 class Ear:
-    """A message handler that hears list_changed."""
+    """A message handler for list_changed."""
 
     def __init__(self) -> None:
         self.heard = anyio.Event()

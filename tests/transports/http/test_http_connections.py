@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server below the app: what it sends, byte by byte, and how it keeps requests apart."""
+"""The HTTP/1.1 server below the app: its output, byte by byte, and the separation of requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOST = b"Host: localhost\r\n"
 
 @pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Both event loops that the settings offer."""
+    """Both event loops of the settings."""
     if request.param and sys.platform == "win32":
         pytest.skip("uvloop is not for Windows")
     return "asyncio", {"use_uvloop": request.param}
@@ -48,14 +48,14 @@ async def connection_to(app: ASGIApp, **buffers: int) -> AsyncIterator[Streams]:
 
 
 async def exchange(app: ASGIApp, request: bytes) -> bytes:
-    """Everything that the server sends before it closes the connection."""
+    """Return everything from the server until the end of the connection."""
     async with connection_to(app) as (reader, writer):
         writer.write(request)
         return await reader.read()
 
 
 def responding(body: bytes = b"done", status: int = 200, **headers: str) -> ASGIApp:
-    """An app that responds without reading the request, and lists the paths in `seen`."""
+    """An app that responds without reading the request. It lists the paths in `seen`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         requests.append(scope["path"])

@@ -18,7 +18,7 @@ from tests.kits.http.http_process import Running, running
 
 
 def clean(server: Running) -> bool:
-    """Whether the process said nothing that would worry anybody."""
+    """Whether the process has logged no error."""
     return not any(word in server.said for word in ("Traceback", "ERROR", "Exception"))
 
 
@@ -76,7 +76,7 @@ async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
 
 
 async def cut(server: Running, tool: str) -> None:
-    """Call a tool that never ends; if anything comes back, it says so."""
+    """Call a tool without an end, and report anything that comes back."""
     request = stateless_request("tools/call", {"name": tool, "arguments": {}})
     async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
         with contextlib.suppress(httpx2.TransportError):

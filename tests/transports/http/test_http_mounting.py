@@ -1,4 +1,4 @@
-"""The ASGI app inside somebody else's: with its lifespan it serves, without it says what is missing."""
+"""The ASGI app inside an outer app, with its lifespan and without."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_a_websocket_is_closed() -> None:
 
 
 class Authenticating:
-    """An app around another that knows the caller by a header, as Starlette's middleware tells it."""
+    """An app around another. It reads the user from a header, like Starlette's middleware."""
 
     def __init__(self, app: Any) -> None:
         self.app, self.lifespan = app, app.lifespan

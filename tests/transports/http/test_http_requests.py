@@ -1,4 +1,4 @@
-"""Plain HTTP at the endpoints: sizes, methods, content types, broken bodies and headers that lie."""
+"""Plain HTTP at the endpoints: sizes, methods, content types, malformed bodies and wrong headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT = 2000
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    """A bridge that takes small requests only."""
+    """A bridge with a low limit for requests."""
     with hosted_aside(registry_of(entry("there")), body=LIMIT) as url:
         yield url
 
@@ -31,7 +31,7 @@ def http(base: str) -> Iterator[httpx2.Client]:
 
 
 def pieces(size: int) -> Iterator[bytes]:
-    """A body that does not say how long it is."""
+    """A body without a Content-Length."""
     for _ in range(size // 100):
         yield b" " * 100
 

@@ -1,4 +1,4 @@
-"""A stream that breaks, or that the server closes, is resumed: the rest comes, once, to whom it belongs."""
+"""The resumption of streams after a disconnection, or after the server has closed them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def scene(work: Work | None = None, **resuming: Any) -> AsyncIterator[Scene]:
-    """A bridge that lets streams be resumed."""
+    """A bridge with resumption of streams."""
     work = work or Work()
     tools = registry_of(entry("work", work), entry("there"))
     sessions = SessionOptions(resuming=ResumeOptions(**resuming))
@@ -59,14 +59,14 @@ async def scene(work: Work | None = None, **resuming: Any) -> AsyncIterator[Scen
 
 
 async def messages(said: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """The events that carry one."""
+    """Yield the events with a message."""
     async for event in said:
         if event.data is not None:
             yield event
 
 
 async def cut_after_one_step(talk: Talk, work: Work) -> Event:
-    """Call the tool and break off after its first message, which comes back."""
+    """Call the tool, disconnect after its first message, and return the message."""
     async with talk.call(1) as stream:
         work.steps(1)
         return await anext(messages(events(stream)))
@@ -253,7 +253,7 @@ async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, 
 
 
 class Broken:
-    """A store that always fails."""
+    """A store whose methods always fail."""
 
     async def get(self, key: str) -> bytes | None:
         raise ConnectionError("nobody answers")
@@ -407,7 +407,7 @@ async def test_streams_without_resumption_have_no_event_ids_and_are_not_closed()
 
 
 class Slow(Watched):
-    """A store that reads a value only when it may, and tells when it is asked for one."""
+    """A store with a gate for reading values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -474,7 +474,7 @@ async def test_the_shutdown_does_not_wait_for_a_client_with_its_response() -> No
 
 
 class Left:
-    """What a call has left to do after its answer."""
+    """Work of a call after its response."""
 
     def __init__(self) -> None:
         self.tasks: list[Callable[[], Awaitable[None]]] = []
@@ -564,7 +564,7 @@ async def test_messages_after_the_response_of_a_call_are_dropped() -> None:
 
 
 class SlowStore:
-    """A store that takes nothing until `goes_on` is set."""
+    """A store that writes nothing until `goes_on` is set."""
 
     def __init__(self) -> None:
         self.goes_on = anyio.Event()

@@ -1,4 +1,4 @@
-"""Requests that race with the end of their session get a response, and no error is logged."""
+"""Requests in a race with the end of their session get a response, and no error is logged."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def shake(http: httpx2.AsyncClient) -> httpx2.Response:
 
 
 async def until_there_is_room(http: httpx2.AsyncClient) -> None:
-    """Ask for a session until there is one; nothing else tells that another has ended."""
+    """Try to open a session until the end of another one makes room."""
     with anyio.fail_after(TIMEOUT):
         while (await shake(http)).status_code != 200:
             await anyio.lowlevel.checkpoint()

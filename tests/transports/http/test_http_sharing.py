@@ -1,4 +1,4 @@
-"""A list that a token was asked for is not for sharing (MCP 2026-07-28, caching)."""
+"""A list behind a token is not for sharing (MCP 2026-07-28, caching)."""
 
 from __future__ import annotations
 

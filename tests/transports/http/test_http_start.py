@@ -29,8 +29,8 @@ from tests.kits.http.http_process import command, refused, running
 
 
 @pytest.fixture
-def taken() -> Iterator[int]:
-    """A port that somebody else has."""
+def used_port() -> Iterator[int]:
+    """A port in use."""
     with socket.create_server(("127.0.0.1", 0)) as bound_socket:
         yield bound_socket.getsockname()[1]
 
@@ -64,10 +64,10 @@ async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(
         assert token not in server.said
 
 
-def test_the_error_for_a_port_in_use_names_it(taken: int, tmp_path: Path) -> None:
-    code, stderr = refused(tmp_path, "tools.py", "--http", f"127.0.0.1:{taken}")
+def test_the_error_for_a_port_in_use_names_it(used_port: int, tmp_path: Path) -> None:
+    code, stderr = refused(tmp_path, "tools.py", "--http", f"127.0.0.1:{used_port}")
     assert code == 2
-    assert str(taken) in stderr
+    assert str(used_port) in stderr
     assert "another port" in stderr
     assert "Traceback" not in stderr
 
@@ -86,18 +86,18 @@ def test_the_error_for_an_invalid_address_has_an_example(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("text", "expected"),
     [(8808, ("127.0.0.1", 8808)), ("8808", ("127.0.0.1", 8808)), (":0", ("127.0.0.1", 0)),
      ("localhost:1", ("localhost", 1)), ("[::1]:8808", ("::1", 8808))],
 )  # fmt: skip
-def test_addresses_are_parsed_in_every_usual_form(given: str | int, expected: tuple[str, int]) -> None:
-    assert split_address(given) == expected
+def test_addresses_are_parsed_in_every_usual_form(text: str | int, expected: tuple[str, int]) -> None:
+    assert split_address(text) == expected
 
 
-@pytest.mark.parametrize("given", ["", "localhost", "localhost:", "localhost:http", "1.5", "-1"])
-def test_invalid_addresses_are_rejected(given: str) -> None:
+@pytest.mark.parametrize("text", ["", "localhost", "localhost:", "localhost:http", "1.5", "-1"])
+def test_invalid_addresses_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
-        split_address(given)
+        split_address(text)
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64 + ".example", "256.0.0.1"])
@@ -130,7 +130,7 @@ async def test_all_transports_are_served_on_uvloop(tmp_path: Path) -> None:
 
 
 class Twice(Source):
-    """A source that publishes what is there already."""
+    """A source with an existing name."""
 
     async def run(self, publish: Publish) -> None:
         publish(Offer(tools=[entry("same")]))

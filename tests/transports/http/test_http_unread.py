@@ -1,4 +1,4 @@
-"""A call whose stream no client reads lends its slot to other calls, until its client comes back."""
+"""A call without a reader of its stream lends its slot to other calls, until its client reconnects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.asynccontextmanager
 async def one_place(work: Work, sessions: SessionOptions) -> AsyncIterator[httpx2.AsyncClient]:
-    """A bridge that runs one call at a time."""
+    """A bridge with one concurrent call."""
     tools = ToolRegistry(pipeline=Pipeline(concurrency=1, timeout=TIMEOUT, tools=SOON))
     tools.publish("test", [entry("work", work), entry("there"), entry("brief")])
     async with hosted(tools, sessions=sessions) as (base, _), client_of(base) as http:

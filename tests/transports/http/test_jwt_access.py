@@ -1,4 +1,4 @@
-"""JWTs as bearer tokens: what is verified, where the keys come from, and how clients are informed."""
+"""JWTs as bearer tokens: their verification, the sources of keys, and the responses to clients."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ METADATA = "https://tools.example/.well-known/oauth-protected-resource/deep/mcp"
 OPTIONS = JwtOptions(issuer=ISSUER, audience=AUDIENCE)
 
 
-def make_key(kind: str = "rsa", number: int = 0) -> Any:
-    return generate_key(kind, number)
+def make_key(key_type: str = "rsa", number: int = 0) -> Any:
+    return generate_key(key_type, number)
 
 
 @cache
-def generate_key(kind: str, number: int) -> Any:
-    return rsa.generate_private_key(65537, 2048) if kind == "rsa" else ec.generate_private_key(ec.SECP256R1())
+def generate_key(key_type: str, number: int) -> Any:
+    return rsa.generate_private_key(65537, 2048) if key_type == "rsa" else ec.generate_private_key(ec.SECP256R1())
 
 
 def to_jwk(kid: str | None, key: Any, **more: Any) -> dict[str, Any]:
@@ -87,13 +87,13 @@ async def verify(verifier: JwtVerifier, token: str) -> str | None:
     return (await verifier.verify(token.encode())).principal
 
 
-@pytest.mark.parametrize(("kid", "kind", "algorithm"), [("one", "rsa", "RS256"), ("two", "ec", "ES256")])
+@pytest.mark.parametrize(("kid", "key_type", "algorithm"), [("one", "rsa", "RS256"), ("two", "ec", "ES256")])
 async def test_a_valid_token_names_its_client_its_issuer_and_its_subject(
-    keys: Path, kid: str, kind: str, algorithm: str
+    keys: Path, kid: str, key_type: str, algorithm: str
 ) -> None:
-    token = sign(kid, make_key(kind), algorithm)
+    token = sign(kid, make_key(key_type), algorithm)
     assert await verify(verifier_of(keys), token) == '["editor","https://login.example","ann"]'
-    token = sign(kid, make_key(kind), algorithm, client_id=None, azp="viewer")
+    token = sign(kid, make_key(key_type), algorithm, client_id=None, azp="viewer")
     assert await verify(verifier_of(keys), token) == '["viewer","https://login.example","ann"]'
     assert await verify(verifier_of(keys), sign(client_id=None)) == '[null,"https://login.example","ann"]'
 
@@ -112,7 +112,7 @@ def swap_payload(token: str, **more: Any) -> str:
 
 
 def sign_with_public_key() -> str:
-    """A token whose HMAC key is the issuer's public key, as in the classic confusion of algorithms."""
+    """A token with the issuer's public key as its HMAC key, as in the classic confusion of algorithms."""
     import hashlib
     import hmac
 
@@ -169,9 +169,9 @@ async def test_an_invalid_token_is_rejected_and_nothing_of_it_is_repeated(keys: 
     assert '"' not in str(response.value)
 
 
-@pytest.mark.parametrize("kind", ["JWT", "at+jwt", "application/AT+JWT"])
-async def test_a_token_that_is_declared_as_an_access_token_or_a_jwt_is_accepted(keys: Path, kind: str) -> None:
-    assert await verify(verifier_of(keys), sign(headers={"typ": kind}))
+@pytest.mark.parametrize("key_type", ["JWT", "at+jwt", "application/AT+JWT"])
+async def test_a_token_that_is_declared_as_an_access_token_or_a_jwt_is_accepted(keys: Path, key_type: str) -> None:
+    assert await verify(verifier_of(keys), sign(headers={"typ": key_type}))
 
 
 async def test_a_token_for_several_audiences_is_accepted(keys: Path) -> None:
@@ -201,7 +201,7 @@ async def test_keys_in_a_changed_file_replace_the_earlier_ones(keys: Path) -> No
 
 @dataclass
 class KeyServer:
-    """An issuer that serves its keys over HTTP and counts how often."""
+    """An issuer with its keys over HTTP. It counts its requests."""
 
     url: str = ""
     body: bytes = b""

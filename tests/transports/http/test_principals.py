@@ -1,4 +1,4 @@
-"""Principals by named tokens: none can use what belongs to another."""
+"""Principals by named tokens: no one has access to sessions, calls or results of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of sessions over HTTP: no client can read what belongs to another one."""
+"""The state of sessions over HTTP: no client can read the state of another one."""
 
 from __future__ import annotations
 

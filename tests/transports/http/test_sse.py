@@ -1,4 +1,4 @@
-"""The legacy HTTP+SSE transport as it looks from outside: an endpoint event, posts, and what strangers get."""
+"""The legacy HTTP+SSE transport from outside: an endpoint event, posts, and invalid requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
 
 @pytest.fixture
 def patient() -> Any:
-    """httpx2's patience, which is bounded."""
+    """The limited timeout of httpx2."""
     return httpx2.Timeout(TIMEOUT)
 
 
@@ -121,7 +121,7 @@ async def test_the_shutdown_waits_only_for_connected_clients(
 
 
 class StubbornGate:
-    """A handler that waits for the gate, and goes on when it is cancelled until the gate is released."""
+    """A handler that waits for the gate, and ignores its cancellation until then."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
@@ -135,7 +135,7 @@ class StubbornGate:
 
 
 async def call_on(http: httpx2.AsyncClient, stream: httpx2.Response, tool: str) -> AsyncIterator[tuple[str, str]]:
-    """Shake hands and call a tool; the events that follow on the stream."""
+    """Initialize, call a tool, and return the further events of the stream."""
     stream_events = events(stream)
     _, address = await anext(stream_events)
     await http.post(address, json=initialize(), headers=HTTP_HEADERS)
