@@ -45,7 +45,7 @@ async def mount(coordinator, config):
 
     return coordinator.hooks.register("tool:pre", decide, priority=20)
 """
-"""Like amplifier-module-hook-shell: exit code 2 denies, and any other one allows, also after an error of the hook itself."""
+"""Like amplifier-module-hook-shell: exit code 2 denies, and any other one allows, even an error of the hook."""
 
 TOOLS = """
 import asyncio
