@@ -85,24 +85,19 @@ class BridgeApp:
         *,
         around: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
     ) -> None:
-        options = options or HttpOptions()
+        self._options = options = options or HttpOptions()
         self.endpoint = endpoint
         self.timeouts, self.shutdown_delay = options.timeouts, options.shutdown_delay
         self._admission = admission = Admission(body=options.body)
         self.counter = admission.counter
-        self._access = options.access
         self._guard = AccessGuard(options.access)
         self._around = around
-        self._background = options.background
-        self._list_states = options.list_states
         self.is_leaving = False
-        self._page = options.page
-        self._metrics = options.metrics
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
-        if self._access.authenticator is not None:
-            self._access.authenticator.tokens.add_removal_listener(self._end_clients)
+        if self._options.access.authenticator is not None:
+            self._options.access.authenticator.tokens.add_removal_listener(self._end_clients)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -116,8 +111,8 @@ class BridgeApp:
         task = self._admission.add_exchange(request)
         try:
             self._guard.check_access(request)
-            if self._access.authenticator is not None:
-                is_open = self._page is not None and self._page.is_open(_find_path(request))
+            if self._options.access.authenticator is not None:
+                is_open = self._options.page is not None and self._options.page.is_open(_find_path(request))
                 await self._guard.authenticate(request, is_open=is_open)
             await self._route_request(request)
         except ClientDisconnected:
@@ -141,7 +136,7 @@ class BridgeApp:
             await group.start(self.endpoint.run)
             async with own_tasks() as admission.tasks:
                 admission.is_running = True
-                for task in self._background:
+                for task in self._options.background:
                     group.start_soon(task)
                 try:
                     yield
@@ -158,8 +153,8 @@ class BridgeApp:
         """End every stream after its pending messages. After `timeout` seconds, abort the others."""
         with anyio.move_on_after(timeout):
             self._sse.end_streams()
-            if self._page is not None:
-                self._page.end_streams()
+            if self._options.page is not None:
+                self._options.page.end_streams()
             await self._sessions.end_all()
             await self._admission.wait_until_empty()
         self._admission.abort(make_shutdown_rejection(None), lambda request: True)
@@ -183,15 +178,16 @@ class BridgeApp:
 
     def _serve_other(self, request: HttpRequest, path: str) -> Awaitable[None]:
         """Serve a path outside of MCP."""
-        serve_page = self._page.find_handler(path) if self._page is not None else None
+        serve_page = self._options.page.find_handler(path) if self._options.page is not None else None
         if serve_page is not None:
             return serve_page(request)
         if path == "/health":
             return self._report_health(request)
-        if path == "/metrics" and self._metrics is not None:
-            return self._report_metrics(request, self._metrics)
+        if path == "/metrics" and self._options.metrics is not None:
+            return self._report_metrics(request, self._options.metrics)
         # The metadata of the server as a protected resource (RFC 9728).
-        resource = self._access.authenticator.resource if self._access.authenticator is not None else None
+        authenticator = self._options.access.authenticator
+        resource = authenticator.resource if authenticator is not None else None
         if resource is not None and path in [f"{METADATA_PATH}{end}" for end in ("", resource.path, "/mcp", "/sse")]:
             request.check_method("GET")
             return request.respond(200, resource.render_metadata(request))
@@ -210,8 +206,8 @@ class BridgeApp:
         status, body = 503, dict[str, Any](status="unavailable")
         if self._admission.is_running and not self._admission.is_ending and not self.is_leaving:
             status, body["status"] = 200, "ok"
-        if self._access.authenticator is None or request.caller is not None:
-            stuck, states = self.endpoint.registry.pipeline.threads.stuck, self._list_states()
+        if self._options.access.authenticator is None or request.caller is not None:
+            stuck, states = self.endpoint.registry.pipeline.threads.stuck, self._options.list_states()
             if stuck:
                 body["stuck"] = stuck
             if states:
