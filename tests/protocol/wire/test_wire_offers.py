@@ -58,7 +58,7 @@ def test_the_media_type_of_the_entry_has_priority_and_each_content_has_a_uri() -
     assert read(broken)[0]["uri"] == "a://1"
 
 
-def test_a_failure_of_a_resource_or_a_prompt_stays_one() -> None:
+def test_a_failure_of_a_resource_or_a_prompt_is_passed_unchanged() -> None:
     failed = ToolResult(success=False, error="no")
     assert to_contents(failed, "a://b", None) is failed
     assert to_messages(failed) is failed

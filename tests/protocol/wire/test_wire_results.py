@@ -78,7 +78,7 @@ KINDS: list[tuple[Content, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("block", "expected", "since"), KINDS, ids=lambda part: type(part).__name__)
-def test_every_kind_of_content_is_sent_in_a_form_that_each_version_reads(
+def test_every_type_of_content_is_rendered_for_each_version(
     block: Content, expected: dict[str, Any], since: str
 ) -> None:
     annotated_block = type(block)(
@@ -142,7 +142,7 @@ ODD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("oddity", ODD)
-def test_an_odd_block_becomes_text_and_spoils_nothing_beside_it(oddity: str) -> None:
+def test_a_malformed_block_becomes_text_and_affects_no_other_block(oddity: str) -> None:
     block, expected = ODD[oddity]
     for version in (NEWEST_HANDSHAKE, STATELESS):
         first, odd, last = sent(ToolResult(content=[Text("before"), block, Text("after")]), version)["content"]
@@ -152,7 +152,7 @@ def test_an_odd_block_becomes_text_and_spoils_nothing_beside_it(oddity: str) -> 
         assert "_meta" not in odd
 
 
-def test_a_link_with_odd_parts_keeps_the_good_ones() -> None:
+def test_a_link_with_malformed_fields_keeps_the_valid_ones() -> None:
     link = ResourceLink("a:\ud800", "n\ud800", 3, None, 4.5, "big")  # type: ignore[arg-type]
     assert sent(link, "2025-03-26")["content"] == [{"type": "text", "text": "[resource n\ufffd: a:\ufffd]"}]
     assert sent(link)["content"] == [
@@ -181,7 +181,7 @@ def test_content_that_is_not_a_list_is_one_block(content: Any) -> None:
         (b"", "resource", "application/octet-stream"),
     ],
 )
-def test_bytes_are_what_their_first_bytes_say(data: bytes, kind: str, mime: str) -> None:
+def test_the_type_of_bytes_follows_from_their_signature(data: bytes, kind: str, mime: str) -> None:
     [block] = sent(bytearray(data))["content"]
     assert block["type"] == kind
     holder = block.get("resource", block)
@@ -195,7 +195,7 @@ def test_a_list_may_mix_content_bytes_and_data() -> None:
     assert [block["text"] for block in content if block["type"] == "text"] == ["a", '{"n":null}', "b", "null"]
 
 
-def test_nothing_is_an_answer_without_content() -> None:
+def test_no_return_value_is_a_result_without_content() -> None:
     for version in VERSIONS:
         result = sent(None, version)
         assert (result["content"], result.get("isError")) == ([], None)
@@ -208,7 +208,7 @@ def test_content_with_an_output_is_shown_instead_of_it_and_the_output_stays_stru
     assert result["_meta"] == {"a/b": 2}
 
 
-def test_content_alone_of_a_tool_that_declares_an_object_has_no_structured_part() -> None:
+def test_content_without_an_output_has_no_structured_content() -> None:
     tool = to_wire(ToolDefinition("t", "", "m", output_schema={"type": "object"}))
     result = ToolResult(content=[Text("x")])
     assert "structuredContent" not in to_mcp(result, tool, "2025-11-25")
@@ -285,7 +285,7 @@ def leaves(kind: type[CallError]) -> Iterator[type[CallError]]:
         yield from leaves(error_type)
 
 
-def test_every_error_has_exactly_one_row_and_a_code_of_its_own() -> None:
+def test_every_error_has_one_row_and_a_unique_code() -> None:
     assert [row.error for row in TABLE] == sorted(leaves(CallError), key=[row.error for row in TABLE].index)
     assert len({row.code for row in TABLE}) == len(TABLE)
     assert all(row.code and row.meaning and row.advice for row in TABLE)
@@ -328,7 +328,9 @@ def test_a_contradictory_result_is_rejected_at_its_creation() -> None:
 
 
 @EVERY_VERSION
-async def test_the_official_client_of_every_version_gets_content_failures_and_odd_blocks(version: str) -> None:
+async def test_the_official_client_of_every_version_receives_content_failures_and_malformed_blocks(
+    version: str,
+) -> None:
     registry = registry_of(
         answering([block for block, *_ in KINDS]),
         entry_of(lambda data: ToolResult(content=[block for block, _ in ODD.values()]), "odd"),

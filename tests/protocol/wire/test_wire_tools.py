@@ -87,7 +87,7 @@ SHAPES: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_of_output_is_listed_and_sent_in_a_form_that_each_version_reads(shape: str) -> None:
+def test_every_type_of_output_is_listed_and_rendered_for_each_version(shape: str) -> None:
     schema, answer = SHAPES[shape]
     tool = to_wire(definition(output_schema=copy.deepcopy(schema)))
     for version in VERSIONS:
@@ -105,7 +105,7 @@ def test_every_shape_of_output_is_listed_and_sent_in_a_form_that_each_version_re
             assert isinstance(structured, dict)
 
 
-def test_only_the_versions_with_a_handshake_wrap_a_plain_output() -> None:
+def test_only_handshake_versions_wrap_an_output_that_is_no_object() -> None:
     schema, answer = SHAPES["array"]
     tool = to_wire(definition(output_schema=schema))
     assert tool.render_listing(STATELESS)["outputSchema"] == schema
@@ -122,7 +122,7 @@ def test_an_undeclared_object_is_structured_content() -> None:
 @pytest.mark.parametrize(
     ("schema", "expected"), [({}, NOTHING), (True, NOTHING), (None, NOTHING), (False, {"type": "object", "not": {}})]
 )
-def test_an_empty_schema_or_a_truth_value_is_listed_as_an_object(schema: Any, expected: Any) -> None:
+def test_an_empty_or_boolean_schema_is_listed_as_an_object(schema: Any, expected: Any) -> None:
     assert to_wire(definition(input_schema=schema)).input_schema == expected
 
 
@@ -323,12 +323,12 @@ def test_a_version_receives_only_its_own_fields(version: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
-def test_a_safe_name_stays(name: str) -> None:
+def test_a_safe_name_is_unchanged(name: str) -> None:
     assert to_client_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "fs.read", "a b", "naïve", "x" * 65, "a/b", "a\n", "\ud800", "🔧"])
-def test_any_other_name_becomes_a_safe_one_and_the_original_stays_in_meta(name: str) -> None:
+def test_an_unsafe_name_becomes_a_safe_one_and_the_original_is_in_meta(name: str) -> None:
     tool = listed(to_wire(ToolDefinition(name, "", "m")), STATELESS)
     assert to_client_name(tool["name"]) == tool["name"]
     assert 0 < len(tool["name"]) <= 64
@@ -344,7 +344,7 @@ def test_names_with_the_same_safe_form_stay_distinct() -> None:
 
 
 @EVERY_VERSION
-async def test_the_official_client_of_every_version_lists_and_calls_plain_and_odd_tools(version: str) -> None:
+async def test_the_official_client_of_every_version_lists_and_calls_valid_and_malformed_tools(version: str) -> None:
     calls: list[Any] = []
     registry = registry_of(
         answering([1, 2], output_schema={"type": "array"}),
