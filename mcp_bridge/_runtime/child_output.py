@@ -66,7 +66,6 @@ class LineLabeller:
         self.lines = OutputQueue()
 
     def feed(self, data: bytes) -> None:
-        """Add output."""
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             self._add_line(line)

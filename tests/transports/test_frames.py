@@ -101,16 +101,12 @@ def test_a_request_that_cannot_be_written_is_dropped(data: Any) -> None:
         assert line == b"" or json.loads(line)["method"] == "m"
 
 
-def test_an_error_that_cannot_be_written_keeps_its_id() -> None:
-    wrong = {"code": -1, "message": "m", "data": object()}
-    answer = json.loads(dump_message({"jsonrpc": "2.0", "id": "7", "error": wrong}))
-    assert (answer["id"], answer["error"]["code"]) == ("7", -32603)
-
-
-def test_a_circular_result_becomes_an_error() -> None:
+def test_a_response_that_cannot_be_written_becomes_an_error_with_its_id() -> None:
     circle: dict[str, Any] = {}
     circle["again"] = circle
-    assert json.loads(dump_message({"jsonrpc": "2.0", "id": 1, "result": circle}))["error"]["code"] == -32603
+    for member in ({"error": {"code": -1, "message": "m", "data": object()}}, {"result": circle}):
+        answer = json.loads(dump_message({"jsonrpc": "2.0", "id": "7", **member}))
+        assert (answer["id"], answer["error"]["code"]) == ("7", -32603)
 
 
 @given(IDS, st.text(), PARAMS)

@@ -224,7 +224,6 @@ class PeerConnection:
     def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, stream: MessageStream | None = None
     ) -> None:
-        """Send a notification."""
         if not self._is_closed:
             (stream or self._stream).send(make_notification(method, params))
 
@@ -318,7 +317,6 @@ class PendingRequest:
             self._event = anyio.Event()
 
     def wait_until_settled(self) -> Awaitable[None]:
-        """Wait until the request is settled."""
         if self._future is None:
             return self._event.wait()
         return self._future

@@ -51,7 +51,6 @@ class HttpClient:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.aclose()
 
     async def fetch_response(self, request: ApiRequest) -> HttpResponse:
@@ -144,7 +143,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         }
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request."""
         pool = self._pools.get(request.url.scheme)
         if pool is None:
             raise httpx2.UnsupportedProtocol(f"'{request.url.scheme}' is not supported, only http and https")
@@ -165,7 +163,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for pool in self._pools.values():
             await pool.aclose()
 
@@ -241,11 +238,9 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         return await connect(allowed[-1])
 
     async def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
-        """Reject sockets of this machine."""
         raise httpcore2.UnsupportedProtocol("Unix sockets are not supported")
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep between attempts to connect."""
         await anyio.sleep(seconds)
 
 

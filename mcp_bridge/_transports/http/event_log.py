@@ -89,7 +89,6 @@ class EventLog(Generic[StreamT]):
         return None
 
     async def close(self) -> None:
-        """Delete everything."""
         self._is_closed = True
         while self._order:
             self._delete_oldest()

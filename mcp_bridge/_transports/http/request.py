@@ -151,7 +151,6 @@ class HttpRequest:
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def send_body(self, data: bytes, *, more: bool) -> None:
-        """Send a part of the body."""
         self.is_complete = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 

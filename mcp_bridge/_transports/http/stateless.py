@@ -159,7 +159,6 @@ class StatelessStream(MessageStream):
         return self._events
 
     def respond(self, response: Message) -> Awaitable[None]:
-        """Send the response."""
         line = dump_message(response)
         if self._events is not None and self._events.is_started:
             return self._events.finish(format_event(line))

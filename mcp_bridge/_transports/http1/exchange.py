@@ -117,7 +117,6 @@ class Exchange:
             self._send_body(message.get("body", b""), more=message.get("more_body", False))
 
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole response."""
         if not self._channel.is_writable:
             await self._channel.drain()
         if not self._disconnected:
