@@ -72,7 +72,7 @@ def find_missing(requirements: Sequence[Requirement], path: Sequence[str]) -> li
     missing = []
     for requirement in requirements:
         names = [requirement.name]
-        package = find_package(requirement.name, path)
+        package = find_package(requirement.name, path) if requirement.extras else None
         for line in (package and package.requires) or []:
             item = Requirement(line)
             if item.marker is not None and not item.marker.evaluate({"extra": ""}):
