@@ -104,13 +104,8 @@ async def test_a_stream_can_be_resumed_after_each_event() -> None:
             stream_events = [event async for event in events(stream)]
         assert [event.data is None for event in stream_events] == [True, False, False, False]
         assert len({event.id for event in stream_events}) == 4
-        stream_events = [1, 2, "done"]
-        assert [await talk.rest(event.id) for event in stream_events] == [
-            stream_events,
-            stream_events[1:],
-            stream_events[2:],
-            [],
-        ]
+        values = [1, 2, "done"]
+        assert [await talk.rest(event.id) for event in stream_events] == [values, values[1:], values[2:], []]
 
 
 async def test_a_stream_begins_with_an_event_with_the_retry_delay() -> None:
