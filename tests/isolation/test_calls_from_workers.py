@@ -59,9 +59,9 @@ async def call(folder: Path, isolation: dict[str, Any], tool: str, **arguments: 
 async def test_an_isolated_tool_can_call_only_tools_in_the_settings(
     isolation: dict[str, Any], name: str, tmp_path: Path
 ) -> None:
-    (said,) = await call(tmp_path, isolation, "invokes", name=name)
-    assert said.startswith("denied: ")
-    assert "isolation.invokes" in said
+    (text,) = await call(tmp_path, isolation, "invokes", name=name)
+    assert text.startswith("denied: ")
+    assert "isolation.invokes" in text
 
 
 @pytest.mark.parametrize("isolation", [SANDBOX, {}])

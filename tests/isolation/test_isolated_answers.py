@@ -28,18 +28,18 @@ async def attempt(call: Any) -> Any:
 )
 async def test_isolated_tools_have_the_same_results(name: str, mode: str, tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
-        return {kind: await attempt(client.call_tool(name, {"kind": kind})) for kind in isolated_offers.table()}
+        return {key: await attempt(client.call_tool(name, {"kind": key})) for key in isolated_offers.table()}
 
     here, there = await both(tmp_path, do, lambda: {"mode": mode})
-    assert {kind: there[kind] for kind in here if there[kind] != here[kind]} == {}
+    assert {key: there[key] for key in here if there[key] != here[key]} == {}
     assert len(here) > 60
     assert "s3cret" not in str(there)
 
 
 async def test_isolated_tools_have_the_same_definitions(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
-        asked = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
-        return [shown(await ask()) for ask in asked]
+        questions = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
+        return [shown(await ask()) for ask in questions]
 
     here, there = await both(tmp_path, do)
     assert there == here
@@ -81,18 +81,18 @@ async def test_a_tool_that_cancels_its_task_has_a_result(tmp_path: Path) -> None
 
 async def test_unexpected_errors_are_only_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with connect(bridge_of(tmp_path, "process")) as client:
-        for kind in ("ValueError", "group", "Odd error"):
+        for key in ("ValueError", "group", "Odd error"):
             caplog.clear()
-            result = await client.call_tool("answers", {"kind": kind})
+            result = await client.call_tool("answers", {"kind": key})
             assert "internal error (reference" in result.content[0].text  # type: ignore[union-attr]
             assert "s3cret" not in str(shown(result))
             assert "isolated_offers.py" in caplog.text  # the worker's own traceback
-            assert kind == "Odd error" or "s3cret text" in caplog.text
+            assert key == "Odd error" or "s3cret text" in caplog.text
 
 
 async def test_expose_errors_applies_to_isolated_tools(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
-        return [await attempt(client.call_tool("answers", {"kind": kind})) for kind in ("ValueError", "group")]
+        return [await attempt(client.call_tool("answers", {"kind": key})) for key in ("ValueError", "group")]
 
     here, there = await both(tmp_path, do, expose_errors=True)
     assert there == here
@@ -128,13 +128,13 @@ async def test_completions_of_isolated_prompts_are_the_same(tmp_path: Path) -> N
         types.PromptReference(name="letter"),
         types.ResourceTemplateReference(uri="test://{city}/{street}"),
     ]
-    asked = [("city", "Ber", None), ("street", "x", {"city": "Bern"}), ("kind", "h", None), ("other", "", None)]
+    count = [("city", "Ber", None), ("street", "x", {"city": "Bern"}), ("kind", "h", None), ("other", "", None)]
 
     async def do(client: Any) -> Any:
         return [
             await attempt(client.complete(place, {"name": name, "value": value}, known))
             for place in places
-            for name, value, known in asked
+            for name, value, known in count
         ]
 
     here, there = await both(tmp_path, do, tools=COMPLETING)

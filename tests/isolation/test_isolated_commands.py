@@ -31,15 +31,15 @@ def test_modules_of_an_isolated_source_are_not_imported_in_the_bridge(command: l
     running = subprocess.Popen(
         [sys.executable, "-m", "mcp_bridge", *command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    said, told = running.communicate(timeout=60)
-    assert running.returncode == 0, told
-    assert b"Traceback" not in told
-    imported = (tmp_path / "imports.txt").read_text().splitlines()
-    assert imported
-    assert all(line.endswith("True") and line.split()[0] != str(running.pid) for line in imported)
+    text, error_text = running.communicate(timeout=60)
+    assert running.returncode == 0, error_text
+    assert b"Traceback" not in error_text
+    import_line = (tmp_path / "imports.txt").read_text().splitlines()
+    assert import_line
+    assert all(line.endswith("True") and line.split()[0] != str(running.pid) for line in import_line)
     if command[0] == "call":
-        assert said.strip().decode() == imported[0].split()[0]
-    assert not any(Path(f"/proc/{line.split()[0]}").exists() for line in imported) or os.name == "nt"
+        assert text.strip().decode() == import_line[0].split()[0]
+    assert not any(Path(f"/proc/{line.split()[0]}").exists() for line in import_line) or os.name == "nt"
 
 
 PRINTING = """
@@ -58,13 +58,13 @@ def test_output_of_a_worker_cannot_control_the_terminal_or_forge_the_log(tmp_pat
     source = {"type": "python", "name": "noisy", "path": "own_tools.py", "isolation": "process"}
     (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": [source]}))
     command = [sys.executable, "-m", "mcp_bridge", "call", "shout"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "\\x1b[2Jdone\\u202e\n"
-    lines = done.stderr.splitlines()
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert process.stdout == "\\x1b[2Jdone\\u202e\n"
+    lines = process.stderr.splitlines()
     assert "[noisy] 2026-01-01 00:00:00,000 INFO mcp_bridge: forged" in lines
     assert "[noisy] \\x1b]0;owned\\x07\\x9b2J" in lines
     assert not any(line.startswith("2026-01-01") for line in lines)
-    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-    assert json.loads(done.stdout)["output"] == "\x1b[2Jdone\u202e"
-    assert "\x1b" not in done.stdout
-    assert "\u202e" not in done.stdout
+    process = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(process.stdout)["output"] == "\x1b[2Jdone\u202e"
+    assert "\x1b" not in process.stdout
+    assert "\u202e" not in process.stdout

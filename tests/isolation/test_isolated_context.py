@@ -123,9 +123,9 @@ def test_isolated_tools_ask_every_kind_of_form() -> None:
 async def test_isolated_tools_ask_the_same_questions_and_get_the_same_answers(mode: str, tmp_path: Path) -> None:
     client = Client(mode, *(answer for case in CASES.values() for answer in case.answers), {"name": "Ada"})
 
-    async def do(connected: Any) -> Any:
-        results = {name: await attempt(connected.call_tool(case.tool, case.arguments)) for name, case in CASES.items()}
-        return {**results, "a resource": await attempt(connected.read_resource("test://asking"))}
+    async def do(session: Any) -> Any:
+        results = {name: await attempt(session.call_tool(case.tool, case.arguments)) for name, case in CASES.items()}
+        return {**results, "a resource": await attempt(session.read_resource("test://asking"))}
 
     here, there = await both(tmp_path, do, client)
     assert {name: there[name] for name in here if there[name] != here[name]} == {}
@@ -147,27 +147,27 @@ async def test_isolated_tools_get_the_same_error_if_the_client_cannot_be_asked(m
 
 
 async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None:
-    told: list[list[Any]] = []
+    error_text: list[list[Any]] = []
 
     def options() -> dict[str, Any]:
-        told.append([])
+        error_text.append([])
 
         async def logged(params: Any) -> None:
-            told[-1].append(shown(params))
+            error_text[-1].append(shown(params))
 
         return {"mode": "legacy", "logging_callback": logged}
 
     async def do(client: Any) -> Any:
         async def progress(*given: Any) -> None:
-            told[-1].append(list(given))
+            error_text[-1].append(list(given))
 
         result = await attempt(client.call_tool("notices", {}, progress_callback=progress))
-        await until(lambda: len(told[-1]) >= 10)
+        await until(lambda: len(error_text[-1]) >= 10)
         return result
 
     here, there = await both(tmp_path, do, options)
     assert there == here
-    assert told[1] == told[0]
+    assert error_text[1] == error_text[0]
 
 
 @EVERY_ERA
@@ -215,11 +215,11 @@ async def test_nested_calls_of_isolated_tools_have_the_same_results(tmp_path: Pa
 @pytest.mark.parametrize("isolation", [None, "process"])
 async def test_an_update_of_a_resource_is_sent_to_subscribers(isolation: Any, tmp_path: Path) -> None:
     bridge = bridge_of(tmp_path, isolation)
-    heard: list[str] = []
-    bridge.registry.watch_updates(heard.append)
+    reports: list[str] = []
+    bridge.registry.watch_updates(reports.append)
     async with connect(bridge) as client:
         await client.call_tool("updates", {})
-    assert heard == ["test://text"]
+    assert reports == ["test://text"]
 
 
 async def test_the_log_of_a_worker_is_the_log_of_the_bridge(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

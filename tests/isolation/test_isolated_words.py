@@ -79,31 +79,31 @@ def test_messages_of_prompts_are_the_same_after_encoding_and_decoding(messages: 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.code)
 @given(message=text, details=some.lists(text, max_size=3))
 def test_errors_have_the_same_class_code_and_text_after_decoding(row: Any, message: str, details: list[str]) -> None:
-    made = row.error.__new__(row.error)
-    errors.CallError.__init__(made, message, details=details)
+    value = row.error.__new__(row.error)
+    errors.CallError.__init__(value, message, details=details)
     if row.error is errors.MissingCapability:
-        made = errors.MissingCapability({"sampling": {"tools": {}}})
+        value = errors.MissingCapability({"sampling": {"tools": {}}})
     if row.error is errors.InvalidOutput:
-        made.output = {"kept": 1}
-    again = decode_error(sent(encode_error(made)))
-    assert isinstance(again, errors.CallError)
-    assert type(again) is row.error
-    assert (again.code, again.text) == (made.code, made.text)
+        value.output = {"kept": 1}
+    second_run = decode_error(sent(encode_error(value)))
+    assert isinstance(second_run, errors.CallError)
+    assert type(second_run) is row.error
+    assert (second_run.code, second_run.text) == (value.code, value.text)
     for name in ("required", "output"):
-        assert getattr(again, name, None) == getattr(made, name, None)
+        assert getattr(second_run, name, None) == getattr(value, name, None)
 
 
 def test_a_code_of_the_author_is_the_same_after_decoding() -> None:
-    again = decode_error(sent(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
-    assert isinstance(again, errors.ToolError)
-    assert (again.code, again.text) == ("own", "no\n- a\n- b")
+    second_run = decode_error(sent(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
+    assert isinstance(second_run, errors.ToolError)
+    assert (second_run.code, second_run.text) == ("own", "no\n- a\n- b")
 
 
 def test_other_errors_have_the_same_name_and_text_after_decoding() -> None:
-    again = decode_error(sent(encode_error(KeyError("x"))), "Traceback ...")
-    assert isinstance(again, WorkerError)
-    assert (type(again).__name__, str(again)) == ("KeyError", "'x'")
-    assert again.__notes__ == ["Traceback ..."]
+    second_run = decode_error(sent(encode_error(KeyError("x"))), "Traceback ...")
+    assert isinstance(second_run, WorkerError)
+    assert (type(second_run).__name__, str(second_run)) == ("KeyError", "'x'")
+    assert second_run.__notes__ == ["Traceback ..."]
     assert isinstance(decode_error(sent(encode_error(ValueError("x")))), ValueError)
 
 
@@ -122,13 +122,13 @@ questions = some.one_of(
 
 @given(some.dictionaries(text, questions, min_size=1, max_size=3), values)
 def test_questions_are_the_same_after_encoding_and_decoding(asked: dict[str, Any], state: Any) -> None:
-    again = decode_needs(sent(encode_needs(NeedsInput(asked, state))))
-    assert again.state == state
+    second_run = decode_needs(sent(encode_needs(NeedsInput(asked, state))))
+    assert second_run.state == state
     for key, question in asked.items():
         if isinstance(question, Sampling):
-            assert replace(again.questions[key], messages=question.messages) == question  # type: ignore[arg-type]
+            assert replace(second_run.questions[key], messages=question.messages) == question  # type: ignore[arg-type]
         else:
-            assert again.questions[key] == question
+            assert second_run.questions[key] == question
 
 
 @given(some.sampled_from(["accept", "decline", "cancel"]), maps)

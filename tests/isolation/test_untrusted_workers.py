@@ -88,9 +88,9 @@ CRASHING: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CRASHING)
-async def test_an_invalid_message_of_a_worker_fails_only_its_call(kind: str) -> None:
-    async with pool_of(*CRASHING[kind]) as pool:
+@pytest.mark.parametrize("case", CRASHING)
+async def test_an_invalid_message_of_a_worker_fails_only_its_call(case: str) -> None:
+    async with pool_of(*CRASHING[case]) as pool:
         for _ in range(2):
             assert await said(pool) == "tool_crashed"
 
@@ -124,9 +124,9 @@ BESIDE: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BESIDE)
-async def test_unexpected_messages_of_a_worker_are_ignored(kind: str) -> None:
-    async with pool_of(*BESIDE[kind], "answer") as pool:
+@pytest.mark.parametrize("case", BESIDE)
+async def test_unexpected_messages_of_a_worker_are_ignored(case: str) -> None:
+    async with pool_of(*BESIDE[case], "answer") as pool:
         assert [await said(pool) for _ in range(3)] == ["fine"] * 3
 
 
@@ -162,9 +162,9 @@ def build_pool(steps: list[Any]) -> WorkerPool:
     return WorkerPool(ORDER, IsolationOptions(), lambda message: None, command)
 
 
-@pytest.mark.parametrize("kind", FIRST)
-async def test_a_pool_reports_why_its_first_worker_cannot_start_and_continues(kind: str) -> None:
-    steps, words = FIRST[kind]
+@pytest.mark.parametrize("case", FIRST)
+async def test_a_pool_reports_why_its_first_worker_cannot_start_and_continues(case: str) -> None:
+    steps, words = FIRST[case]
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             problem = await tasks.start(build_pool(steps).run)

@@ -87,11 +87,11 @@ async def measure(ctx: CountingContext, message: Any, times: int) -> float:
 
 @BOTH_LOOPS
 @pytest.mark.usefixtures("low_rate")
-@pytest.mark.parametrize("kind", FLOODS)
-async def test_a_worker_that_floods_the_bridge_has_to_wait(kind: str) -> None:
+@pytest.mark.parametrize("case", FLOODS)
+async def test_a_worker_that_floods_the_bridge_has_to_wait(case: str) -> None:
     ctx = CountingContext()
-    assert await measure(ctx, FLOODS[kind], 300) > 1.5  # the first offer takes half of what is allowed at once
-    assert ctx.counts[kind] >= 300
+    assert await measure(ctx, FLOODS[case], 300) > 1.5  # the first offer takes half of what is allowed at once
+    assert ctx.counts[case] >= 300
 
 
 @pytest.mark.usefixtures("low_rate")

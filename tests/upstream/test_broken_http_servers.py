@@ -160,14 +160,14 @@ async def test_the_status_has_the_reason_why_a_server_over_sse_does_not_work(fau
 @BOTH_LOOPS
 async def test_a_server_that_is_started_later_is_used_within_a_second(tmp_path: Path, anyio_backend: str) -> None:
     port = find_free_port()
-    registry, published = ToolRegistry(), anyio.Event()
-    registry.watch(published.set)
+    registry, is_published = ToolRegistry(), anyio.Event()
+    registry.watch(is_published.set)
     entry = write_url(f"http://127.0.0.1:{port}")
     async with run_source(entry, tmp_path, registry=registry) as (source, client):
         assert "cannot be reached" in (await wait_for_state(source, "broken")).reason
         with run_http_server(port=port):
             with anyio.fail_after(10):  # usually after 0.5 to 2 seconds, depending on the failures until now
-                await published.wait()
+                await is_published.wait()
             assert await call_text(client, "echo") == "hello"
 
 

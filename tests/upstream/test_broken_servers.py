@@ -185,13 +185,13 @@ async def test_clients_are_not_notified_of_a_restart_with_the_same_tools(tmp_pat
         assert changes == []
 
 
-@pytest.mark.parametrize("kind", MALFORMED)
-async def test_a_malformed_result_fails_its_call_immediately(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", MALFORMED)
+async def test_a_malformed_result_fails_its_call_immediately(case: str, tmp_path: Path) -> None:
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
         with anyio.fail_after(10):
-            text = await call_text(client, "echo", kind)
-        assert "malformed" in text or kind in {"unknown block", "empty"}
+            text = await call_text(client, "echo", case)
+        assert "malformed" in text or case in {"unknown block", "empty"}
         assert "malformed" in await call_text(client, "echo", "text")
 
 
@@ -204,19 +204,19 @@ async def test_invalid_characters_and_numbers_in_a_result_are_replaced(tmp_path:
     assert result.structured_content == {"n": None, "s": "\ufffd"}
 
 
-@pytest.mark.parametrize("kind", RAW)
+@pytest.mark.parametrize("case", RAW)
 async def test_a_result_that_is_almost_json_arrives_or_fails_immediately(
-    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     results = {"number that is too large": "", "raw tab": "a\tb", "null as text": ""}
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
         with anyio.fail_after(10):
-            result = await client.call_tool("echo", {"text": kind})
+            result = await client.call_tool("echo", {"text": case})
     text = "".join(block.text for block in result.content if block.type == "text")
-    assert text == results[kind] if kind in results else "the server's response is malformed" in text
-    assert result.structured_content == ({"n": None} if kind == "number that is too large" else None)
-    is_repaired = kind in {"number that is too large", "raw tab"}
+    assert text == results[case] if case in results else "the server's response is malformed" in text
+    assert result.structured_content == ({"n": None} if case == "number that is too large" else None)
+    is_repaired = case in {"number that is too large", "raw tab"}
     assert ("numbers that JSON does not have became null" in caplog.text) == is_repaired
 
 
@@ -259,7 +259,7 @@ async def test_invalid_messages_are_logged_less_and_less_often(
     async with run_source(write_command("garbage"), tmp_path) as (_, client):
         for _ in range(20):
             await call_text(client, "echo")
-    lines = [one.getMessage() for one in caplog.records if "not a message" in one.getMessage()]
+    lines = [item.getMessage() for item in caplog.records if "not a message" in item.getMessage()]
     assert 5 <= len(lines) <= 8
     assert lines[0].endswith(
         "sent something that is not a message, which was dropped (1 until now): it is not a JSON object"

@@ -36,19 +36,19 @@ async def test_a_server_gets_only_the_usual_variables_and_those_of_its_settings(
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     async with run_source(write_command(env={"OWN": "1", "LANG": "xx"}), tmp_path) as (_, client):
-        seen = json.loads(await call_text(client, "echo", "environment"))
-    assert seen.pop("OWN") == "1"
-    assert seen.pop("LANG") == "xx"
-    assert set(seen) <= USUAL | OWN
-    assert all(os.environ[name] == value for name, value in seen.items() if name not in OWN)
-    assert {"HOME", "PATH"} <= set(seen)
+        reply = json.loads(await call_text(client, "echo", "environment"))
+    assert reply.pop("OWN") == "1"
+    assert reply.pop("LANG") == "xx"
+    assert set(reply) <= USUAL | OWN
+    assert all(os.environ[name] == value for name, value in reply.items() if name not in OWN)
+    assert {"HOME", "PATH"} <= set(reply)
 
 
 @pytest.mark.anyio
 async def test_a_server_is_not_in_the_process_group_of_the_bridge(tmp_path: Path) -> None:
     async with run_source(write_command(), tmp_path) as (_, client):
-        seen = json.loads(await call_text(client, "echo", "process"))
-    assert seen["group"] not in {os.getpgid(0), seen["pid"]}
+        reply = json.loads(await call_text(client, "echo", "process"))
+    assert reply["group"] not in {os.getpgid(0), reply["pid"]}
 
 
 @pytest.mark.anyio

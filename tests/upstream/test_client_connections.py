@@ -88,8 +88,8 @@ async def test_the_process_of_a_client_ends_when_it_disconnects(tmp_path: Path) 
         await wait_for_tool(ada, "count")
         _, kept = await count(ada)
         async with connect(base) as bob:
-            _, ended = await count(bob)
-        await wait_until_ended(ended)
+            _, old_pid = await count(bob)
+        await wait_until_ended(old_pid)
         assert is_running(kept)
         assert (await count(ada)) == (2, kept)
 
@@ -100,11 +100,11 @@ async def test_an_idle_connection_ends_and_the_next_call_opens_another(
     monkeypatch.setattr(client_sessions, "IDLE_TIMEOUT", 0.2)
     async with host(ENTRY, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
-        _, ended = await count(ada)
-        await wait_until_ended(ended)
+        _, old_pid = await count(ada)
+        await wait_until_ended(old_pid)
         number, pid = await count(ada)
         assert number == 1
-        assert pid != ended
+        assert pid != old_pid
 
 
 async def test_another_client_ends_the_connection_that_is_idle_longest(tmp_path: Path) -> None:

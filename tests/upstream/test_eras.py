@@ -79,19 +79,21 @@ async def call(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-@pytest.mark.parametrize("way", ["direct", "file", "gateway", "gateway of a gateway"])
-async def test_questions_of_a_handshake_server_reach_clients_of_both_eras(way: str, mode: str, tmp_path: Path) -> None:
-    if way == "direct" and mode != "legacy":
+@pytest.mark.parametrize("transport", ["direct", "file", "gateway", "gateway of a gateway"])
+async def test_questions_of_a_handshake_server_reach_clients_of_both_eras(
+    transport: str, mode: str, tmp_path: Path
+) -> None:
+    if transport == "direct" and mode != "legacy":
         pytest.skip("the SDK itself cannot ask in this way in 2026-07-28")
     host, steps, started = Customer(), [], anyio.Event()
 
-    async def note_progress(done: float, total: float | None, message: str | None) -> None:
-        steps.append((done, total, message))
+    async def note_progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, total, message))
 
     async def note_start(*_: object) -> None:
         started.set()
 
-    async with connect_command(build_command(way, tmp_path), mode, host) as client:
+    async with connect_command(build_command(transport, tmp_path), mode, host) as client:
         order = json.loads(await call(client, "fill_form"))
         assert await call(client, "open_link") == "accept"
         assert await call(client, "ask_model") == "Hello from Ada"
@@ -112,7 +114,7 @@ async def test_questions_of_a_handshake_server_reach_clients_of_both_eras(way: s
     defaults = {"name": "Bob", "weight": 1.5, "gift": True, "colour": "blue", "extras": ["card"]}
     assert order == {**defaults, **ORDER}
     assert steps == [(1, 2, "step 1"), (2, 2, "step 2")]
-    assert [(one.level, one.data) for one in host.logged] == [("warning", "careful")]
+    assert [(item.level, item.data) for item in host.logged] == [("warning", "careful")]
 
 
 @pytest.fixture(scope="module")

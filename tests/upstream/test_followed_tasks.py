@@ -42,13 +42,13 @@ async def test_a_client_without_tasks_calls_tools_that_create_them(address: str,
     bridge = Bridge(None, [AttachedSource(source=source)])
     async with connect(bridge, cache=None, mode=mode, elicitation_callback=confirm) as client:
         await wait_for_state(source, "ready")
-        computed = await client.call_tool("slow_compute", {"seconds": 0.3, "label": "x"})
-        confirmed = await client.call_tool("confirm_delete", {"filename": "old.txt"})
-        failed = await client.call_tool("failing_job", {})
-    assert not computed.is_error
-    assert "deleted old.txt" in str(confirmed.content)
-    assert failed.is_error
-    assert "task" not in str(failed.content)
+        result = await client.call_tool("slow_compute", {"seconds": 0.3, "label": "x"})
+        confirmation = await client.call_tool("confirm_delete", {"filename": "old.txt"})
+        failure = await client.call_tool("failing_job", {})
+    assert not result.is_error
+    assert "deleted old.txt" in str(confirmation.content)
+    assert failure.is_error
+    assert "task" not in str(failure.content)
 
 
 class RecordingServer:

@@ -88,12 +88,14 @@ async def test_large_integers_are_exact_over_sse(url: str) -> None:
         await echo(client)
 
 
-@pytest.mark.parametrize("way", ["stdio", "http", "sse"])
-async def test_large_integers_are_exact_through_the_gateway(way: str, folder: Path, url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
+async def test_large_integers_are_exact_through_the_gateway(
+    transport: str, folder: Path, url: str, tmp_path: Path
+) -> None:
     entry: dict[str, Any] = {"url": url}
-    if way == "stdio":
+    if transport == "stdio":
         entry = {"command": sys.executable, "args": [str(folder / "server.py")]}
-    elif way == "sse":
+    elif transport == "sse":
         entry = {"type": "sse", "url": f"{url.removesuffix('/mcp')}/sse"}
     async with connect_gateway(tmp_path, {"echo": entry}) as client:
         await wait_for_tool(client, "echo__echo")

@@ -52,6 +52,6 @@ async def test_a_client_that_searches_tools_causes_an_attempt(tmp_path: Path) ->
     async with connect_gateway(tmp_path, servers, sources=sources, tool_search={"above": 1}) as client:
         with run_http_server(port=port):
             while True:
-                found = await client.call_tool("search_tools", {"query": "return the text"})
-                if "late__echo" in str(found.structured_content):
+                result = await client.call_tool("search_tools", {"query": "return the text"})
+                if "late__echo" in str(result.structured_content):
                     break

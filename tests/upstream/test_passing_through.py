@@ -55,43 +55,43 @@ def mode(request: pytest.FixtureRequest) -> Any:
 
 def dump(model: Any) -> Json:
     """Return a model as it is on the wire."""
-    dumped: Json = model.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return dumped
+    data: Json = model.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return data
 
 
 async def test_lists_keep_every_field(entry: Json, mode: str, tmp_path: Path) -> None:
     async with connect_to(entry, tmp_path, mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        listed = {str(one.uri): one for one in (await client.list_resources()).resources}
+        resources = {str(item.uri): item for item in (await client.list_resources()).resources}
         (page,) = (await client.list_resource_templates()).resource_templates
         (greet,) = (await client.list_prompts()).prompts
     assert set(tools) == {tool["name"] for tool in TOOLS} | {"renamed_later"}
     assert dump(tools["show_content"]) == TOOLS[0]
     assert tools["measure"].output_schema == TOOLS[1]["outputSchema"]
-    note = listed.pop("note://one")
-    assert [*listed] == ["bridge://status"]
+    note = resources.pop("note://one")
+    assert [*resources] == ["bridge://status"]
     assert (note.name, note.title, note.size, note.mime_type) == ("one", "One", 8, "text/plain")
     assert dump(note)["annotations"] == NOTED
     assert dump(note)["icons"] == [ICON]
     assert note.meta == {"example.com/resource": 1}
     assert (page.uri_template, page.name) == ("page://{id}", "page")
     assert greet.title == "Greet"
-    assert [dump(one) for one in greet.arguments or ()] == [
+    assert [dump(item) for item in greet.arguments or ()] == [
         {"name": "who", "title": "Who", "description": "Whom to greet.", "required": True}
     ]
 
 
 async def test_results_keep_every_kind_of_content(entry: Json, mode: str, tmp_path: Path) -> None:
     async with connect_to(entry, tmp_path, mode) as client:
-        shown = await client.call_tool("show_content", {})
-        measured = await client.call_tool("measure", {})
-        failed = await client.call_tool("fail", {})
+        content = await client.call_tool("show_content", {})
+        measurement = await client.call_tool("measure", {})
+        failure = await client.call_tool("fail", {})
         long = await client.call_tool("write_long", {})
-    assert dump(shown)["content"] == BLOCKS
-    assert measured.structured_content == {"size": 3, "unit": "m"}
-    assert [dump(block) for block in measured.content] == [{"type": "text", "text": "three"}]
-    assert failed.is_error
-    assert [dump(block) for block in failed.content] == [{"type": "text", "text": "It went wrong."}, BLOCKS[1]]
+    assert dump(content)["content"] == BLOCKS
+    assert measurement.structured_content == {"size": 3, "unit": "m"}
+    assert [dump(block) for block in measurement.content] == [{"type": "text", "text": "three"}]
+    assert failure.is_error
+    assert [dump(block) for block in failure.content] == [{"type": "text", "text": "It went wrong."}, BLOCKS[1]]
     assert isinstance(long.content[0], types.TextContent)
     assert "x" * 1000 in long.content[0].text
 
@@ -120,11 +120,11 @@ async def test_resources_prompts_and_completions_pass(entry: Json, mode: str, tm
         greeting = await client.get_prompt("greet", {"who": "Bob"})
         names = await client.complete(PROMPT, {"name": "who", "value": "A"}, context_arguments={"tone": "Alex"})
         ids = await client.complete(PAGE, {"name": "id", "value": "1"})
-    assert [dump(one) for one in note.contents] == [
+    assert [dump(item) for item in note.contents] == [
         {"uri": "note://one", "mimeType": "text/plain", "text": "the note", "_meta": {"example.com/c": 1}}
     ]
-    assert [dump(one) for one in page.contents] == [{"uri": "page://7", "mimeType": "image/png", "blob": PIXEL}]
-    assert [dump(one) for one in greeting.messages] == [
+    assert [dump(item) for item in page.contents] == [{"uri": "page://7", "mimeType": "image/png", "blob": PIXEL}]
+    assert [dump(item) for item in greeting.messages] == [
         {"role": "user", "content": {"type": "text", "text": "Greet Bob."}},
         {"role": "assistant", "content": BLOCKS[1]},
     ]
@@ -138,15 +138,15 @@ async def test_progress_and_log_messages_reach_the_client_before_the_result(
 ) -> None:
     host, steps = Host(), []
 
-    async def note_progress(done: float, total: float | None, message: str | None) -> None:
-        steps.append((done, total, message))
+    async def note_progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, total, message))
 
     async with connect_to(asking_entry, tmp_path, mode, log_level="info", **host.options) as client:
         await client.call_tool("report", {}, progress_callback=note_progress)
         await client.call_tool("log", {})
         await wait_until(lambda: len(host.logged) == 2 and len(steps) == 3)
     assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
-    assert [(one.level, one.data, one.logger) for one in host.logged] == [
+    assert [(item.level, item.data, item.logger) for item in host.logged] == [
         ("info", {"said": "info"}, "work"),
         ("error", {"said": "error"}, "work"),
     ]

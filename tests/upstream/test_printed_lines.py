@@ -34,14 +34,14 @@ def run_bridge(folder: Path, *names: str) -> list[str]:
     """Return the lines on the stderr of a bridge whose client disconnects at once."""
     servers = {name: {"command": sys.executable, "args": ["-c", SERVER]} for name in names}
     file = write_settings(folder, servers)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", "list", str(file)],
         env={**os.environ, "XDG_STATE_HOME": str(folder)},
         capture_output=True,
         timeout=60,
         check=True,
     )
-    return done.stderr.decode().splitlines()
+    return process.stderr.decode().splitlines()
 
 
 def test_each_line_of_stderr_has_the_name_of_its_server_and_none_is_lost(tmp_path: Path) -> None:

@@ -59,20 +59,22 @@ async def ask_all(clients: dict[str, Client]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-@pytest.mark.parametrize("way", [Way("http", "handshake"), Way("http", "stateless"), Way("stdio", "dual")], ids=str)
+@pytest.mark.parametrize(
+    "transport", [Way("http", "handshake"), Way("http", "stateless"), Way("stdio", "dual")], ids=str
+)
 async def test_questions_on_the_stream_of_a_call_reach_its_client_while_others_wait(
-    way: Way, mode: str, tmp_path: Path
+    transport: Way, mode: str, tmp_path: Path
 ) -> None:
-    async with connect_all(way, tmp_path, mode) as clients:
+    async with connect_all(transport, tmp_path, mode) as clients:
         assert await ask_all(clients) == {name: name for name in NAMES}
 
 
 @pytest.mark.parametrize("mode", ERAS)
-@pytest.mark.parametrize("way", [Way("stdio", "handshake"), Way("sse", "handshake")], ids=str)
+@pytest.mark.parametrize("transport", [Way("stdio", "handshake"), Way("sse", "handshake")], ids=str)
 async def test_an_ambiguous_question_is_an_error_and_later_calls_take_turns(
-    way: Way, mode: str, tmp_path: Path
+    transport: Way, mode: str, tmp_path: Path
 ) -> None:
-    async with connect_all(way, tmp_path, mode) as clients:
+    async with connect_all(transport, tmp_path, mode) as clients:
         assert await ask_all(clients) == {name: name for name in NAMES}
 
 

@@ -46,7 +46,7 @@ async def read_status(client: Client) -> dict[str, dict[str, Any]]:
 async def test_a_client_reads_which_servers_are_missing_and_why(tmp_path: Path) -> None:
     servers = {"good": write_command(), "missing": MISSING, "unset": UNSET}
     async with connect_gateway(tmp_path, servers) as client:
-        assert "bridge://status" in [str(each.uri) for each in (await client.list_resources()).resources]
+        assert "bridge://status" in [str(item.uri) for item in (await client.list_resources()).resources]
         rows = await read_status(client)
     assert rows["good"]["state"] == "ready"
     assert rows["good"]["tools"] == 1
@@ -59,7 +59,7 @@ async def test_a_client_reads_which_servers_are_missing_and_why(tmp_path: Path) 
 
 async def test_a_bridge_without_servers_has_no_status(tmp_path: Path) -> None:
     async with connect_gateway(tmp_path, {}, name="empty") as client:
-        assert [str(each.uri) for each in (await client.list_resources()).resources] == []
+        assert [str(item.uri) for item in (await client.list_resources()).resources] == []
 
 
 async def test_health_has_the_states_without_reasons(tmp_path: Path) -> None:
@@ -88,11 +88,11 @@ async def test_the_status_has_no_secrets(tmp_path: Path) -> None:
 
 def test_doctor_reports_each_server_once(tmp_path: Path) -> None:
     file = write_settings(tmp_path, {"good": write_command(), "missing": MISSING})
-    done = run("doctor", file, cwd=tmp_path)
-    assert done.code == 1
-    assert "ok   server 'good': ready, plain 1.5, 1 tool\n" in done.out
-    assert done.out.count(NOT_FOUND) == 1
-    assert f"FAIL server 'missing': broken: {NOT_FOUND}" in done.out
+    process = run("doctor", file, cwd=tmp_path)
+    assert process.code == 1
+    assert "ok   server 'good': ready, plain 1.5, 1 tool\n" in process.out
+    assert process.out.count(NOT_FOUND) == 1
+    assert f"FAIL server 'missing': broken: {NOT_FOUND}" in process.out
 
 
 def write_slow_command(seconds: float) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def test_doctor_does_not_report_a_chain_that_waited_for_its_server(tmp_path: Pat
         "chains": {"greet": {"steps": [{"tool": "slow__echo", "input": {"text": {"value": "hello"}}}]}},
     }
     (tmp_path / "b.json").write_text(json.dumps(settings))
-    done = run("doctor", "b.json", cwd=tmp_path)
-    assert "ok   server 'slow': ready" in done.out
-    assert "FAIL" not in done.out
-    assert done.code == 0
+    process = run("doctor", "b.json", cwd=tmp_path)
+    assert "ok   server 'slow': ready" in process.out
+    assert "FAIL" not in process.out
+    assert process.code == 0

@@ -340,7 +340,7 @@ async def test_servers_are_served_if_the_shared_store_is_unavailable(
     await see_once(gateway)
 
 
-@pytest.mark.parametrize("command", [["list"], ["validate"], ["doctor"]], ids=lambda one: one[0])
+@pytest.mark.parametrize("command", [["list"], ["validate"], ["doctor"]], ids=lambda item: item[0])
 def test_commands_that_only_read_record_nothing(tmp_path: Path, state_folder: Path, command: list[str]) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("read"))

@@ -43,17 +43,17 @@ def mode(request: pytest.FixtureRequest) -> Any:
 async def client(request: pytest.FixtureRequest, mode: str, tmp_path: Path) -> AsyncIterator[Client]:
     """A client of a bridge in front of the server."""
     entry = {"command": sys.executable, "args": ["-I", "-S", str(SERVER), request.param]}
-    async with connect_to(entry, tmp_path, mode) as connected:
-        yield connected
+    async with connect_to(entry, tmp_path, mode) as session:
+        yield session
 
 
 async def repeat(client: Client, result: Json) -> Json:
     """Make the server return this result; return what the client gets, without the name of the bridge."""
     received = await client.call_tool("repeat", {"result": result})
-    dumped: Json = received.model_dump(by_alias=True, mode="json", exclude_none=True)
-    dumped.pop("resultType", None)
-    dumped["_meta"] = {key: value for key, value in (received.meta or {}).items() if "serverInfo" not in key}
-    return dumped
+    data: Json = received.model_dump(by_alias=True, mode="json", exclude_none=True)
+    data.pop("resultType", None)
+    data["_meta"] = {key: value for key, value in (received.meta or {}).items() if "serverInfo" not in key}
+    return data
 
 
 async def test_a_failure_arrives_unchanged(client: Client) -> None:
@@ -61,14 +61,14 @@ async def test_a_failure_arrives_unchanged(client: Client) -> None:
 
 
 async def test_a_failure_without_a_code_gets_one(client: Client) -> None:
-    received = await repeat(client, {"content": [{"type": "text", "text": "No."}], "isError": True})
-    assert received["content"] == [{"type": "text", "text": "No."}]
-    assert received["_meta"] == {CODE: "tool_error"}
+    result = await repeat(client, {"content": [{"type": "text", "text": "No."}], "isError": True})
+    assert result["content"] == [{"type": "text", "text": "No."}]
+    assert result["_meta"] == {CODE: "tool_error"}
 
 
 async def test_a_failure_without_text_arrives_unchanged(client: Client) -> None:
-    received = await repeat(client, {"content": [EMBEDDED], "isError": True})
-    assert received["content"] == [EMBEDDED]
+    result = await repeat(client, {"content": [EMBEDDED], "isError": True})
+    assert result["content"] == [EMBEDDED]
 
 
 async def test_resources_and_links_in_a_result_arrive_unchanged(client: Client) -> None:
@@ -77,7 +77,7 @@ async def test_resources_and_links_in_a_result_arrive_unchanged(client: Client) 
 
 
 async def test_resources_and_prompts_keep_the_meta_of_a_resource(client: Client) -> None:
-    (read,) = (await client.read_resource("note://one")).contents
+    (contents,) = (await client.read_resource("note://one")).contents
     (message,) = (await client.get_prompt("greet")).messages
-    assert read.model_dump(by_alias=True, mode="json", exclude_none=True) == RESOURCE
+    assert contents.model_dump(by_alias=True, mode="json", exclude_none=True) == RESOURCE
     assert message.content.model_dump(by_alias=True, mode="json", exclude_none=True) == EMBEDDED

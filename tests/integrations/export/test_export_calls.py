@@ -30,7 +30,7 @@ JSON_TEXT = ("openai", "openai-responses")
 async def said(form: str, *calls: tuple[str, Any], strict: bool = False) -> list[str]:
     """The texts of the results of calls, made by a model of this format."""
     export = Export(registry(), form, strict=strict)
-    return [text(form, one) for one in results(form, await export.run(response(form, *calls)))]
+    return [text(form, item) for item in results(form, await export.run(response(form, *calls)))]
 
 
 @pytest.mark.parametrize("form", ALL)
@@ -38,14 +38,14 @@ async def test_results_have_the_order_and_the_ids_of_the_calls(form: str) -> Non
     export = Export(registry(), form)
     name = next(exported for exported, own in export.names.items() if own == "sums.double")
     calls = [("weather", {"city": "Rom"}), (name, {"input": 4}), ("weather", {"city": "Ulm", "days": 2})]
-    made = results(form, await export.run(response(form, *calls)))
-    assert [text(form, one) for one in made] == [
+    result = results(form, await export.run(response(form, *calls)))
+    assert [text(form, item) for item in result] == [
         '{"city":"Rom","unit":"c","days":null}',
         "8",
         '{"city":"Ulm","unit":"c","days":2}',
     ]
     ids = ["id-0", "id-1", "id-2"] if form in WITH_IDS else ["weather", name, "weather"]
-    assert [reference(form, one) for one in made] == ids
+    assert [reference(form, item) for item in result] == ids
 
 
 @pytest.mark.parametrize("form", ALL)
@@ -63,32 +63,32 @@ async def test_text_is_verbatim(form: str) -> None:
 @pytest.mark.parametrize("form", ALL)
 async def test_the_error_of_a_tool_is_verbatim(form: str) -> None:
     export = Export(registry(), form)
-    (made,) = results(form, await export.run(response(form, ("nowhere", {"city": "X"}))))
-    assert text(form, made) == "no such city: X\n  try again"
+    (result,) = results(form, await export.run(response(form, ("nowhere", {"city": "X"}))))
+    assert text(form, result) == "no such city: X\n  try again"
     flags = {"anthropic": ("is_error", True), "bedrock": ("status", "error")}
-    assert form not in flags or made[flags[form][0]] == flags[form][1]
-    assert form != "gemini" or made["response"].keys() == {"error"}
+    assert form not in flags or result[flags[form][0]] == flags[form][1]
+    assert form != "gemini" or result["response"].keys() == {"error"}
 
 
 async def test_an_unexpected_error_is_not_in_the_result() -> None:
-    (told,) = await said("anthropic", ("breaks", {}))
-    assert "internal error" in told
-    assert "12345" not in told
+    (error_text,) = await said("anthropic", ("breaks", {}))
+    assert "internal error" in error_text
+    assert "12345" not in error_text
 
 
 async def test_invalid_arguments_are_reported_with_their_path() -> None:
-    (told,) = await said("anthropic", ("weather", {"city": 5}))
-    assert "$.city: expected type string, got integer" in told
+    (error_text,) = await said("anthropic", ("weather", {"city": 5}))
+    assert "$.city: expected type string, got integer" in error_text
 
 
 async def test_a_call_of_an_unknown_tool_does_not_affect_others() -> None:
-    told, other = await said("anthropic", ("wether", {}), ("words", {}))
-    assert "Unknown tool: wether. Did you mean 'weather'" in told
+    error_text, other = await said("anthropic", ("wether", {}), ("words", {}))
+    assert "Unknown tool: wether. Did you mean 'weather'" in error_text
     assert "verbatim" in other
 
 
 @pytest.mark.parametrize(
-    ("sent", "problem"),
+    ("arguments", "problem"),
     [
         ('{"city": "Rom"', "not JSON"),
         ('{"city": NaN}', "NaN is not a JSON value"),
@@ -96,52 +96,52 @@ async def test_a_call_of_an_unknown_tool_does_not_affect_others() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-async def test_a_call_with_invalid_json_does_not_affect_others(sent: str, problem: str) -> None:
-    told, other = await said("openai", ("weather", sent), ("words", ""))
-    assert "Input validation failed for tool 'weather'" in told
-    assert problem in told
+async def test_a_call_with_invalid_json_does_not_affect_others(arguments: str, problem: str) -> None:
+    error_text, other = await said("openai", ("weather", arguments), ("words", ""))
+    assert "Input validation failed for tool 'weather'" in error_text
+    assert problem in error_text
     assert "verbatim" in other
 
 
 async def test_arguments_of_the_responses_api_are_json() -> None:
-    told, other = await said("openai-responses", ("weather", "[1]"), ("words", ""))
-    assert "expected an object, got array" in told
+    error_text, other = await said("openai-responses", ("weather", "[1]"), ("words", ""))
+    assert "expected an object, got array" in error_text
     assert "verbatim" in other
 
 
-@pytest.mark.parametrize("sent", ["", "null", "{}"])
-async def test_missing_arguments_are_an_empty_object(sent: str) -> None:
-    assert await said("openai", ("words", sent)) == [' verbatim "text"\n']
+@pytest.mark.parametrize("arguments", ["", "null", "{}"])
+async def test_missing_arguments_are_an_empty_object(arguments: str) -> None:
+    assert await said("openai", ("words", arguments)) == [' verbatim "text"\n']
 
 
 @pytest.mark.parametrize("arguments", [{}, {"input": 1, "more": 2}])
 async def test_the_argument_input_is_required(arguments: Any) -> None:
     export = Export([double], "gemini")
     (name,) = export.names
-    (made,) = results("gemini", await export.run(response("gemini", (name, arguments))))
-    assert "$." in text("gemini", made)
+    (result,) = results("gemini", await export.run(response("gemini", (name, arguments))))
+    assert "$." in text("gemini", result)
 
 
 async def test_a_tool_that_was_not_exported_cannot_be_called() -> None:
     export = Export(registry(), "anthropic", only=["words"])
-    (made,) = results("anthropic", await export.run(response("anthropic", ("weather", {"city": "Rom"}))))
-    assert made["is_error"] is True
-    assert "Unknown tool: weather." in made["content"]
+    (result,) = results("anthropic", await export.run(response("anthropic", ("weather", {"city": "Rom"}))))
+    assert result["is_error"] is True
+    assert "Unknown tool: weather." in result["content"]
 
 
 async def test_a_call_of_a_tool_that_was_removed_is_an_error() -> None:
     tools = registry()
     export = Export(tools, "anthropic")
     tools.unregister("words")
-    (made,) = results("anthropic", await export.run(response("anthropic", ("words", {}))))
-    assert made == {"type": "tool_result", "tool_use_id": "id-0", "is_error": True, "content": "Unknown tool: words."}
+    (result,) = results("anthropic", await export.run(response("anthropic", ("words", {}))))
+    assert result == {"type": "tool_result", "tool_use_id": "id-0", "is_error": True, "content": "Unknown tool: words."}
 
 
 @pytest.mark.parametrize("form", ALL)
 def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
     export = Export(registry(), form)
-    part: Any = response(form, ("words", {}))
-    parts = [part]
+    section: Any = response(form, ("words", {}))
+    parts = [section]
     for step in {
         "openai": ("choices", 0, "message", "tool_calls", 0),
         "openai-responses": ("output", 1),
@@ -150,15 +150,17 @@ def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
         "bedrock": ("output", "message", "content", 1),
         "ollama": ("message", "tool_calls", 0),
     }[form]:
-        part = part[step]
+        section = section[step]
         if step not in ("choices", "candidates"):
-            parts.append(part)
-    assert [[call.name for call in export.calls(one)] for one in parts] == [["words"]] * len(parts)
+            parts.append(section)
+    assert [[call.name for call in export.calls(item)] for item in parts] == [["words"]] * len(parts)
 
 
 @pytest.mark.parametrize("form", ALL)
 def test_calls_are_found_in_objects_with_attributes(form: str) -> None:
-    answer = json.loads(json.dumps(response(form, ("weather", "{}"))), object_hook=lambda made: SimpleNamespace(**made))
+    answer = json.loads(
+        json.dumps(response(form, ("weather", "{}"))), object_hook=lambda value: SimpleNamespace(**value)
+    )
     assert [call.name for call in Export(registry(), form).calls(answer)] == ["weather"]
 
 
@@ -175,17 +177,17 @@ def test_a_result_for_gemini_has_the_id_of_its_call_if_there_is_one() -> None:
 
 async def test_a_call_of_a_custom_tool_of_openai_gets_an_error() -> None:
     call = {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
-    (made,) = await Export(registry(), "openai").run({"tool_calls": [call]})
-    assert made["tool_call_id"] == "c"
-    assert "Unknown tool: shell." in made["content"]
+    (value,) = await Export(registry(), "openai").run({"tool_calls": [call]})
+    assert value["tool_call_id"] == "c"
+    assert "Unknown tool: shell." in value["content"]
 
 
 def shown(form: str, *content: Any, **more: Any) -> Any:
     """One result with this content, as the format has it."""
     export = Export(registry(), form)
     (call,) = export.calls(response(form, ("words", {})))
-    made = export.result(call, ToolResult(**{"success": True, "content": content, **more}))
-    return next(iter(made.values())) if form in ("gemini", "bedrock") else made
+    value = export.result(call, ToolResult(**{"success": True, "content": content, **more}))
+    return next(iter(value.values())) if form in ("gemini", "bedrock") else value
 
 
 DATA = "iVBORw0KGgowMTIz"
@@ -209,8 +211,8 @@ def test_images_are_blocks_if_the_format_supports_them() -> None:
 
 @pytest.mark.parametrize("form", ["openai", "gemini", "ollama"])
 def test_images_become_a_text_in_other_formats(form: str) -> None:
-    told = text(form, shown(form, Text("a dot"), Image(PNG, "image/png")))
-    assert told == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
+    error_text = text(form, shown(form, Text("a dot"), Image(PNG, "image/png")))
+    assert error_text == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
 
 
 @pytest.mark.parametrize("form", ALL)
@@ -222,14 +224,14 @@ def test_blocks_that_no_format_supports_become_a_text(form: str) -> None:
         EmbeddedResource("memo:2", b"12345", "application/zip"),
         ResourceLink("file:///a.txt", "a", description="All of it"),
     ]
-    told = [
+    error_text = [
         "[image, image/svg+xml, 6 bytes, which cannot be shown here]",
         "[audio, audio/wav, 4 bytes, which cannot be shown here]",
         "the memo",
         "[resource memo:2, application/zip, 5 bytes, which cannot be shown here]",
         "a: file:///a.txt (All of it)",
     ]
-    assert [text(form, shown(form, one)) for one in content] == told
+    assert [text(form, shown(form, item)) for item in content] == error_text
 
 
 def test_pdfs_are_blocks_if_the_format_supports_them() -> None:
@@ -255,9 +257,9 @@ def test_a_result_is_converted_to_json() -> None:
 
 
 def test_a_failure_has_the_content_of_the_tool() -> None:
-    made = shown("anthropic", Text("half of it"), success=False, error="then it broke")
-    assert made["is_error"] is True
-    assert [block["text"] for block in made["content"]] == ["then it broke", "half of it"]
+    value = shown("anthropic", Text("half of it"), success=False, error="then it broke")
+    assert value["is_error"] is True
+    assert [block["text"] for block in value["content"]] == ["then it broke", "half of it"]
     assert shown("gemini", Text("half"), success=False, error="broke")["response"] == {"error": "broke\nhalf"}
 
 
@@ -294,25 +296,25 @@ async def test_calls_of_a_model_may_be_nested_in_the_call_of_a_tool() -> None:
 
     tools.register(ToolEntry("agent", "", agent, {"type": "object"}))
     export = Export(tools, "gemini")
-    (made,) = results("gemini", await export.run(response("gemini", ("agent", {}))))
-    assert [one["content"] for one in json.loads(made["response"]["output"])] == [' verbatim "text"\n'] * 2
+    (result,) = results("gemini", await export.run(response("gemini", ("agent", {}))))
+    assert [item["content"] for item in json.loads(result["response"]["output"])] == [' verbatim "text"\n'] * 2
 
 
 @pytest.mark.parametrize("form", JSON_TEXT)
 async def test_null_for_an_optional_argument_is_a_missing_argument(form: str) -> None:
-    told = await said(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
-    assert told == ['{"city":"Rom","unit":"c","days":null}']
+    error_text = await said(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
+    assert error_text == ['{"city":"Rom","unit":"c","days":null}']
 
 
 @pytest.mark.parametrize("form", JSON_TEXT)
 async def test_null_is_invalid_if_the_export_is_not_strict(form: str) -> None:
-    (told,) = await said(form, ("weather", {"city": "Rom", "unit": None}))
-    assert "$.unit: expected type string, got null" in told
+    (error_text,) = await said(form, ("weather", {"city": "Rom", "unit": None}))
+    assert "$.unit: expected type string, got null" in error_text
 
 
 @pytest.mark.parametrize("schema", [{"type": "array", "items": {"type": "integer"}}, {"anyOf": [{"type": "object"}]}])
 async def test_paths_in_errors_begin_with_the_argument_that_wraps_the_input(schema: dict[str, Any]) -> None:
     export = Export([ToolEntry("a", "A.", lambda data: data, schema)], "anthropic")
     (call,) = export.calls({"content": [{"type": "tool_use", "id": "1", "name": "a", "input": {"input": ["b"]}}]})
-    told = (await export.answer(call)).error_text
-    assert "\n- $.input" in told
+    error_text = (await export.answer(call)).error_text
+    assert "\n- $.input" in error_text

@@ -41,32 +41,32 @@ def run(folder: Path, *args: str) -> Any:
 
 
 def test_stdout_has_the_tools_and_stderr_the_problems(folder: Path) -> None:
-    done = run(folder, "export", "tools", "anthropic")
-    assert done.returncode == 0, done.stderr
-    made = functions("anthropic", json.loads(done.stdout))
-    assert made["reads"][0] == "Read a file."
-    assert made["reads"][1]["properties"]["lines"] == {"type": "integer", "default": 10}
-    assert done.stderr.splitlines() == [
+    process = run(folder, "export", "tools", "anthropic")
+    assert process.returncode == 0, process.stderr
+    value = functions("anthropic", json.loads(process.stdout))
+    assert value["reads"][0] == "Read a file."
+    assert value["reads"][1]["properties"]["lines"] == {"type": "integer", "default": 10}
+    assert process.stderr.splitlines() == [
         "printed while it is imported",
         "tool 'a.b': $: the tool is called 'a_b_2e7336dc'",
     ]
 
 
 def test_strict_reports_tools_that_cannot_be_strict(folder: Path) -> None:
-    done = run(folder, "export", "tools", "openai", "tools.py", "--strict")
-    assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [False, True]
-    assert "tool 'a.b': $: it accepts any properties, and strict mode requires named properties" in done.stderr
+    process = run(folder, "export", "tools", "openai", "tools.py", "--strict")
+    assert [tool["function"]["strict"] for tool in json.loads(process.stdout)] == [False, True]
+    assert "tool 'a.b': $: it accepts any properties, and strict mode requires named properties" in process.stderr
 
 
 def test_selected_tools_are_written_to_a_file(folder: Path) -> None:
-    done = run(folder, "export", "tools", "gemini", "--only", "reads", "--output", "made.json")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "Wrote made.json" in done.stderr
+    process = run(folder, "export", "tools", "gemini", "--only", "reads", "--output", "made.json")
+    assert (process.returncode, process.stdout) == (0, "")
+    assert "Wrote made.json" in process.stderr
     assert set(functions("gemini", json.loads((folder / "made.json").read_text()))) == {"reads"}
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (["cohere"], 2, "unknown format 'cohere'. Name one of: openai, openai-responses, anthropic,"),
         (["gemini", "--strict"], 2, "format 'gemini' has no strict mode. These have: openai, openai-responses"),
@@ -75,26 +75,26 @@ def test_selected_tools_are_written_to_a_file(folder: Path) -> None:
         (["openai", "--output", "none/made.json"], 2, "none/made.json: cannot write: No such file or directory"),
     ],
 )
-def test_impossible_exports_are_reported(folder: Path, args: list[str], code: int, said: str) -> None:
-    done = run(folder, "export", "tools", *args)
-    assert done.returncode == code
-    assert done.stdout == ""
-    assert said in done.stderr
+def test_impossible_exports_are_reported(folder: Path, args: list[str], code: int, message: str) -> None:
+    process = run(folder, "export", "tools", *args)
+    assert process.returncode == code
+    assert process.stdout == ""
+    assert message in process.stderr
 
 
 def test_a_source_that_cannot_be_loaded_is_reported(folder: Path) -> None:
     (folder / "many").mkdir()
     (folder / "many" / "good.py").write_text(TOOLS)
     (folder / "many" / "broken.py").write_text("import nothing_of_that_name\n")
-    done = run(folder, "export", "tools", "openai", "many")
-    assert len(json.loads(done.stdout)) == 2
-    assert "nothing_of_that_name" in done.stderr
+    process = run(folder, "export", "tools", "openai", "many")
+    assert len(json.loads(process.stdout)) == 2
+    assert "nothing_of_that_name" in process.stderr
 
 
 def test_help_names_all_formats(folder: Path) -> None:
-    done = run(folder, "export", "tools", "--help")
+    process = run(folder, "export", "tools", "--help")
     assert tuple(MODEL_APIS.split(", ")) == ALL
-    assert [name for name in ALL if name not in done.stdout] == []
+    assert [name for name in ALL if name not in process.stdout] == []
 
 
 def test_exporting_imports_no_sdk_of_mcp_or_of_a_vendor(folder: Path) -> None:
@@ -103,5 +103,5 @@ def test_exporting_imports_no_sdk_of_mcp_or_of_a_vendor(folder: Path) -> None:
         "try: main()\nexcept SystemExit: pass\n"
         "print(sorted(set(sys.modules) & {'mcp', 'mcp_types', 'starlette', 'openai', 'anthropic', 'google.genai'}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    process = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert process.stdout.splitlines()[-1] == "[]", process.stderr

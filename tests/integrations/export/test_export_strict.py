@@ -40,9 +40,9 @@ def of(part: Any, **more: Any) -> dict[str, Any]:
 
 def optional(part: Any) -> Any:
     """What becomes of an optional property."""
-    made = strict({"type": "object", "properties": {"a": part}})
-    assert made["required"] == ["a"]
-    return made["properties"]["a"]
+    value = strict({"type": "object", "properties": {"a": part}})
+    assert value["required"] == ["a"]
+    return value["properties"]["a"]
 
 
 def arguments(schema: Any, sent: Any) -> Any:
@@ -101,7 +101,7 @@ def test_every_object_is_closed_and_every_property_required() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "made"),
+    ("section", "value"),
     [
         (TEXT, TEXT),
         ({"type": "array", "items": TEXT, "minItems": 1}, {"type": "array", "items": TEXT, "minItems": 1}),
@@ -118,12 +118,12 @@ def test_every_object_is_closed_and_every_property_required() -> None:
         ),
     ],
 )
-def test_keywords_that_strict_mode_supports(part: Any, made: Any) -> None:
-    assert strict(of(part))["properties"]["a"] == made
+def test_keywords_that_strict_mode_supports(section: Any, value: Any) -> None:
+    assert strict(of(section))["properties"]["a"] == value
 
 
 @pytest.mark.parametrize(
-    ("part", "made"),
+    ("section", "value"),
     [
         (TEXT, {"type": ["string", "null"], "description": "null: as if it were left out"}),
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
@@ -132,8 +132,8 @@ def test_keywords_that_strict_mode_supports(part: Any, made: Any) -> None:
         ({"type": ["string", "null"], "default": "x"}, {"type": ["string", "null"], "description": 'Default: "x"'}),
     ],
 )  # fmt: skip
-def test_optional_properties_accept_null(part: Any, made: Any) -> None:
-    assert optional(part) == made
+def test_optional_properties_accept_null(section: Any, value: Any) -> None:
+    assert optional(section) == value
 
 
 def test_branches_with_different_constants_are_alternatives() -> None:
@@ -151,7 +151,7 @@ def test_branches_with_different_constants_are_alternatives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "path"),
+    ("section", "path"),
     [
         ({"type": "string", "minLength": 1}, "$.properties.a.minLength"),
         ({"type": "string", "format": "uri"}, "$.properties.a.format"),
@@ -176,8 +176,8 @@ def test_branches_with_different_constants_are_alternatives() -> None:
         ({"type": "object", "properties": {"a b": {}}}, '$.properties.a.properties["a b"]'),
     ],
 )
-def test_a_tool_that_strict_mode_cannot_express_is_reported_and_not_changed(part: Any, path: str) -> None:
-    schema = of(part)
+def test_a_tool_that_strict_mode_cannot_express_is_reported_and_not_changed(section: Any, path: str) -> None:
+    schema = of(section)
     export = exporting(schema)
     assert [problem.path for problem in export.problems] == [path]
     assert export.tools[0]["strict"] is False
@@ -230,7 +230,7 @@ def test_a_schema_above_a_limit_is_reported(fits: Any, exceeds: Any, text: str) 
 
 
 @pytest.mark.parametrize(
-    ("part", "sent", "got"),
+    ("section", "sent", "got"),
     [
         (TEXT, {"a": None}, {}),
         ({"type": ["string", "null"]}, {"a": None}, {"a": None}),
@@ -239,8 +239,8 @@ def test_a_schema_above_a_limit_is_reported(fits: Any, exceeds: Any, text: str) 
         ({"anyOf": [of(TEXT), {"type": "object", "properties": {"b": TEXT}}]}, {"a": {"b": None}}, {"a": {}}),
     ],
 )
-def test_null_for_an_optional_argument_is_removed(part: Any, sent: Any, got: Any) -> None:
-    assert arguments({"type": "object", "properties": {"a": part}}, sent) == got
+def test_null_for_an_optional_argument_is_removed(section: Any, sent: Any, got: Any) -> None:
+    assert arguments({"type": "object", "properties": {"a": section}}, sent) == got
 
 
 def test_null_for_a_required_argument_is_passed_to_the_tool() -> None:
@@ -271,10 +271,10 @@ def test_converting_recursive_alternatives_takes_linear_time() -> None:
     kinds = [
         {
             "type": "object",
-            "properties": {"next": {"$ref": "#/$defs/any"}, "kind": {"const": kind}},
+            "properties": {"next": {"$ref": "#/$defs/any"}, "kind": {"const": key}},
             "required": ["kind"],
         }
-        for kind in "ab"
+        for key in "ab"
     ]
     schema = of({"$ref": "#/$defs/any"}, **{"$defs": {"any": {"oneOf": kinds}}})
     sent: Any = None
@@ -328,22 +328,22 @@ def pair(draw: Any, schema: Any, depth: int = 0) -> tuple[Any, Any]:
     if "enum" in schema or "const" in schema:
         value = draw(st.sampled_from(schema.get("enum") or [schema["const"]]))
         return value, value
-    kind = schema["type"] if isinstance(schema["type"], str) else draw(st.sampled_from(schema["type"]))
-    if kind == "array":
+    key = schema["type"] if isinstance(schema["type"], str) else draw(st.sampled_from(schema["type"]))
+    if key == "array":
         items = [pair(draw, schema["items"], depth + 1) for _ in range(draw(st.integers(0, 2)))]
         return [sent for sent, _ in items], [got for _, got in items]
-    if kind == "object":
+    if key == "object":
         return pairs(draw, schema, depth)
-    value = {"string": "x", "integer": 3, "number": 1.5, "null": None, "boolean": False}[kind]
+    value = {"string": "x", "integer": 3, "number": 1.5, "null": None, "boolean": False}[key]
     return value, value
 
 
 def pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
     sent, got = {}, {}
-    for name, part in schema["properties"].items():
-        takes_null = part.get("type") == ["number", "null"] or "anyOf" in part
+    for name, section in schema["properties"].items():
+        takes_null = section.get("type") == ["number", "null"] or "anyOf" in section
         if name in schema.get("required", ()) or takes_null or (depth < 4 and draw(st.booleans())):
-            sent[name], got[name] = pair(draw, part, depth + 1)
+            sent[name], got[name] = pair(draw, section, depth + 1)
         else:
             sent[name] = None
     return sent, got
@@ -352,11 +352,11 @@ def pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
 @examples(30)
 @given(SCHEMAS, st.data())
 def test_valid_arguments_fit_the_strict_form_and_are_restored(schema: Any, data: Any) -> None:
-    made = strict(schema)
+    value = strict(schema)
     sent, got = pair(data.draw, schema)
-    jsonschema.Draft202012Validator.check_schema(made)
+    jsonschema.Draft202012Validator.check_schema(value)
     jsonschema.Draft202012Validator(schema).validate(got)
-    jsonschema.Draft202012Validator(made).validate(sent)
+    jsonschema.Draft202012Validator(value).validate(sent)
     assert arguments(schema, sent) == got
 
 
@@ -379,16 +379,16 @@ def test_arguments_that_fit_the_strict_form_fit_the_tool(schema: Any, value: dic
 def objects(schema: Any) -> list[dict[str, Any]]:
     """All objects in a schema."""
     if isinstance(schema, list):
-        return [found for part in schema for found in objects(part)]
+        return [result for section in schema for result in objects(section)]
     if not isinstance(schema, dict):
         return []
     own = [schema] if "object" in str(schema.get("type")) else []
-    return own + [found for part in schema.values() for found in objects(part)]
+    return own + [result for section in schema.values() for result in objects(section)]
 
 
 @examples(30)
 @given(SCHEMAS)
 def test_strict_objects_are_closed_and_require_all_properties(schema: Any) -> None:
-    for found in objects(strict(schema)):
-        assert found["additionalProperties"] is False
-        assert sorted(found["required"]) == sorted(found["properties"])
+    for result in objects(strict(schema)):
+        assert result["additionalProperties"] is False
+        assert sorted(result["required"]) == sorted(result["properties"])

@@ -48,10 +48,10 @@ def test_nothing_of_a_schema_is_lost(form: str) -> None:
 
 @pytest.mark.parametrize("form", ALL)
 def test_a_description_is_unchanged_or_left_out(form: str) -> None:
-    given = {"a": "", "b": None, "c": "Reads.\n\nMore."}
-    export = Export([entry(name, description=text) for name, text in given.items()], form)
-    told = {name: description for name, (description, _) in functions(form, export.tools).items()}
-    assert told == {"a": None, "b": None, "c": "Reads.\n\nMore."}
+    arguments = {"a": "", "b": None, "c": "Reads.\n\nMore."}
+    export = Export([entry(name, description=text) for name, text in arguments.items()], form)
+    error_text = {name: description for name, (description, _) in functions(form, export.tools).items()}
+    assert error_text == {"a": None, "b": None, "c": "Reads.\n\nMore."}
 
 
 @pytest.mark.parametrize("form", ALL)
@@ -74,17 +74,17 @@ def test_an_input_that_is_no_object_is_the_argument_input(schema: Any) -> None:
 def test_alternatives_at_the_root_are_the_argument_input(word: str) -> None:
     schema = {"type": "object", "properties": {"a": {}, "b": {}}, word: [{"required": ["a"]}, {"required": ["b"]}]}
     export = Export([entry(schema=schema)], "openai")
-    made = functions("openai", export.tools)["t"][1]
-    assert made["properties"]["input"] == schema
-    assert not COMPOSED & made.keys()
+    value = functions("openai", export.tools)["t"][1]
+    assert value["properties"]["input"] == schema
+    assert not COMPOSED & value.keys()
     (problem,) = export.problems
     assert str(problem).startswith(f"tool 't': $.{word}: ")
 
 
 def test_a_reference_at_the_root_is_replaced_by_its_target() -> None:
     export = Export([entry(schema={"$ref": "#/$defs/node", "$defs": TREE["$defs"]})], "openai")
-    made = functions("openai", export.tools)["t"][1]
-    assert made == {**TREE["$defs"]["node"], "$defs": TREE["$defs"]}
+    value = functions("openai", export.tools)["t"][1]
+    assert value == {**TREE["$defs"]["node"], "$defs": TREE["$defs"]}
     assert export.problems == ()
 
 
@@ -120,12 +120,12 @@ def test_an_export_may_have_no_tools() -> None:
 
 
 def test_tools_for_the_responses_api_always_have_strict() -> None:
-    assert [one["strict"] for one in Export([entry()], "openai-responses").tools] == [False]
+    assert [item["strict"] for item in Export([entry()], "openai-responses").tools] == [False]
     assert "strict" not in Export([entry()], "openai").tools[0]["function"]
 
 
 def test_a_changed_name_is_reported() -> None:
-    assert [str(one) for one in Export([entry("a.b", {"type": "object"})], "openai").problems] == [
+    assert [str(item) for item in Export([entry("a.b", {"type": "object"})], "openai").problems] == [
         "tool 'a.b': $: the tool is called 'a_b_2e7336dc'"
     ]
 
@@ -175,7 +175,7 @@ def schemas() -> st.SearchStrategy[Any]:
             st.just({"$ref": "#/$defs/d"}),
         ),
         max_leaves=6,
-    ).map(lambda made: made if made is True else {**made, "$defs": {"d": {"type": "object", "required": ["a"]}}})
+    ).map(lambda value: value if value is True else {**value, "$defs": {"d": {"type": "object", "required": ["a"]}}})
 
 
 VALUES = st.recursive(

@@ -61,67 +61,72 @@ def test_gemini_accepts_the_tools() -> None:
     export = Export(registry(), "gemini")
     (tool,) = gemini.GenerateContentConfig(tools=export.tools).tools or []
     assert isinstance(tool, gemini.Tool)
-    declared = {one.name: one for one in tool.function_declarations or []}
+    declared = {item.name: item for item in tool.function_declarations or []}
     assert set(declared) == set(export.names)
     assert declared["tree"].parameters_json_schema == TREE
     assert declared["tree"].description is None
 
 
 def test_bedrock_accepts_the_tools() -> None:
-    given = {"modelId": "m", "toolConfig": {"tools": Export(registry(), "bedrock").tools}}
-    report = ParamValidator().validate(given, converse().input_shape)
+    arguments = {"modelId": "m", "toolConfig": {"tools": Export(registry(), "bedrock").tools}}
+    report = ParamValidator().validate(arguments, converse().input_shape)
     assert report.generate_report() == ""
 
 
 def test_ollama_accepts_the_tools() -> None:
     export = Export(registry(), "ollama")
-    made = {one.function.name: one.function for one in map(ollama.Tool.model_validate, export.tools)}
-    assert set(made) == set(export.names)
-    assert made["tree"].parameters.required == ["root"]
-    assert made["tree"].parameters.defs == TREE["$defs"]
-    assert made["tree"].parameters.properties["unit"].enum == ["c", "f"]
-    assert made["tree"].parameters.properties["tags"].items == {"type": "string"}
+    value = {item.function.name: item.function for item in map(ollama.Tool.model_validate, export.tools)}
+    assert set(value) == set(export.names)
+    assert value["tree"].parameters.required == ["root"]
+    assert value["tree"].parameters.defs == TREE["$defs"]
+    assert value["tree"].parameters.properties["unit"].enum == ["c", "f"]
+    assert value["tree"].parameters.properties["tags"].items == {"type": "string"}
 
 
 def parsed(form: str) -> Any:
     """A vendor's answer as its SDK hands it out."""
-    given = response(form, *CALLS)
+    arguments = response(form, *CALLS)
     match form:
         case "openai":
-            return openai.types.chat.ChatCompletion.model_validate(given)
+            return openai.types.chat.ChatCompletion.model_validate(arguments)
         case "openai-responses":
             more = {"object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True}
-            return openai.types.responses.Response.model_validate({**given, **more, "tool_choice": "auto", "tools": []})
+            return openai.types.responses.Response.model_validate(
+                {**arguments, **more, "tool_choice": "auto", "tools": []}
+            )
         case "anthropic":
             usage = {"input_tokens": 1, "output_tokens": 1}
             more = {"type": "message", "model": "m", "stop_reason": "tool_use", "stop_sequence": None, "usage": usage}
-            return anthropic.types.Message.model_validate({**given, **more})
+            return anthropic.types.Message.model_validate({**arguments, **more})
         case "gemini":
-            return gemini.GenerateContentResponse.model_validate(given)
+            return gemini.GenerateContentResponse.model_validate(arguments)
         case "ollama":
-            return ollama.ChatResponse.model_validate(given)
-    return given  # boto3 hands out plain data
+            return ollama.ChatResponse.model_validate(arguments)
+    return arguments  # boto3 hands out plain data
 
 
 async def messages(form: str) -> list[dict[str, Any]]:
     """What comes of the calls in an answer of the vendor's SDK."""
     export = Export(registry(), form)
     assert [call.name for call in export.calls(parsed(form))] == [name for name, _ in CALLS]
-    made = await export.run(parsed(form))
-    assert len(results(form, made)) == len(CALLS)
-    return made
+    result = await export.run(parsed(form))
+    assert len(results(form, result)) == len(CALLS)
+    return result
 
 
 async def test_chat_completions_accept_the_results() -> None:
-    made = await messages("openai")
-    assert TypeAdapter(list[openai.types.chat.ChatCompletionToolMessageParam]).validate_python(made) == made
+    value = await messages("openai")
+    assert TypeAdapter(list[openai.types.chat.ChatCompletionToolMessageParam]).validate_python(value) == value
 
 
 async def test_the_responses_api_accepts_the_results() -> None:
     for item in await messages("openai-responses"):
         taken = closed(FunctionCallOutput).validate_python(item)
         assert taken == item
-        assert {part["type"] for part in taken["output"] if isinstance(part, dict)} <= {"input_text", "input_image"}
+        assert {section["type"] for section in taken["output"] if isinstance(section, dict)} <= {
+            "input_text",
+            "input_image",
+        }
 
 
 ANTHROPIC = {
@@ -139,9 +144,9 @@ def check_block(block: dict[str, Any]) -> list[str]:
     parts = block.get("content")
     plain = {**block, "content": "in parts"} if isinstance(parts, list) else block
     assert closed(anthropic.types.ToolResultBlockParam).validate_python(plain) == plain
-    for part in parts if isinstance(parts, list) else ():
-        assert closed(ANTHROPIC[part["type"]]).validate_python(part) == part
-    return [part["type"] for part in parts] if isinstance(parts, list) else []
+    for section in parts if isinstance(parts, list) else ():
+        assert closed(ANTHROPIC[section["type"]]).validate_python(section) == section
+    return [section["type"] for section in parts] if isinstance(parts, list) else []
 
 
 async def test_anthropic_accepts_the_results() -> None:
@@ -155,21 +160,21 @@ async def test_anthropic_accepts_the_results() -> None:
 async def test_gemini_accepts_the_results() -> None:
     (content,) = await messages("gemini")
     taken = gemini.Content.model_validate(content)
-    assert [part.function_response.name for part in taken.parts] == [name for name, _ in CALLS]
+    assert [section.function_response.name for section in taken.parts] == [name for name, _ in CALLS]
     assert taken.parts[0].function_response.response == {"output": {"city": "Rom", "unit": "c", "days": None}}
     assert taken.parts[1].function_response.response == {"error": "no such city: X\n  try again"}
 
 
 async def test_bedrock_accepts_the_results() -> None:
-    made = await messages("bedrock")
-    report = ParamValidator().validate({"modelId": "m", "messages": made}, converse().input_shape)
+    value = await messages("bedrock")
+    report = ParamValidator().validate({"modelId": "m", "messages": value}, converse().input_shape)
     assert report.generate_report() == ""
 
 
 async def test_ollama_accepts_the_results() -> None:
-    made = [ollama.Message.model_validate(message) for message in await messages("ollama")]
-    assert [message.tool_name for message in made] == [name for name, _ in CALLS]
-    assert made[-1].content == ' verbatim "text"\n'
+    value = [ollama.Message.model_validate(message) for message in await messages("ollama")]
+    assert [message.tool_name for message in value] == [name for name, _ in CALLS]
+    assert value[-1].content == ' verbatim "text"\n'
 
 
 def shown(form: str) -> dict[str, Any]:

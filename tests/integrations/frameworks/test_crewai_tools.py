@@ -43,8 +43,8 @@ def shop(**options: Any) -> Shop:
 async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
     assert convert_tool(shop()) is not None
     async with served(build_entry(shop())) as client:
-        found = await schema(client, "Shop")
-        assert found["required"] == ["item"]
+        input_schema = await schema(client, "Shop")
+        assert input_schema["required"] == ["item"]
         assert (await client.call_tool("Shop", {"item": "tea"})).structured_content == {"item": "tea", "count": 1}
 
 
@@ -83,10 +83,10 @@ async def test_a_reached_usage_limit_is_an_error_in_all_versions(says: str) -> N
 
 
 async def test_a_structured_tool_is_served_with_its_usage_limit() -> None:
-    made = CrewStructuredTool(
+    framework_tool = CrewStructuredTool(
         name="greet", description="Greets.", func=lambda who="you": f"Hi {who}", max_usage_count=1
     )
-    async with served(build_entry(made)) as client:
+    async with served(build_entry(framework_tool)) as client:
         assert await schema(client, "greet") == {"type": "object"}
         assert await said(client, "greet", who="Ann") == "Hi Ann"
         assert await said(client, "greet") == "tool_error: Tool 'greet' has reached its maximum usage limit."

@@ -57,14 +57,14 @@ def test_no_code_of_another_object_runs(name: str) -> None:
 
 
 def test_a_tool_of_each_framework_is_recognised() -> None:
-    for thing in (
+    for value in (
         CrewStructuredTool(name="turn", description="Turns.", func=turn),
         FunctionTool(turn, {"type": "object"}),
     ):
-        entry = convert_tool(thing)
+        entry = convert_tool(value)
         assert entry is not None
         assert entry.name == "turn"
-        assert convert_toolbox(thing) is None
+        assert convert_toolbox(value) is None
 
 
 def test_a_set_of_tools_is_not_recognised_as_a_tool() -> None:

@@ -49,7 +49,7 @@ async def test_a_tool_is_listed_with_all_its_fields(server: FastMCP) -> None:
 
     async with opened(server) as client:
         (tool,) = (await client.list_tools()).tools
-        found = await client.call_tool("highest", {"country": "CH"})
+        result = await client.call_tool("highest", {"country": "CH"})
     assert (tool.name, tool.title, tool.description) == ("highest", "Highest", "Tells the highest peak.")
     assert tool.input_schema["required"] == ["country"]
     assert tool.input_schema["properties"]["count"]["default"] == 1
@@ -57,7 +57,7 @@ async def test_a_tool_is_listed_with_all_its_fields(server: FastMCP) -> None:
     assert tool.annotations.read_only_hint is True
     assert tool.icons[0].src == "https://example.org/a.png"
     assert tool.meta["unit"] == "m"
-    assert found.structured_content == {"name": "CH 1", "height": 4634}
+    assert result.structured_content == {"name": "CH 1", "height": 4634}
 
 
 async def test_a_value_that_fastmcp_wraps_arrives_wrapped(server: FastMCP) -> None:
@@ -66,9 +66,9 @@ async def test_a_value_that_fastmcp_wraps_arrives_wrapped(server: FastMCP) -> No
         return 2 * number
 
     async with opened(server) as client:
-        found = await client.call_tool("twice", {"number": 4})
-    assert found.structured_content == {"result": 8}
-    assert found.content[0].text == "8"
+        result = await client.call_tool("twice", {"number": 4})
+    assert result.structured_content == {"result": 8}
+    assert result.content[0].text == "8"
 
 
 async def test_images_audio_and_several_blocks_arrive(server: FastMCP) -> None:
@@ -78,9 +78,9 @@ async def test_images_audio_and_several_blocks_arrive(server: FastMCP) -> None:
         return ToolResult(content=blocks, structured_content={"n": 3}, meta={"took": 1})
 
     async with opened(server) as client:
-        found = await client.call_tool("several", {})
-    assert [block.type for block in found.content] == ["text", "image", "audio"]
-    assert found.meta["took"] == 1
+        result = await client.call_tool("several", {})
+    assert [block.type for block in result.content] == ["text", "image", "audio"]
+    assert result.meta["took"] == 1
 
 
 async def test_an_error_of_the_server_arrives_verbatim(server: FastMCP) -> None:
@@ -98,10 +98,10 @@ async def test_an_error_has_its_images(server: FastMCP) -> None:
         return ToolResult(content=["look", Image(data=PIXEL, format="png")], is_error=True)
 
     async with opened(server) as client:
-        found = await client.call_tool("breaks", {})
-    assert found.is_error
-    assert [block.type for block in found.content] == ["text", "image"]
-    assert found.content[0].text == "look"
+        result = await client.call_tool("breaks", {})
+    assert result.is_error
+    assert [block.type for block in result.content] == ["text", "image"]
+    assert result.content[0].text == "look"
 
 
 async def test_masked_errors_of_a_server_are_not_shown() -> None:
@@ -112,8 +112,8 @@ async def test_masked_errors_of_a_server_are_not_shown() -> None:
         raise ValueError("the password is 1234")
 
     async with opened(server) as client:
-        text, failed = await answered(client, "breaks")
-    assert failed
+        text, is_error = await answered(client, "breaks")
+    assert is_error
     assert "1234" not in text
 
 
@@ -123,8 +123,8 @@ async def test_invalid_arguments_do_not_reach_the_server(server: FastMCP) -> Non
         raise AssertionError("reached")
 
     async with opened(server) as client:
-        text, failed = await answered(client, "twice", number="four")
-    assert failed
+        text, is_error = await answered(client, "twice", number="four")
+    assert is_error
     assert "number" in text
     assert "reached" not in text
 
@@ -136,19 +136,19 @@ async def test_progress_reaches_the_client(server: FastMCP) -> None:
         await ctx.report_progress(2, 2)
         return "up"
 
-    heard: list[tuple[float, float | None, str | None]] = []
-    done = anyio.Event()
+    reports: list[tuple[float, float | None, str | None]] = []
+    has_arrived = anyio.Event()
 
     async def progress(at: float, total: float | None, message: str | None) -> None:
-        heard.append((at, total, message))
+        reports.append((at, total, message))
         if at == total:
-            done.set()
+            has_arrived.set()
 
     async with opened(server) as client:
         await client.call_tool("climbs", {}, progress_callback=progress)
         with anyio.fail_after(10):
-            await done.wait()
-    assert heard == [(1, 2, "half way"), (2, 2, None)]
+            await has_arrived.wait()
+    assert reports == [(1, 2, "half way"), (2, 2, None)]
 
 
 async def test_clients_are_notified_of_a_tool_that_is_added_later(server: FastMCP) -> None:
@@ -161,36 +161,36 @@ async def test_clients_are_notified_of_a_tool_that_is_added_later(server: FastMC
         await ctx.send_notification(ToolListChangedNotification())
         return "done"
 
-    told = anyio.Event()
+    is_notified = anyio.Event()
 
     async def heard(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
-            told.set()
+            is_notified.set()
 
     async with opened(server, mode="legacy", message_handler=heard) as client:
         assert await answered(client, "grows") == ("done", False)
         with anyio.fail_after(10):
-            await told.wait()
+            await is_notified.wait()
         assert await answered(client, "later") == ("here", False)
 
 
 async def test_a_cancelled_call_is_cancelled_in_the_server(server: FastMCP) -> None:
-    begun, ended = anyio.Event(), anyio.Event()
+    has_begun, has_ended = anyio.Event(), anyio.Event()
 
     @server.tool
     async def waits() -> None:
-        begun.set()
+        has_begun.set()
         try:
             await anyio.sleep_forever()
         finally:
-            ended.set()
+            has_ended.set()
 
     async with opened(server) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "waits", {})
-        await begun.wait()
+        await has_begun.wait()
         tasks.cancel_scope.cancel()
     with anyio.fail_after(10):
-        await ended.wait()
+        await has_ended.wait()
 
 
 async def test_the_lifespan_of_the_server_is_that_of_the_bridge() -> None:
@@ -219,7 +219,7 @@ def test_a_server_is_recognised_by_its_class(server: FastMCP) -> None:
             return name
 
     assert convert_toolbox(server) is not None
-    assert not any(convert_toolbox(thing) for thing in (Answering(), len, FastMCP, None))
+    assert not any(convert_toolbox(value) for value in (Answering(), len, FastMCP, None))
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])

@@ -159,12 +159,12 @@ mcp = Server("demo")
 def who() -> str:
     %s
 """
-    for imported, body in (
+    for import_line, body in (
         ("from context_helpers import load", "return 'user of ' + load()"),
         ("from context_classes import Users\nusers = Users()", "return 'user of ' + users.find_id()"),
         ("", "from fastmcp.server.dependencies import get_context\n    return 'user of ' + get_context().request_id"),
     ):
-        async with serve(text % (imported, body)) as client:
+        async with serve(text % (import_line, body)) as client:
             assert (await call(client, "who")).startswith("user of ")
 
 
@@ -235,9 +235,9 @@ def ask() -> str:
     async with serve(text) as client:
         texts = [await call(client, "crash")]
         for request in (client.read_resource("data://one"), client.get_prompt("ask")):
-            with pytest.raises(MCPError) as raised:
+            with pytest.raises(MCPError) as exc_info:
                 await request
-            texts.append(raised.value.message)
+            texts.append(exc_info.value.message)
     assert all("internal error (reference" in line and "1234" not in line for line in texts)
 
 

@@ -58,21 +58,21 @@ def written(folder: Path, text: str, name: str = "theirs") -> Path:
 def module(folder: Path, **names: Any) -> Path:
     """A module that offers these very objects."""
     (folder / "held.py").write_text("", "utf-8")
-    made = type(sys)("held")
-    made.__file__ = str(folder / "held.py")
-    vars(made).update(names)
-    sys.modules["held"] = made
+    value = type(sys)("held")
+    value.__file__ = str(folder / "held.py")
+    vars(value).update(names)
+    sys.modules["held"] = value
     return folder
 
 
 async def offer_of(folder: Path, *objects: str, **options: Any) -> Offer:
     """What a source without sets of tools publishes."""
-    found: list[Offer] = []
+    offers: list[Offer] = []
     with anyio.fail_after(TIMEOUT):
         await FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder)).run(
-            found.append
+            offers.append
         )
-    (offer,) = found
+    (offer,) = offers
     return offer
 
 
@@ -176,9 +176,9 @@ async def test_an_object_that_cannot_be_imported_does_not_affect_others(
 
 
 async def test_a_source_without_any_tool_fails_with_all_reasons(tmp_path: Path) -> None:
-    with pytest.raises(SourceError) as raised:
+    with pytest.raises(SourceError) as exc_info:
         await offer_of(written(tmp_path, ""), "theirs:no", "gone:one")
-    first, second = str(raised.value).splitlines()
+    first, second = str(exc_info.value).splitlines()
     assert "'theirs:no'" in first
     assert "'gone:one'" in second or "gone" in second
 
@@ -201,8 +201,8 @@ async def test_output_of_a_module_goes_to_stderr(tmp_path: Path, capsys: pytest.
 @pytest.mark.usefixtures("boxes")
 async def test_a_set_of_tools_is_open_while_the_source_runs(tmp_path: Path) -> None:
     box = Box("a", "b")
-    async with running(module(tmp_path, box=box), "held:box") as published:
-        assert names(await published()) == ["a", "b"]
+    async with running(module(tmp_path, box=box), "held:box") as offers:
+        assert names(await offers()) == ["a", "b"]
         assert box.log == ["open", "list"]
     assert box.log == ["open", "list", "close"]
 
@@ -212,23 +212,23 @@ async def test_a_change_of_one_set_is_published_with_the_others(tmp_path: Path) 
     box, other = Box("a"), Box("x")
     async with running(
         module(tmp_path, box=box, other=other, tool=entry("t")), "held:box", "held:other", "held:tool"
-    ) as published:
-        assert names(await published()) == ["t", "a", "x"]
+    ) as offers:
+        assert names(await offers()) == ["t", "a", "x"]
         box.change("a", "b")
-        assert names(await published()) == ["t", "a", "b", "x"]
+        assert names(await offers()) == ["t", "a", "b", "x"]
 
 
 @pytest.mark.usefixtures("boxes")
 async def test_tools_of_a_set_that_cannot_be_listed_again_stay_published(tmp_path: Path) -> None:
     box = Box("a")
-    async with running(module(tmp_path, box=box), "held:box") as published:
-        await published()
+    async with running(module(tmp_path, box=box), "held:box") as offers:
+        await offers()
         box.change("b", fails="list")
-        offer = await published()
+        offer = await offers()
         assert names(offer) == ["a"]
         assert offer.problems == ["'held:box': RuntimeError: cannot list: its tools stay as they were"]
         box.change("c")
-        offer = await published()
+        offer = await offers()
         assert (names(offer), offer.problems) == (["c"], [])
 
 
@@ -236,8 +236,8 @@ async def test_tools_of_a_set_that_cannot_be_listed_again_stay_published(tmp_pat
 @pytest.mark.parametrize("what", ["open", "list"])
 async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, what: str) -> None:
     box, other = Box("a", fails=what), Box("x")
-    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as published:
-        offer = await published()
+    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
+        offer = await offers()
         assert names(offer) == ["x"]
         assert offer.problems == [f"'held:box': RuntimeError: cannot {what}"]
 
@@ -246,9 +246,9 @@ async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, 
 @pytest.mark.parametrize("what", ["open", "list"])
 async def test_opening_a_set_of_tools_has_a_time_limit(tmp_path: Path, what: str) -> None:
     box, other = Box("a", hangs=what), Box("x")
-    held = module(tmp_path, box=box, other=other)
-    async with running(held, "held:box", "held:other", start_timeout=3) as published:
-        offer = await published()
+    failure = module(tmp_path, box=box, other=other)
+    async with running(failure, "held:box", "held:other", start_timeout=3) as offers:
+        offer = await offers()
         assert names(offer) == ["x"]
         assert "'held:box' was not opened and listed within 3 seconds" in offer.problems[0]
 
@@ -256,10 +256,10 @@ async def test_opening_a_set_of_tools_has_a_time_limit(tmp_path: Path, what: str
 @pytest.mark.usefixtures("boxes")
 async def test_tools_of_a_set_that_ends_are_removed(tmp_path: Path) -> None:
     box, other = Box("a"), Box("x")
-    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as published:
-        assert names(await published()) == ["a", "x"]
+    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
+        assert names(await offers()) == ["a", "x"]
         box.change("a", fails="end")
-        offer = await published()
+        offer = await offers()
         assert names(offer) == ["x"]
         assert offer.problems == ["'held:box': RuntimeError: the server has gone"]
 
@@ -267,8 +267,8 @@ async def test_tools_of_a_set_that_ends_are_removed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("boxes")
 async def test_a_set_of_tools_that_cannot_close_does_not_affect_others(tmp_path: Path) -> None:
     box = Box("a", fails="close")
-    async with running(module(tmp_path, box=box), "held:box") as published:
-        await published()
+    async with running(module(tmp_path, box=box), "held:box") as offers:
+        await offers()
     assert box.log[-1] == "close"
 
 
@@ -305,9 +305,9 @@ async def test_an_invalid_manual_does_not_affect_others(tmp_path: Path) -> None:
     async with connect(bridge) as client:
         assert await said(client, "echo", words="a  b") == "a  b"
         assert await said(client, "turn", word="ab") == "ba"
-    wrong, gone = bridge.problems["framework"]
+    wrong, missing = bridge.problems["framework"]
     assert str(tmp_path / "wrong.json") in wrong
-    assert str(tmp_path / "gone.json") in gone
+    assert str(tmp_path / "gone.json") in missing
 
 
 # From settings to a client
@@ -343,6 +343,6 @@ async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_p
 
 
 def test_settings_without_objects_are_rejected_with_their_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="give objects, utcp, or both") as raised:
+    with pytest.raises(ConfigError, match="give objects, utcp, or both") as exc_info:
         settings(tmp_path, "    start_timeout: 5s\n")
-    assert raised.value.line == 2
+    assert exc_info.value.line == 2

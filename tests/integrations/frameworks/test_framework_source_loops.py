@@ -37,18 +37,18 @@ async def test_an_error_of_a_coroutine_on_asyncio_is_raised() -> None:
 
 
 async def test_cancelling_a_call_cancels_its_coroutine_on_asyncio() -> None:
-    begun, ended = threading.Event(), threading.Event()
+    has_begun, has_ended = threading.Event(), threading.Event()
 
     async def call() -> None:
-        begun.set()
+        has_begun.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.set()
+            has_ended.set()
 
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_on_asyncio, call)
-            assert await to_thread.run_sync(begun.wait, TIMEOUT)
+            assert await to_thread.run_sync(has_begun.wait, TIMEOUT)
             tasks.cancel_scope.cancel()
-        assert await to_thread.run_sync(ended.wait, TIMEOUT)
+        assert await to_thread.run_sync(has_ended.wait, TIMEOUT)

@@ -97,11 +97,11 @@ async def test_a_set_of_tools_is_served_if_it_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("boxes")
 async def test_a_named_set_of_tools_is_open_and_its_changes_are_published(tmp_path: Path) -> None:
-    made = source(tmp_path, f"{BOX}\nbox, other = Box('a'), Box('b')", ["box"])
+    framework_source = source(tmp_path, f"{BOX}\nbox, other = Box('a'), Box('b')", ["box"])
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
-            tasks.start_soon(made.run, send.send_nowait)
+            tasks.start_soon(framework_source.run, send.send_nowait)
             assert names(await receive.receive()) == ["a"]
             theirs: Any = sys.modules["theirs"]
             box: Box = theirs.box
@@ -115,11 +115,11 @@ async def test_a_named_set_of_tools_is_open_and_its_changes_are_published(tmp_pa
 
 @pytest.mark.usefixtures("boxes")
 async def test_the_failure_to_open_the_only_set_of_tools_is_reported(tmp_path: Path) -> None:
-    made = source(tmp_path, f"{BOX}\nbox = Box('a', fails='open')", ["box"])
-    found: list[Offer] = []
+    framework_source = source(tmp_path, f"{BOX}\nbox = Box('a', fails='open')", ["box"])
+    offers: list[Offer] = []
     with anyio.fail_after(TIMEOUT), pytest.raises(SourceError, match="'theirs:box': RuntimeError: cannot open"):
-        await made.run(found.append)
-    assert found == []
+        await framework_source.run(offers.append)
+    assert offers == []
 
 
 @pytest.mark.usefixtures("boxes")
@@ -127,11 +127,11 @@ async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = BOX + "\nbox = Box('{}')"
-    made = source(tmp_path, text.format("a"), ["box"], watch=True)
+    framework_source = source(tmp_path, text.format("a"), ["box"], watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with caplog.at_level(logging.INFO, "mcp_bridge"), anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
-            tasks.start_soon(made.run, send.send_nowait)
+            tasks.start_soon(framework_source.run, send.send_nowait)
             assert names(await receive.receive()) == ["a"]
             old: Box = sys.modules["theirs"].box
             (tmp_path / "theirs.py").write_text(text.format("b"), "utf-8")
@@ -146,11 +146,11 @@ async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
 async def test_an_edit_is_published_without_tools_that_cannot_be(tmp_path: Path) -> None:
     text = "from tests.kits.frameworks.shapes_llamaindex import FunctionTool\n"
     text += "def turn(): ...\none = FunctionTool(turn, {})\n"
-    made = source(tmp_path, text + "one.requires_context = True", watch=True)
+    framework_source = source(tmp_path, text + "one.requires_context = True", watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
-            tasks.start_soon(made.run, send.send_nowait)
+            tasks.start_soon(framework_source.run, send.send_nowait)
             assert "needs the context of a workflow" in (await receive.receive()).problems[0]
             (tmp_path / "theirs.py").write_text(f"{text}two = FunctionTool(print, {{}})\none.requires_context = True")
             offer = await receive.receive()
@@ -177,14 +177,14 @@ def run(folder: Path, *args: str, importtime: bool = False) -> subprocess.Comple
 
 def test_the_commands_list_validate_and_call_use_tools_of_frameworks(tmp_path: Path) -> None:
     assert run(tmp_path, "validate", "x.yaml").stdout == "5 tools, no problems\n"
-    listed = run(tmp_path, "list", "x.yaml").stdout
-    assert all(name in listed for name in ("first", "second", "up", "one", "own"))
+    output = run(tmp_path, "list", "x.yaml").stdout
+    assert all(name in output for name in ("first", "second", "up", "one", "own"))
     assert run(tmp_path, "call", "up", "--file", "x.yaml").stdout == "UP\n"
 
 
 @pytest.mark.parametrize("args", [["validate", "x.yaml"], ["list", "x.yaml"]])
 def test_frameworks_do_not_make_a_command_import_the_sdk(tmp_path: Path, args: list[str]) -> None:
-    done = run(tmp_path, *args, importtime=True)
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    process = run(tmp_path, *args, importtime=True)
+    assert process.returncode == 0, process.stderr
+    lines = [line for line in process.stderr.splitlines() if line.startswith("import time:")]
     assert {line.rpartition("|")[2].strip().partition(".")[0] for line in lines} & HEAVY == set()

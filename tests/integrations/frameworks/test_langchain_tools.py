@@ -55,15 +55,15 @@ def order(item: str, size: str = "s") -> dict[str, Any]:
 
 
 async def test_a_decorated_function_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
-    made = tool(order, args_schema=Order)
-    assert convert_tool(made) is not None
-    async with served(build_entry(made)) as client:
-        found = await schema(client, "order")
-        assert found["required"] == ["item"]
-        assert found["properties"]["size"]["enum"] == ["s", "l"]
-        assert found["properties"]["item"]["description"] == "What to order."
-        assert "title" not in found
-        assert "description" not in found
+    framework_tool = tool(order, args_schema=Order)
+    assert convert_tool(framework_tool) is not None
+    async with served(build_entry(framework_tool)) as client:
+        input_schema = await schema(client, "order")
+        assert input_schema["required"] == ["item"]
+        assert input_schema["properties"]["size"]["enum"] == ["s", "l"]
+        assert input_schema["properties"]["item"]["description"] == "What to order."
+        assert "title" not in input_schema
+        assert "description" not in input_schema
         assert await said(client, "order", item="tea") == '{"ordered": "tea", "size": "s"}'
         assert (await said(client, "order", item="tea", size="xl")).startswith("invalid_arguments")
 
@@ -134,9 +134,11 @@ async def test_a_tool_without_a_schema_takes_tool_input() -> None:
 
 async def test_a_schema_that_is_a_dict_is_used_with_inlined_definitions() -> None:
     numbers = {"type": "array", "items": {"$ref": "#/$defs/N"}}
-    given = {"type": "object", "properties": {"n": numbers}, "required": ["n"], "$defs": {"N": {"minimum": 1}}}
-    made = StructuredTool(name="total", description="Adds.", args_schema=given, func=lambda n: str(sum(n)))
-    async with served(build_entry(made)) as client:
+    arguments = {"type": "object", "properties": {"n": numbers}, "required": ["n"], "$defs": {"N": {"minimum": 1}}}
+    framework_tool = StructuredTool(
+        name="total", description="Adds.", args_schema=arguments, func=lambda n: str(sum(n))
+    )
+    async with served(build_entry(framework_tool)) as client:
         assert await schema(client, "total") == {
             "type": "object",
             "properties": {"n": {"type": "array", "items": {"minimum": 1}}},
@@ -158,8 +160,8 @@ async def test_images_are_content_and_the_artifact_is_in_the_meta() -> None:
             {"type": "json", "value": 1},
         ], {"rows": 3}
 
-    made = StructuredTool.from_function(draw, description="Draws.", response_format="content_and_artifact")
-    async with served(build_entry(made)) as client:
+    framework_tool = StructuredTool.from_function(draw, description="Draws.", response_format="content_and_artifact")
+    async with served(build_entry(framework_tool)) as client:
         answer = await client.call_tool("draw", {})
     kinds = [block.type for block in answer.content]
     assert kinds == ["text", "image", "image", "image", "resource_link", "text"]
@@ -169,10 +171,10 @@ async def test_images_are_content_and_the_artifact_is_in_the_meta() -> None:
 
 
 async def test_an_artifact_that_is_not_json_is_left_out() -> None:
-    made = StructuredTool.from_function(
+    framework_tool = StructuredTool.from_function(
         lambda: ("text", object()), name="it", description="It.", response_format="content_and_artifact"
     )
-    async with served(build_entry(made)) as client:
+    async with served(build_entry(framework_tool)) as client:
         answer = await client.call_tool("it", {})
     assert answer.content[0].text == "text"
     assert langchain.ARTIFACT not in (answer.meta or {})
@@ -191,8 +193,8 @@ async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -
                 raise ValueError("must be even")
             return n
 
-    made = StructuredTool.from_function(lambda n: n, name="half", description="Half.", args_schema=Even)
-    async with served(build_entry(made)) as client:
+    framework_tool = StructuredTool.from_function(lambda n: n, name="half", description="Half.", args_schema=Even)
+    async with served(build_entry(framework_tool)) as client:
         text = await said(client, "half", n=3)
     assert text.startswith("invalid_arguments")
     assert "n: Value error, must be even" in text
@@ -237,8 +239,8 @@ async def test_a_tool_message_is_the_result() -> None:
 
 
 async def test_a_tool_is_published_with_its_tags() -> None:
-    made = StructuredTool.from_function(order, tags=["shop"])
-    assert build_entry(made).tags == ["shop"]
+    framework_tool = StructuredTool.from_function(order, tags=["shop"])
+    assert build_entry(framework_tool).tags == ["shop"]
 
 
 async def test_a_toolkit_is_a_set_of_tools_and_others_are_problems() -> None:

@@ -23,14 +23,14 @@ def turn(word: str) -> Any:
 
 
 async def test_a_function_is_listed_with_its_schema_and_runs_in_a_thread() -> None:
-    made = FunctionTool(turn, WORD)
-    assert convert_tool(made) is not None
-    async with served(build_entry(made)) as client:
+    framework_tool = FunctionTool(turn, WORD)
+    assert convert_tool(framework_tool) is not None
+    async with served(build_entry(framework_tool)) as client:
         assert await schema(client, "turn") == WORD
         answer = await client.call_tool("turn", {"word": "ab"})
     assert answer.content[0].text == "{'turned': 'ba'}"
     assert answer.structured_content == {"turned": "ba"}
-    assert made.calls == ["call"]
+    assert framework_tool.calls == ["call"]
 
 
 async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> None:
@@ -39,10 +39,10 @@ async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> Non
         await asyncio.sleep(0)
         return type(asyncio.current_task()).__name__
 
-    made = FunctionTool(where, {"type": "object"})
-    async with served(build_entry(made)) as client:
+    framework_tool = FunctionTool(where, {"type": "object"})
+    async with served(build_entry(framework_tool)) as client:
         assert await said(client, "where") == "Task"
-    assert made.calls == ["acall"]
+    assert framework_tool.calls == ["acall"]
 
 
 async def test_an_error_of_a_tool_has_its_text() -> None:
@@ -79,10 +79,10 @@ async def test_a_tool_without_a_call_method_is_called_as_a_function() -> None:
 
 
 def test_a_tool_that_needs_a_workflow_is_not_published() -> None:
-    made = FunctionTool(turn, WORD)
-    made.requires_context, made.ctx_param_name = True, "ctx"
+    framework_tool = FunctionTool(turn, WORD)
+    framework_tool.requires_context, framework_tool.ctx_param_name = True, "ctx"
     with pytest.raises(SourceError, match="'turn' needs the context of a workflow as 'ctx'"):
-        build_entry(made)
+        build_entry(framework_tool)
 
 
 async def test_a_tool_spec_is_a_set_of_tools() -> None:

@@ -29,12 +29,12 @@ def upper(text: str, times: int = 1) -> str:
 
 
 async def test_a_function_is_listed_and_called_with_the_arguments() -> None:
-    made = llm.Tool.function(upper)
-    assert convert_tool(made) is not None
-    async with served(build_entry(made)) as client:
-        found = await schema(client, "upper")
-        assert found["required"] == ["text"]
-        assert found["properties"]["times"]["default"] == 1
+    framework_tool = llm.Tool.function(upper)
+    assert convert_tool(framework_tool) is not None
+    async with served(build_entry(framework_tool)) as client:
+        input_schema = await schema(client, "upper")
+        assert input_schema["required"] == ["text"]
+        assert input_schema["properties"]["times"]["default"] == 1
         assert await said(client, "upper", text="a") == "A"
         assert await said(client, "upper", text="a", times=2) == "AA"
 
@@ -119,10 +119,10 @@ async def test_a_toolbox_is_prepared_once_and_has_a_lasting_state() -> None:
     box = Notes()
     box.add_tool(llm.Tool(name="nowhere"))
     assert convert_tool(box) is None
-    async with convert_toolbox(box) as opened:
-        entries = await opened.list_entries()
+    async with convert_toolbox(box) as toolbox:
+        entries = await toolbox.list_entries()
         assert [entry.name for entry in entries] == ["Notes_add", "Notes_far", "upper"]
-        assert opened.problems == ["the llm tool 'nowhere' has no implementation. Give it one"]  # type: ignore[attr-defined]
+        assert toolbox.problems == ["the llm tool 'nowhere' has no implementation. Give it one"]  # type: ignore[attr-defined]
         async with served(*entries) as client:
             assert await said(client, "Notes_add", note="a") == "prepared, a"
             assert await said(client, "Notes_add", note="b") == "prepared, a, b"

@@ -67,13 +67,13 @@ def crash() -> str:
     async with serve(text) as client:
         await call(client, "crash")
     (info,) = [record.exc_info for record in caplog.records if record.exc_info]
-    seen: list[BaseException | None] = []
+    values: list[BaseException | None] = []
     error = info[1]
     while error is not None:  # as formatters that show the whole chain do
-        assert error not in seen
-        seen.append(error)
+        assert error not in values
+        values.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    assert isinstance(seen[0], ValueError)
+    assert isinstance(values[0], ValueError)
 
 
 async def test_an_extension_intercepts_calls(serve: Any) -> None:

@@ -92,8 +92,8 @@ async def test_the_text_of_an_unexpected_error_is_not_in_the_result(options: dic
         raise ValueError("the password is 1234")
 
     async with opened(breaks) as at:
-        text, failed = await answered(at, "breaks")
-    assert failed
+        text, is_error = await answered(at, "breaks")
+    assert is_error
     assert "reference" in text
     assert "1234" not in text
 
@@ -113,8 +113,8 @@ async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() 
         return given.number // 2
 
     async with opened(half) as at:
-        text, failed = await answered(at, "half", given={"number": 3})
-        assert failed
+        text, is_error = await answered(at, "half", given={"number": 3})
+        assert is_error
         assert "half" in text
         assert await answered(at, "half", given={"number": 4}) == ("2", False)
 
@@ -133,8 +133,8 @@ async def test_the_timeout_of_a_tool_ends_its_call() -> None:
         return "never"
 
     async with opened(waits, waits_too) as at:
-        text, failed = await answered(at, "waits")
-        assert failed
+        text, is_error = await answered(at, "waits")
+        assert is_error
         assert "0.01 seconds" in text
         assert await answered(at, "waits_too") == ("slow: 0.01", True)
 
@@ -148,12 +148,12 @@ async def test_a_tool_that_needs_approval_runs_only_if_the_user_agrees() -> None
         return "gone"
 
     async with opened(delete, says="decline") as at:
-        text, failed = await answered(at, "delete", path="/a")
-        assert failed
+        text, is_error = await answered(at, "delete", path="/a")
+        assert is_error
         assert "did not agree" in text
     async with opened(delete) as at:
-        text, failed = await answered(at, "delete", path="/b")
-        assert failed
+        text, is_error = await answered(at, "delete", path="/b")
+        assert is_error
         assert "cannot ask" in text
     assert ran == []
     async with opened(delete, says="accept") as at:
@@ -162,18 +162,18 @@ async def test_a_tool_that_needs_approval_runs_only_if_the_user_agrees() -> None
 
 
 async def test_the_question_for_approval_has_all_arguments() -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     class Shown(RunningCall):
         async def ask(self, message: str, *more: Any, **options: Any) -> Any:
-            asked.append(message)
+            questions.append(message)
             return SimpleNamespace(accepted=True)
 
     await require_approval(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /\u200b"})
-    assert asked[0].split("\n")[1] == '- command (length 9): "rm -rf /\\u200b"'
+    assert questions[0].split("\n")[1] == '- command (length 9): "rm -rf /\\u200b"'
     with pytest.raises(Denied, match=r"at most 10,000 characters"):
         await require_approval(Shown(), "run", {"comment": "x" * 50_000, "command": "rm -rf /"})
-    assert len(asked) == 1
+    assert len(questions) == 1
 
 
 async def test_a_function_decides_which_calls_need_approval_unless_defaults_are_missing() -> None:
@@ -206,8 +206,8 @@ async def test_a_tool_that_is_not_enabled_for_a_call_is_unavailable() -> None:
         return "yes"
 
     async with opened(sometimes) as at:
-        text, failed = await answered(at, "sometimes")
-        assert failed
+        text, is_error = await answered(at, "sometimes")
+        assert is_error
         assert "not enabled now" in text
         state["on"] = True
         assert await answered(at, "sometimes") == ("yes", False)
@@ -236,8 +236,8 @@ async def test_guardrails_run_before_and_after_the_tool() -> None:
         assert await answered(at, "echo", text="hello") == ("hello", False)
         assert await answered(at, "echo", text="my secret") == ("no secrets, please", True)
         assert await answered(at, "echo", text="42") == ("no numbers, please", True)
-        text, failed = await answered(at, "echo", text="halt")
-        assert failed
+        text, is_error = await answered(at, "echo", text="halt")
+        assert is_error
         assert "guardrail" in text
 
 
@@ -278,8 +278,8 @@ async def test_a_tool_with_an_output_schema_has_structured_results() -> None:
     async with opened(peak) as at:
         (tool,) = (await at.list_tools()).tools
         assert tool.output_schema["properties"]["height"]["type"] == "integer"
-        found = await at.call_tool("peak", {})
-    assert found.structured_content == {"name": "Eiger", "height": 3967}
+        result = await at.call_tool("peak", {})
+    assert result.structured_content == {"name": "Eiger", "height": 3967}
 
 
 def test_a_server_is_recognised_by_its_class() -> None:
@@ -291,4 +291,4 @@ def test_a_server_is_recognised_by_its_class() -> None:
             return name
 
     assert convert_tool(tool).name == "tool"
-    assert not any(convert_tool(thing) for thing in (Answering(), len, FunctionTool, None))
+    assert not any(convert_tool(value) for value in (Answering(), len, FunctionTool, None))

@@ -92,14 +92,14 @@ async def test_a_result_that_is_a_model_is_structured() -> None:
         (tool,) = (await client.list_tools()).tools
         assert tool.output_schema["properties"]["height"]["type"] == "integer"
         assert tool.input_schema["properties"]["country"]["description"] == "Its code."
-        found = await client.call_tool("highest", {"country": "CH"})
-    assert found.structured_content == {"name": "CH highest None", "height": 4634}
+        result = await client.call_tool("highest", {"country": "CH"})
+    assert result.structured_content == {"name": "CH highest None", "height": 4634}
 
 
-@pytest.mark.parametrize("kind", [ModelRetry, ToolFailed])
-async def test_the_text_of_model_retry_is_an_error_verbatim(kind: type[Exception]) -> None:
+@pytest.mark.parametrize("case", [ModelRetry, ToolFailed])
+async def test_the_text_of_model_retry_is_an_error_verbatim(case: type[Exception]) -> None:
     def breaks() -> str:
-        raise kind("no such city, try the French name")
+        raise case("no such city, try the French name")
 
     async with opened(Tool(breaks)) as client:
         assert await answered(client, "breaks") == ("no such city, try the French name", True)
@@ -110,8 +110,8 @@ async def test_the_text_of_any_other_exception_is_not_in_the_result() -> None:
         raise ValueError("the password is 1234")
 
     async with opened(Tool(breaks)) as client:
-        text, failed = await answered(client, "breaks")
-    assert failed
+        text, is_error = await answered(client, "breaks")
+    assert is_error
     assert "reference" in text
     assert "1234" not in text
 
@@ -121,8 +121,8 @@ async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() 
         return given.number // 2
 
     async with opened(Tool(half)) as client:
-        text, failed = await answered(client, "half", number=3)
-        assert failed
+        text, is_error = await answered(client, "half", number=3)
+        assert is_error
         assert "number: Value error, must be even" in text
         assert await answered(client, "half", number=4) == ("2", False)
 
@@ -156,11 +156,11 @@ async def test_files_and_additional_content_are_content() -> None:
         return BinaryContent(PIXEL, media_type="image/png")
 
     async with opened(Tool(several), Tool(picture)) as client:
-        found = await client.call_tool("several", {})
+        result = await client.call_tool("several", {})
         (block,) = (await client.call_tool("picture", {})).content
-    assert [one.type for one in found.content] == ["text", "text", "image", "resource_link"]
-    assert found.content[0].text == '{"n":2}'
-    assert found.meta["pydantic_ai/metadata"] == {"took": 1}
+    assert [item.type for item in result.content] == ["text", "text", "image", "resource_link"]
+    assert result.content[0].text == '{"n":2}'
+    assert result.meta["pydantic_ai/metadata"] == {"took": 1}
     assert base64.b64decode(block.data) == PIXEL
 
 
@@ -173,12 +173,12 @@ async def test_a_tool_that_requires_approval_runs_only_if_the_user_agrees() -> N
 
     tool = Tool(delete, requires_approval=True)
     async with opened(tool, says="decline") as client:
-        text, failed = await answered(client, "delete", path="/a")
-        assert failed
+        text, is_error = await answered(client, "delete", path="/a")
+        assert is_error
         assert "did not agree" in text
     async with opened(tool) as client:
-        text, failed = await answered(client, "delete", path="/b")
-        assert failed
+        text, is_error = await answered(client, "delete", path="/b")
+        assert is_error
         assert "cannot ask" in text
     assert ran == []
     async with opened(tool, says="accept") as client:
@@ -210,8 +210,8 @@ async def test_a_deferred_call_is_rejected() -> None:
         raise CallDeferred
 
     async with opened(Tool(later)) as client:
-        text, failed = await answered(client, "later")
-    assert failed
+        text, is_error = await answered(client, "later")
+    assert is_error
     assert "only an agent can wait" in text
 
 
@@ -257,8 +257,8 @@ async def test_a_tool_that_is_not_offered_now_is_unavailable() -> None:
         return definition if state["on"] else None
 
     async with opened(Tool(weather, prepare=prepare)) as client:
-        text, failed = await answered(client, "weather", city="Bern")
-        assert failed
+        text, is_error = await answered(client, "weather", city="Bern")
+        assert is_error
         assert "not offered now" in text
         state["on"] = True
         assert not (await answered(client, "weather", city="Bern"))[1]
@@ -274,23 +274,23 @@ async def test_an_unwrapped_value_is_wrapped_for_its_schema() -> None:
         return 2 * number
 
     async with opened(FunctionToolset(tools=[Tool(twice, prepare=prepare)])) as client:
-        found = await client.call_tool("twice", {"number": 4})
-    assert found.structured_content == {"result": 8}
-    assert found.content[0].text == "8"
+        result = await client.call_tool("twice", {"number": 4})
+    assert result.structured_content == {"result": 8}
+    assert result.content[0].text == "8"
 
 
 async def test_a_call_that_is_cancelled_does_not_wait_for_its_thread() -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    has_begun, go_on = threading.Event(), threading.Event()
 
     def waits() -> None:
-        begun.set()
+        has_begun.set()
         go_on.wait(60)
 
     async with opened(Tool(waits)) as client:
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "waits", {})
-                await anyio.to_thread.run_sync(begun.wait)
+                await anyio.to_thread.run_sync(has_begun.wait)
                 tasks.cancel_scope.cancel()
         go_on.set()
 
@@ -312,4 +312,4 @@ def test_tools_and_toolsets_are_recognised_by_their_classes() -> None:
     assert convert_tool(Tool(weather)) is not None
     assert convert_toolbox(FunctionToolset().prefixed("a")) is not None
     strangers = (Answering(), len, Tool, FunctionToolset, None)
-    assert not any(convert(thing) for convert in (convert_tool, convert_toolbox) for thing in strangers)
+    assert not any(convert(value) for convert in (convert_tool, convert_toolbox) for value in strangers)

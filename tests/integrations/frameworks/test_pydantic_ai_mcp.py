@@ -35,14 +35,14 @@ async def test_a_server_in_a_toolset_has_the_same_schemas_and_results() -> None:
         raise ValueError("no such mountain")
 
     async with opened(MCPToolset(server).prefixed("far")) as client:
-        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(listed) == {"far_twice", "far_picture", "far_breaks"}
-        assert listed["far_twice"].description == "Doubles."
-        assert listed["far_twice"].annotations.read_only_hint is True
-        found = await client.call_tool("far_twice", {"number": 4})
-        assert (found.structured_content, found.content[0].text) == ({"result": 8}, "8")
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"far_twice", "far_picture", "far_breaks"}
+        assert tools["far_twice"].description == "Doubles."
+        assert tools["far_twice"].annotations.read_only_hint is True
+        result = await client.call_tool("far_twice", {"number": 4})
+        assert (result.structured_content, result.content[0].text) == ({"result": 8}, "8")
         (block,) = (await client.call_tool("far_picture", {})).content
         assert base64.b64decode(block.data) == PIXEL
-        text, failed = await answered(client, "far_breaks")
-    assert failed
+        text, is_error = await answered(client, "far_breaks")
+    assert is_error
     assert "no such mountain" in text

@@ -50,10 +50,10 @@ class Drawing(Tool):
 async def test_a_decorated_function_is_listed_with_its_inputs_and_called() -> None:
     assert convert_tool(search) is not None
     async with served(build_entry(search)) as client:
-        found = await schema(client, "search")
-        assert found["required"] == ["query"]
-        assert found["properties"]["limit"] == {"type": ["integer", "null"], "description": "How many."}
-        assert found["properties"]["words"]["items"] == {"type": "string"}
+        input_schema = await schema(client, "search")
+        assert input_schema["required"] == ["query"]
+        assert input_schema["properties"]["limit"] == {"type": ["integer", "null"], "description": "How many."}
+        assert input_schema["properties"]["words"]["items"] == {"type": "string"}
         assert await said(client, "search", query="a") == "a None None"
         assert await said(client, "search", query="a", limit=None, words=["b"]) == "a None ['b']"
         assert (await said(client, "search", query="a", limit="x")).startswith("invalid_arguments")
@@ -86,9 +86,9 @@ async def test_set_up_is_done_at_the_first_call() -> None:
         def forward(self) -> Any:
             return {"ready": self.ready}
 
-    made = Lazy()
-    entry = build_entry(made)
-    assert made.ready == 0
+    framework_tool = Lazy()
+    entry = build_entry(framework_tool)
+    assert framework_tool.ready == 0
     async with served(entry) as client:
         for _ in range(2):
             assert (await client.call_tool("lazy", {})).structured_content == {"ready": 1}

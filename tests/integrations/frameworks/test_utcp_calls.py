@@ -36,8 +36,8 @@ class Echo(BaseHTTPRequestHandler):
             size = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(size).decode()
             key = self.headers.get("X-Key")
-            told = {"path": parts.path, "query": parse_qs(parts.query), "body": body, "key": key}
-            self._answer(200, {"method": self.command, **told})
+            error_text = {"path": parts.path, "query": parse_qs(parts.query), "body": body, "key": key}
+            self._answer(200, {"method": self.command, **error_text})
 
     do_POST = do_GET
 
@@ -82,17 +82,17 @@ async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monk
         body_field="given",
     )
     async with opened(manual(tool)) as client:
-        found = await client.call_tool("ask", {"user": "a/b", "deep": True, "page": 2, "given": {"n": 1}})
-    told = json.loads(found.content[0].text)
-    assert told["path"] == "/users/a%2Fb"
-    assert told["query"] == {"deep": ["true"], "page": ["2"]}
-    assert json.loads(told["body"]) == {"n": 1}
-    assert (told["method"], told["key"]) == ("POST", "1234")
+        result = await client.call_tool("ask", {"user": "a/b", "deep": True, "page": 2, "given": {"n": 1}})
+    error_text = json.loads(result.content[0].text)
+    assert error_text["path"] == "/users/a%2Fb"
+    assert error_text["query"] == {"deep": ["true"], "page": ["2"]}
+    assert json.loads(error_text["body"]) == {"n": 1}
+    assert (error_text["method"], error_text["key"]) == ("POST", "1234")
 
 
 async def test_a_text_is_text_and_outputs_are_structured(site: str) -> None:
-    shown = {"type": "object", "properties": {"path": {"type": "string"}}}
-    other = over_http(f"{site}/here", "other") | {"outputs": shown}
+    texts = {"type": "object", "properties": {"path": {"type": "string"}}}
+    other = over_http(f"{site}/here", "other") | {"outputs": texts}
     async with opened(manual(over_http(f"{site}/text"), other)) as client:
         assert await answered(client, "ask") == ("just text", False)
         assert (await client.call_tool("other", {})).structured_content["path"] == "/here"
@@ -100,15 +100,15 @@ async def test_a_text_is_text_and_outputs_are_structured(site: str) -> None:
 
 async def test_an_error_response_is_a_failure_with_its_reason(site: str) -> None:
     async with opened(manual(over_http(f"{site}/forbidden"))) as client:
-        text, failed = await answered(client, "ask")
-    assert failed
+        text, is_error = await answered(client, "ask")
+    assert is_error
     assert text == "HTTP 403: Forbidden: this city is closed"
 
 
 async def test_a_missing_part_of_the_url_is_named(site: str) -> None:
     async with opened(manual(over_http(f"{site}/users/{{user}}"))) as client:
-        text, failed = await answered(client, "ask")
-    assert failed
+        text, is_error = await answered(client, "ask")
+    assert is_error
     assert "user: required, because it is a part of the URL" in text
 
 
@@ -116,8 +116,8 @@ async def test_an_unreachable_server_is_unavailable_and_the_error_has_no_key(mon
     monkeypatch.setenv("A_KEY", "sesame")
     auth = {"auth_type": "api_key", "api_key": "${A_KEY}", "var_name": "key", "location": "query"}
     async with opened(manual(over_http("http://127.0.0.1:9/", auth=auth))) as client:
-        text, failed = await answered(client, "ask")
-    assert failed
+        text, is_error = await answered(client, "ask")
+    assert is_error
     assert "'127.0.0.1' does not respond" in text
     assert "sesame" not in text
 
@@ -133,10 +133,10 @@ async def test_the_problem_of_an_invalid_template_has_no_values(monkeypatch: pyt
 
 
 async def test_a_manual_of_the_package_utcp_is_accepted(site: str) -> None:
-    made = UtcpManualSerializer().validate_dict(manual(over_http(f"{site}/text")))
-    assert isinstance(made, UtcpManual)
-    assert convert_toolbox(made) is not None
-    async with opened(made) as client:
+    value = UtcpManualSerializer().validate_dict(manual(over_http(f"{site}/text")))
+    assert isinstance(value, UtcpManual)
+    assert convert_toolbox(value) is not None
+    async with opened(value) as client:
         assert await answered(client, "ask") == ("just text", False)
 
 
@@ -147,9 +147,9 @@ async def test_a_shell_command_gets_each_argument_as_one_word(tmp_path: Path) ->
     tool = {"name": "find", "inputs": inputs, "tool_call_template": {"call_template_type": "cli", "commands": steps}}
     async with opened(manual(tool)) as client:
         assert await answered(client, "find", word="tw") == ("two", False)
-        text, failed = await answered(client, "find", word="x; echo two")
+        text, is_error = await answered(client, "find", word="x; echo two")
     assert "two" not in text
-    assert not failed
+    assert not is_error
 
 
 async def test_a_shell_command_runs_in_the_folder_of_its_manual(
@@ -167,7 +167,7 @@ ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
 
 
 @pytest.mark.parametrize(
-    ("text", "given", "told"),
+    ("text", "arguments", "message"),
     [
         (ECHO, {"word": "x", "other": "y"}, "$.other: is not declared by the tool. It takes word"),
         ("true; cat UTCP_ARG_word_UTCP_END", {"word": "-n"}, "$.word: the value begins with '-'"),
@@ -179,16 +179,16 @@ ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
     ],
 )
 async def test_a_shell_command_rejects_values_that_could_become_options(
-    text: str, given: dict[str, str], told: str
+    text: str, arguments: dict[str, str], message: str
 ) -> None:
     async with opened(manual(for_shell(text))) as client:
-        found, failed = await answered(client, "find", **given)
-    assert failed
-    assert told in found
+        found, is_error = await answered(client, "find", **arguments)
+    assert is_error
+    assert message in found
 
 
 @pytest.mark.parametrize(
-    ("text", "word", "printed"),
+    ("text", "word", "output"),
     [
         (f"true; {ECHO}", "a b *", "a b *|"),
         ("true; printf '%s|' -- UTCP_ARG_word_UTCP_END", "-n", "--|-n|"),
@@ -197,9 +197,9 @@ async def test_a_shell_command_rejects_values_that_could_become_options(
         ("echo $((1 + UTCP_ARG_word_UTCP_END))", "2", "3"),
     ],
 )
-async def test_a_shell_command_accepts_other_values(text: str, word: str, printed: str) -> None:
+async def test_a_shell_command_accepts_other_values(text: str, word: str, output: str) -> None:
     async with opened(manual(for_shell(text))) as client:
-        assert await answered(client, "find", word=word) == (printed, False)
+        assert await answered(client, "find", word=word) == (output, False)
 
 
 def for_shell(text: str) -> dict[str, Any]:

@@ -53,10 +53,10 @@ async def test_a_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
         "tags": ["shell"],
     }
     async with opened(read_manual(written(tmp_path, tool))) as client:
-        (listed,) = (await client.list_tools()).tools
-        assert (listed.name, listed.description) == ("run", "Runs.")
-        assert listed.input_schema["type"] == "object"
-        assert listed.input_schema["required"] == ["to"]
+        (tools,) = (await client.list_tools()).tools
+        assert (tools.name, tools.description) == ("run", "Runs.")
+        assert tools.input_schema["type"] == "object"
+        assert tools.input_schema["required"] == ["to"]
         assert await answered(client, "run", to="a b; rm -rf $HOME", n=3) == ("--to|a b; rm -rf $HOME|x=3", False)
         assert (await answered(client, "run", n=3))[1]
 
@@ -64,18 +64,18 @@ async def test_a_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
 async def test_the_error_of_a_program_has_its_stderr(tmp_path: Path) -> None:
     program = script(tmp_path, "import sys; print('half done'); sys.exit('no such city')")
     async with opened(read_manual(written(tmp_path, command(program)))) as client:
-        found = await client.call_tool("run", {})
-    assert found.is_error
-    assert found.content[0].text == "no such city"
-    assert found.meta["utcp/exit_code"] == 1
+        result = await client.call_tool("run", {})
+    assert result.is_error
+    assert result.content[0].text == "no such city"
+    assert result.meta["utcp/exit_code"] == 1
 
 
 async def test_json_output_of_a_program_is_structured(tmp_path: Path) -> None:
     program = script(tmp_path, "print('{\"height\": 3967}')")
     tool = command(program) | {"outputs": {"type": "object", "properties": {"height": {"type": "integer"}}}}
     async with opened(read_manual(written(tmp_path, tool))) as client:
-        found = await client.call_tool("run", {})
-    assert found.structured_content == {"height": 3967}
+        result = await client.call_tool("run", {})
+    assert result.structured_content == {"height": 3967}
 
 
 async def test_a_program_gets_the_variables_of_its_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +108,9 @@ async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"version": "0.1.0", "tools": old}))
     async with opened(read_manual(path)) as client:
-        given = {"to": "a b", "loud": True, "quiet": False, "many": [1, 2]}
+        arguments = {"to": "a b", "loud": True, "quiet": False, "many": [1, 2]}
         for tool in ("tool_provider", "tool_transport"):
-            assert await answered(client, tool, **given) == ("--to|a b|--loud|--many|1|--many|2", False)
+            assert await answered(client, tool, **arguments) == ("--to|a b|--loud|--many|1|--many|2", False)
 
 
 async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_path: Path) -> None:
@@ -119,21 +119,21 @@ async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_pa
     new = command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": declares("to")}
     async with opened(read_manual(written(tmp_path, old, new))) as client:
         for tool in ("old", "run"):
-            text, failed = await answered(client, tool, to="Bonn", output="/etc/passwd")
-            assert failed
+            text, is_error = await answered(client, tool, to="Bonn", output="/etc/passwd")
+            assert is_error
             assert "$.output: is not declared by the tool. It takes to" in text
 
 
 async def test_output_with_too_many_values_is_an_error(tmp_path: Path) -> None:
     program = script(tmp_path, "print('[' + '[],' * 300_000 + '0]')")
     async with opened(read_manual(written(tmp_path, command(program)))) as client:
-        text, failed = await answered(client, "run")
-    assert failed
+        text, is_error = await answered(client, "run")
+    assert is_error
     assert "has succeeded, but its output has more than 250000 values" in text
 
 
 @pytest.mark.parametrize(
-    ("template", "given", "printed"),
+    ("template", "arguments", "output"),
     [
         ("UTCP_ARG_to_UTCP_END", {"to": "--output=x"}, None),
         ("UTCP_ARG_to_UTCP_END.txt", {"to": "-x"}, None),
@@ -147,13 +147,13 @@ async def test_output_with_too_many_values_is_an_error(tmp_path: Path) -> None:
     ],
 )
 async def test_a_value_cannot_become_an_option(
-    tmp_path: Path, template: str, given: dict[str, Any], printed: str | None
+    tmp_path: Path, template: str, arguments: dict[str, Any], output: str | None
 ) -> None:
     tool = command(f"{script(tmp_path, ECHO)} {template}") | {"inputs": declares("a", "to")}
     async with opened(read_manual(written(tmp_path, tool))) as client:
-        text, failed = await answered(client, "run", **given)
-    assert failed is (printed is None)
-    assert text == printed or "the value begins with '-', so the program would read it as an option" in text
+        text, is_error = await answered(client, "run", **arguments)
+    assert is_error is (output is None)
+    assert text == output or "the value begins with '-', so the program would read it as an option" in text
 
 
 async def test_an_option_of_an_old_manual_may_have_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
@@ -164,15 +164,15 @@ async def test_an_option_of_an_old_manual_may_have_a_value_that_begins_with_a_da
 
 
 async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None:
-    begun, ended = anyio.Event(), anyio.Event()
+    has_begun, has_ended = anyio.Event(), anyio.Event()
 
     async def follow(stream: SocketStream) -> None:
         async with stream:
             await stream.receive()
-            begun.set()
+            has_begun.set()
             with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
                 await stream.receive()
-            ended.set()
+            has_ended.set()
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     place = ("127.0.0.1", listener.extra(SocketAttribute.local_port))
@@ -183,9 +183,9 @@ async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None
         with anyio.fail_after(30):
             async with anyio.create_task_group() as calls:
                 calls.start_soon(client.call_tool, "run", {})
-                await begun.wait()
+                await has_begun.wait()
                 calls.cancel_scope.cancel()
-            await ended.wait()
+            await has_ended.wait()
         watching.cancel_scope.cancel()
 
 
@@ -265,8 +265,8 @@ async def test_a_missing_program_is_unavailable() -> None:
     template = {"provider_type": "cli", "command_name": "no-such-program-anywhere"}
     tool = {"name": "run", "tool_provider": template}
     async with opened({"utcp_version": "0.1.0", "tools": [tool]}) as client:
-        text, failed = await answered(client, "run")
-    assert failed
+        text, is_error = await answered(client, "run")
+    assert is_error
     assert "The program 'no-such-program-anywhere' cannot be started" in text
 
 
@@ -275,7 +275,7 @@ def test_other_objects_are_no_manuals() -> None:
         def __getattr__(self, name: str) -> str:
             return name
 
-    assert not any(convert_toolbox(thing) for thing in (Answering(), len, {}, {"tools": []}, None))
+    assert not any(convert_toolbox(value) for value in (Answering(), len, {}, {"tools": []}, None))
 
 
 @pytest.mark.parametrize(
@@ -294,6 +294,6 @@ async def test_a_command_that_cannot_run_is_a_problem(tool: dict[str, Any], word
 async def test_a_null_character_in_an_argument_is_rejected(tmp_path: Path) -> None:
     tool = {**command(f"{script(tmp_path, ECHO)} UTCP_ARG_x_UTCP_END"), "inputs": {"properties": {"x": {}}}}
     async with opened(read_manual(written(tmp_path, tool))) as client:
-        text, failed = await answered(client, "run", x="a\0b")
-        assert failed
+        text, is_error = await answered(client, "run", x="a\0b")
+        assert is_error
         assert "null characters" in text

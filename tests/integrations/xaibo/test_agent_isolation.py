@@ -43,8 +43,8 @@ async def isolated(
     bridge = build_from_settings(load(folder / "bridge.json", {}))
     middleware = HookMiddleware(lambda ctx: nullcontext(hooks), ApprovalGate())
     tools = {"mytools-wait": ToolLimits(timeout=0.05)}
-    governed = Bridge(type(bridge.registry)(pipeline=Pipeline([middleware], tools=tools)), bridge._sources)
-    async with connect(governed, **more) as client:
+    calls = Bridge(type(bridge.registry)(pipeline=Pipeline([middleware], tools=tools)), bridge._sources)
+    async with connect(calls, **more) as client:
         yield client
 
 
@@ -62,29 +62,29 @@ def hooks_on(tool: str, result: HookResult | None, event: str = "tool:pre") -> t
 
 
 async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path) -> None:
-    hooks, received = hooks_on("mytools-add", DENIED)
+    hooks, result = hooks_on("mytools-add", DENIED)
     async with isolated(tmp_path, hooks) as client:
         assert await told(client, "helper", message=ADD) == "failed: Tool 'mytools-add' was denied: no sums"
         wrong = '{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}'
         assert (await told(client, "helper", message=wrong)).startswith("failed: Input validation failed")
-    outer, inner = (data["tool_call_id"] for data in received[:2])
+    outer, inner = (data["tool_call_id"] for data in result[:2])
     assert inner == f"{outer}.1"
 
 
 async def test_an_allowed_tool_of_an_isolated_agent_runs_once_with_its_policies(tmp_path: Path) -> None:
-    hooks, received = hooks_on("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
+    hooks, result = hooks_on("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
     async with isolated(tmp_path, hooks, exchange=DOUBLED) as client:
         assert await told(client, "helper", message=ADD) == "10"
         assert await told(client, "helper", message='{"name": "add_one"}') == "10"
-    names = [data["tool_name"] for data in received]
+    names = [data["tool_name"] for data in result]
     assert names == ["helper", "mytools-add", "helper", "add_one", "mytools-add"]
 
 
 async def test_the_time_limit_of_a_tool_applies_inside_an_isolated_agent(tmp_path: Path) -> None:
     hooks, _ = hooks_on("", None)
     async with isolated(tmp_path, hooks) as client:
-        said = await told(client, "helper", message='{"name": "mytools-wait"}')
-    assert said.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
+        text = await told(client, "helper", message='{"name": "mytools-wait"}')
+    assert text.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
 
 
 @EVERY_ERA

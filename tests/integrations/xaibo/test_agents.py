@@ -144,8 +144,8 @@ async def test_each_entry_point_is_a_tool_also_under_a_dotted_id(tmp_path: Path)
     async with source.client() as client:
         names = {tool.description: tool.name for tool in (await client.list_tools()).tools}
         assert sorted(entry.name for entry in source.source._agents) == ["multi.dot.e1", "multi.dot.e2"]
-        said = [await told(client, name, message="hi") for _, name in sorted(names.items())]
-        assert said == ["one hi", "two hi"]
+        text = [await told(client, name, message="hi") for _, name in sorted(names.items())]
+        assert text == ["one hi", "two hi"]
 
 
 async def test_a_message_goes_to_the_module_for_text(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ async def test_attachments_become_content_of_their_kind(tmp_path: Path) -> None:
     ],
 )
 def test_the_media_type_of_an_attachment_is_declared_or_detected(attachment: dict[str, Any], block: Content) -> None:
-    given = {**attachment, "type": SimpleNamespace(value=attachment.get("type", "file"))}
-    assert convert_attachment(SimpleNamespace(**given), "it/1") == block
+    arguments = {**attachment, "type": SimpleNamespace(value=attachment.get("type", "file"))}
+    assert convert_attachment(SimpleNamespace(**arguments), "it/1") == block
 
 
 async def test_an_agent_without_a_response_has_an_empty_result(tmp_path: Path) -> None:
@@ -212,10 +212,10 @@ modules:
 """
 
 
-@pytest.mark.parametrize(("scope", "said"), [("agent", ["1", "2", "3"]), ("instance", ["1", "1", "1"])])
-async def test_modules_live_as_long_as_their_scope(scope: str, said: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scope", "message"), [("agent", ["1", "2", "3"]), ("instance", ["1", "1", "1"])])
+async def test_modules_live_as_long_as_their_scope(scope: str, message: list[str], tmp_path: Path) -> None:
     async with served(tmp_path, REMEMBERS % scope).client() as client:
-        assert [await told(client, "it", message="x") for _ in range(3)] == said
+        assert [await told(client, "it", message="x") for _ in range(3)] == message
 
 
 async def test_agent_and_tools_share_modules_of_the_scope_agent(tmp_path: Path) -> None:
@@ -278,8 +278,8 @@ async def test_memory_does_not_grow_with_the_calls_of_an_agent(tmp_path: Path) -
 
 def _instances(*packages: str) -> int:
     """How many objects of these packages' classes there are."""
-    kinds = (str(type(each).__module__).partition(".")[0] for each in gc.get_objects())
-    return sum(kind in packages for kind in kinds)
+    kinds = (str(type(item).__module__).partition(".")[0] for item in gc.get_objects())
+    return sum(key in packages for key in kinds)
 
 
 def test_the_measurement_shows_the_growth_of_xaibo_itself(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from mcp_bridge.xaibo import (
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
 def test_a_text_message_has_a_role(role: str) -> None:
     message = getattr(LLMMessage, role)("Hello", name="Ada")
-    part = LLMMessageContent(type=LLMMessageContentType.TEXT, text="Hello")
-    assert (message.role, message.content, message.name) == (LLMRole(role), [part], "Ada")
+    section = LLMMessageContent(type=LLMMessageContentType.TEXT, text="Hello")
+    assert (message.role, message.content, message.name) == (LLMRole(role), [section], "Ada")
 
 
 def test_a_call_and_its_result_are_messages_with_one_id() -> None:
@@ -32,14 +32,16 @@ def test_a_call_and_its_result_are_messages_with_one_id() -> None:
     result = LLMMessage.function_result("c1", "add", "2")
     assert call.role is result.role is LLMRole.FUNCTION
     assert (call.content, call.tool_calls) == ([], [LLMFunctionCall(id="c1", name="add", arguments={"a": 1})])
-    assert [part.model_dump() for part in result.tool_results or []] == [{"id": "c1", "name": "add", "content": "2"}]
+    assert [section.model_dump() for section in result.tool_results or []] == [
+        {"id": "c1", "name": "add", "content": "2"}
+    ]
 
 
-@pytest.mark.parametrize(("name", "kind"), [("a.png", "image/png"), ("a.txt", "image/jpeg"), ("a", "image/jpeg")])
-def test_an_image_becomes_a_data_uri(tmp_path: Path, name: str, kind: str) -> None:
+@pytest.mark.parametrize(("name", "case"), [("a.png", "image/png"), ("a.txt", "image/jpeg"), ("a", "image/jpeg")])
+def test_an_image_becomes_a_data_uri(tmp_path: Path, name: str, case: str) -> None:
     (tmp_path / name).write_bytes(b"\x00\xff")
-    (part,) = LLMMessage.user_image(str(tmp_path / name)).content
-    assert (part.type, part.image) == (LLMMessageContentType.IMAGE, f"data:{kind};base64,AP8=")
+    (section,) = LLMMessage.user_image(str(tmp_path / name)).content
+    assert (section.type, section.image) == (LLMMessageContentType.IMAGE, f"data:{case};base64,AP8=")
 
 
 def test_a_missing_image_raises_an_error(tmp_path: Path) -> None:
@@ -47,10 +49,10 @@ def test_a_missing_image_raises_an_error(tmp_path: Path) -> None:
         LLMMessage.user_image(str(tmp_path / "none.png"))
 
 
-@pytest.mark.parametrize("given", [{"temperature": 2.1}, {"temperature": -1}, {"top_p": 1.1}, {"top_p": -0.1}])
-def test_options_out_of_range_are_rejected(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("arguments", [{"temperature": 2.1}, {"temperature": -1}, {"top_p": 1.1}, {"top_p": -0.1}])
+def test_options_out_of_range_are_rejected(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        LLMOptions(**given)
+        LLMOptions(**arguments)
 
 
 def test_options_may_be_none() -> None:
@@ -74,10 +76,10 @@ def test_responses_are_merged_in_order_and_their_tokens_added_up() -> None:
 def test_merged_responses_are_those_of_xaibo() -> None:
     from xaibo.core.models import llm
 
-    given: list[dict[str, Any]] = [
+    arguments: list[dict[str, Any]] = [
         {"content": "a", "tool_calls": [{"id": "1", "name": "n", "arguments": {}}], "vendor_specific": {"k": 1}},
         {"content": "b", "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}},
     ]
-    ours = LLMResponse.merge(*(LLMResponse(**each) for each in given))
-    real = llm.LLMResponse.merge(*(llm.LLMResponse(**each) for each in given))
+    ours = LLMResponse.merge(*(LLMResponse(**item) for item in arguments))
+    real = llm.LLMResponse.merge(*(llm.LLMResponse(**item) for item in arguments))
     assert ours.model_dump() == real.model_dump()

@@ -48,18 +48,18 @@ def test_the_schema_is_valid_json_schema(parameters: dict[str, ToolParameter]) -
 @examples(40)
 @given(PARAMETERS)
 def test_no_enum_of_a_schema_is_empty(parameters: dict[str, ToolParameter]) -> None:
-    for part in build_schema(parameters)["properties"].values():
-        for member in part.get("enum", ()):
-            jsonschema.validate(member, part)
+    for section in build_schema(parameters)["properties"].values():
+        for member in section.get("enum", ()):
+            jsonschema.validate(member, section)
 
 
 @examples(40)
 @given(PARAMETERS)
 def test_a_tool_is_the_same_after_both_conversions(parameters: dict[str, ToolParameter]) -> None:
     tool = Tool(name="t", description="d", parameters=parameters)
-    again = Tool.model_validate(tool.model_dump(exclude_unset=True))
-    assert repr(again) == repr(tool)
-    assert build_schema(again.parameters) == build_schema(tool.parameters)
+    second_run = Tool.model_validate(tool.model_dump(exclude_unset=True))
+    assert repr(second_run) == repr(tool)
+    assert build_schema(second_run.parameters) == build_schema(tool.parameters)
 
 
 @examples(40)
@@ -67,19 +67,19 @@ def test_a_tool_is_the_same_after_both_conversions(parameters: dict[str, ToolPar
 def test_arguments_have_the_same_names_after_conversion(
     parameters: dict[str, ToolParameter], given: dict[str, Any]
 ) -> None:
-    made = convert_arguments(parameters, given)
-    assert list(made) == list(given)
+    result = convert_arguments(parameters, given)
+    assert list(result) == list(given)
     for name, value in given.items():
-        if made[name] is not value:
+        if result[name] is not value:
             assert isinstance(value, int | float)
-            assert made[name] in (parameters[name].enum or [])
+            assert result[name] in (parameters[name].enum or [])
 
 
 @examples(40)
 @given(PARAMETERS)
 def test_members_of_an_enum_become_the_texts_of_the_provider(parameters: dict[str, ToolParameter]) -> None:
-    for name, part in build_schema(parameters)["properties"].items():
-        for member in part.get("enum", ()):
+    for name, section in build_schema(parameters)["properties"].items():
+        for member in section.get("enum", ()):
             assert convert_arguments(parameters, {name: member})[name] in (parameters[name].enum or [])
 
 

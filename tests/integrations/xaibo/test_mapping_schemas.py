@@ -22,22 +22,22 @@ def property_of(**fields: Any) -> Any:
 
 def test_a_type_of_json_schema_is_not_changed() -> None:
     kinds = ["string", "integer", "number", "boolean", "object", "null"]
-    assert [property_of(type=kind) for kind in kinds] == [{"type": kind} for kind in kinds]
+    assert [property_of(type=key) for key in kinds] == [{"type": key} for key in kinds]
 
 
 def test_a_python_name_of_a_type_becomes_its_json_type() -> None:
     aliases = ["str", "int", "float", "bool", "dict", "None"]
     kinds = ["string", "integer", "number", "boolean", "object", "null"]
-    assert [property_of(type=alias) for alias in aliases] == [{"type": kind} for kind in kinds]
+    assert [property_of(type=alias) for alias in aliases] == [{"type": key} for key in kinds]
 
 
 def test_an_unknown_type_is_left_out() -> None:
-    assert [property_of(type=kind) for kind in ("any", "", "String", "list[str]")] == [{}] * 4
+    assert [property_of(type=key) for key in ("any", "", "String", "list[str]")] == [{}] * 4
 
 
-@pytest.mark.parametrize("kind", ["array", "list"])
-def test_an_array_has_items_of_any_kind(kind: str) -> None:
-    assert property_of(type=kind) == {"type": "array", "items": {}}
+@pytest.mark.parametrize("case", ["array", "list"])
+def test_an_array_has_items_of_any_kind(case: str) -> None:
+    assert property_of(type=case) == {"type": "array", "items": {}}
 
 
 def test_objects_and_the_root_allow_further_properties() -> None:
@@ -56,8 +56,8 @@ def test_a_description_is_copied() -> None:
 
 
 def test_required_names_are_in_order_and_left_out_if_there_are_none() -> None:
-    one, other = ToolParameter(type="string", required=True), ToolParameter(type="string")
-    assert build_schema({"b": one, "c": other, "a": one})["required"] == ["b", "a"]
+    item, other = ToolParameter(type="string", required=True), ToolParameter(type="string")
+    assert build_schema({"b": item, "c": other, "a": item})["required"] == ["b", "a"]
     assert build_schema({"c": other}) == {"type": "object", "properties": {"c": {"type": "string"}}}
     assert build_schema({}) == {"type": "object", "properties": {}}
 
@@ -84,14 +84,14 @@ def test_a_default_that_is_not_json_is_left_out_but_makes_the_parameter_optional
     assert schema == {"type": "object", "properties": {"p": {}}}
 
 
-@pytest.mark.parametrize(("kind", "told"), [("null", {"type": "null", "default": None}), ("any", {"default": None})])
-def test_an_explicit_default_of_null_is_copied(kind: str, told: Any) -> None:
-    assert property_of(type=kind, default=None) == told
+@pytest.mark.parametrize(("case", "message"), [("null", {"type": "null", "default": None}), ("any", {"default": None})])
+def test_an_explicit_default_of_null_is_copied(case: str, message: Any) -> None:
+    assert property_of(type=case, default=None) == message
 
 
-@pytest.mark.parametrize("kind", ["string", "array"])
-def test_a_default_of_null_is_left_out_if_the_type_forbids_it(kind: str) -> None:
-    assert "default" not in property_of(type=kind, default=None)
+@pytest.mark.parametrize("case", ["string", "array"])
+def test_a_default_of_null_is_left_out_if_the_type_forbids_it(case: str) -> None:
+    assert "default" not in property_of(type=case, default=None)
 
 
 def test_a_default_of_null_is_left_out_if_it_was_not_set_or_the_parameter_is_required() -> None:
@@ -102,7 +102,7 @@ def test_a_default_of_null_is_left_out_if_it_was_not_set_or_the_parameter_is_req
 
 
 @pytest.mark.parametrize(
-    ("kind", "enum", "members"),
+    ("case", "enum", "members"),
     [
         ("string", ["1", "true"], ["1", "true"]),
         ("any", ["1", "a"], ["1", "a"]),
@@ -111,13 +111,13 @@ def test_a_default_of_null_is_left_out_if_it_was_not_set_or_the_parameter_is_req
         ("boolean", ["true", "False"], [True, False]),
     ],
 )
-def test_members_of_an_enum_have_the_type_of_the_parameter(kind: str, enum: list[str], members: list[Any]) -> None:
-    found = property_of(type=kind, enum=enum)["enum"]
-    assert [(type(one) is bool, one) for one in found] == [(type(one) is bool, one) for one in members]
+def test_members_of_an_enum_have_the_type_of_the_parameter(case: str, enum: list[str], members: list[Any]) -> None:
+    result = property_of(type=case, enum=enum)["enum"]
+    assert [(type(item) is bool, item) for item in result] == [(type(item) is bool, item) for item in members]
 
 
 @pytest.mark.parametrize(
-    ("kind", "enum"),
+    ("case", "enum"),
     [
         ("integer", ["1", "many"]),
         ("integer", ["1.5"]),
@@ -128,8 +128,8 @@ def test_members_of_an_enum_have_the_type_of_the_parameter(kind: str, enum: list
         ("boolean", ["yes", "no"]),
     ],
 )
-def test_the_type_is_left_out_if_the_enum_does_not_match_it(kind: str, enum: list[str]) -> None:
-    assert property_of(type=kind, enum=enum) == {"enum": enum}
+def test_the_type_is_left_out_if_the_enum_does_not_match_it(case: str, enum: list[str]) -> None:
+    assert property_of(type=case, enum=enum) == {"enum": enum}
 
 
 def test_a_number_in_two_forms_is_one_member() -> None:
@@ -143,9 +143,9 @@ def test_the_enum_of_an_array_applies_to_its_items() -> None:
     jsonschema.validate({"p": ["a", "b", "a"]}, schema)
 
 
-@pytest.mark.parametrize("kind", ["object", "null"])
-def test_objects_and_null_have_no_enum(kind: str) -> None:
-    assert property_of(type=kind, enum=["a"]) == {"type": kind}
+@pytest.mark.parametrize("case", ["object", "null"])
+def test_objects_and_null_have_no_enum(case: str) -> None:
+    assert property_of(type=case, enum=["a"]) == {"type": case}
 
 
 def test_an_empty_enum_is_left_out() -> None:
@@ -168,8 +168,8 @@ def test_arguments_become_the_texts_of_the_enum() -> None:
         "city": ToolParameter(type="string", enum=["1"], default="1"),
         "free": ToolParameter(type="integer"),
     }
-    given = {"level": 2, "ratio": 0.5, "loud": False, "city": "1", "free": 1, "unknown": 1}
-    assert convert_arguments(parameters, given) == {**given, "level": "2.0", "ratio": "0.50", "loud": "False"}
+    arguments = {"level": 2, "ratio": 0.5, "loud": False, "city": "1", "free": 1, "unknown": 1}
+    assert convert_arguments(parameters, arguments) == {**arguments, "level": "2.0", "ratio": "0.50", "loud": "False"}
     assert convert_arguments(parameters, {}) == {}
 
 
@@ -182,10 +182,10 @@ def test_true_is_not_the_member_one_and_other_values_are_not_changed() -> None:
 
 
 def test_arguments_are_a_new_mapping_of_the_same_values() -> None:
-    given = {"a": [1]}
-    made = convert_arguments({"a": ToolParameter(type="array")}, given)
-    assert made is not given
-    assert made["a"] is given["a"]
+    arguments = {"a": [1]}
+    result = convert_arguments({"a": ToolParameter(type="array")}, arguments)
+    assert result is not arguments
+    assert result["a"] is arguments["a"]
 
 
 @dataclass
@@ -206,7 +206,7 @@ class Colour(Enum):
 
 
 def test_parameters_of_any_class_are_read_by_their_fields() -> None:
-    made = {"type": "integer", "description": "How many.", "enum": [1, 2], "default": 1}
+    value = {"type": "integer", "description": "How many.", "enum": [1, 2], "default": 1}
     fields: dict[str, Any] = {
         "type": "int",
         "description": "How many.",
@@ -215,7 +215,7 @@ def test_parameters_of_any_class_are_read_by_their_fields() -> None:
         "required": True,
     }
     for parameter in (fields, Parameter(**fields), SimpleNamespace(**fields)):
-        assert build_schema({"p": parameter}) == {"type": "object", "properties": {"p": made}}
+        assert build_schema({"p": parameter}) == {"type": "object", "properties": {"p": value}}
         assert convert_arguments({"p": parameter}, {"p": 2}) == {"p": "2"}
 
 
@@ -249,5 +249,5 @@ def test_parameters_that_are_no_mapping_raise_a_type_error() -> None:
 
 def test_an_enum_of_many_members_is_read_quickly() -> None:
     enum = [str(number) for number in range(50_000)]
-    made = property_of(type="integer", enum=[*enum, *enum])["enum"]
-    assert made == list(range(50_000))
+    value = property_of(type="integer", enum=[*enum, *enum])["enum"]
+    assert value == list(range(50_000))

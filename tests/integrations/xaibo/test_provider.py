@@ -169,7 +169,7 @@ made = NoConfig()
 
 
 @pytest.mark.parametrize(
-    ("provider", "config", "said"),
+    ("provider", "config", "message"),
     [
         (
             "needy:Needy",
@@ -198,13 +198,13 @@ made = NoConfig()
     ],
 )
 async def test_an_object_that_is_no_provider_is_rejected_with_advice(
-    provider: str, config: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    provider: str, config: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, needy=NEEDY, broken="\n\nx = (", json="X = 1", theirs="raise ModuleNotFoundError(name='xaibo')")
-    served = Served(tmp_path, provider=provider, config=config)
-    with pytest.raises(SourceError, match=said):
-        async with served.bridge.run_sources():
-            await served.bridge.wait_until_started()
+    source_bridge = Served(tmp_path, provider=provider, config=config)
+    with pytest.raises(SourceError, match=message):
+        async with source_bridge.bridge.run_sources():
+            await source_bridge.bridge.wait_until_started()
 
 
 async def test_an_object_with_a_failing_getattr_is_no_provider(tmp_path: Path) -> None:
@@ -245,10 +245,10 @@ async def test_only_errors_of_xaibo_have_their_text_in_the_result(kind: type[Pro
             provider.do = MagicMock(side_effect=error)
             assert await told(client, "do") == f"error: {error}"
         provider.do = MagicMock(side_effect=RuntimeError("inner matters"))
-        said = await told(client, "do")
-        assert said.startswith("error: ")
-        assert "reference" in said
-        assert "inner matters" not in said
+        text = await told(client, "do")
+        assert text.startswith("error: ")
+        assert "reference" in text
+        assert "inner matters" not in text
 
 
 @BOTH
@@ -320,11 +320,13 @@ async def test_unreadable_tools_are_problems_and_the_others_are_published(tmp_pa
             raise ValueError("why")
 
     tools: list[Any] = [Odd(), Tool(name="", description=""), {"name": "a", "description": None}, object()]
-    served = Served(tmp_path, provider=MockToolProvider([*tools, Tool(name="a", description="second")], {"a": 1}))
-    async with served.client() as client:
+    source_bridge = Served(
+        tmp_path, provider=MockToolProvider([*tools, Tool(name="a", description="second")], {"a": 1})
+    )
+    async with source_bridge.client() as client:
         assert list(await listed(client)) == ["a"]
         assert await told(client, "a") == "1"
-    assert served.problems == [
+    assert source_bridge.problems == [
         "provider 'MockToolProvider' lists a tool that cannot be read: ValueError: why",
         "provider 'MockToolProvider' lists a tool that cannot be read: ValueError: its name is ''",
         "provider 'MockToolProvider' lists a tool that cannot be read: ValueError: its name is None",
@@ -333,14 +335,14 @@ async def test_unreadable_tools_are_problems_and_the_others_are_published(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"),
+    ("raised", "message"),
     [
         ("RuntimeError('offline')", "RuntimeError: offline"),
         ("SystemExit('offline')", "SystemExit: offline"),
         ("StopIteration('offline')", "RuntimeError: coroutine raised StopIteration"),
     ],
 )
-async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, said: str, tmp_path: Path) -> None:
+async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, message: str, tmp_path: Path) -> None:
     written(
         tmp_path,
         small=SMALL,
@@ -358,11 +360,11 @@ async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, s
     bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
     async with connect(bridge) as client:
         assert list(await listed(client)) == ["greet"]
-    assert bridge.problems == {"Fails": [f"provider 'fails:Fails' cannot list its tools: {said}"], "Small": []}
+    assert bridge.problems == {"Fails": [f"provider 'fails:Fails' cannot list its tools: {message}"], "Small": []}
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ("", r"s\.yaml:1: sources\[0\]: give either provider or agent"),
         ("provider: a, agent: b", r"give either provider or agent"),
@@ -372,9 +374,9 @@ async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, s
         ("provider: a, confg: {}", r"s\.yaml:1: .*config"),
     ],
 )
-def test_contradictory_options_are_rejected(keys: str, said: str, tmp_path: Path) -> None:
+def test_contradictory_options_are_rejected(keys: str, message: str, tmp_path: Path) -> None:
     written(tmp_path, s_yaml=f"sources: [{{type: xaibo, {keys}}}]")
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         build_from_settings(load(tmp_path / "s.yaml", {}))
 
 

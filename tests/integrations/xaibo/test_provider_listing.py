@@ -143,6 +143,6 @@ async def test_listing_a_provider_has_a_time_limit(tmp_path: Path, monkeypatch: 
             return []
 
     monkeypatch.setattr(provider_tools, "LIST_TIMEOUT", SOON)
-    served = Served(tmp_path, provider=Hangs())
+    source_bridge = Served(tmp_path, provider=Hangs())
     with pytest.raises(SourceError, match=r"provider 'Hangs' did not list its tools within 0\.001 seconds"):
-        await served.source.run(lambda _: None)
+        await source_bridge.source.run(lambda _: None)

@@ -93,13 +93,13 @@ async def test_a_synchronous_function_does_not_block_other_calls(tmp_path: Path)
 
 async def test_modules_are_reloaded_only_after_an_edit(tmp_path: Path) -> None:
     written(tmp_path, shelf=SHELF + "\nloads = globals().get('loads', 0) + 1\n")
-    served = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}, refresh=0.001)
-    async with served.offers() as publishes:
+    source_bridge = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}, refresh=0.001)
+    async with source_bridge.offers() as publishes:
         first = await publishes.receive()
-        python_tools = served.source._providers[0]._provider
+        python_tools = source_bridge.source._providers[0]._provider
         before = python_tools._tools
         for _ in range(3):
-            await served.source._providers[0].refresh()
+            await source_bridge.source._providers[0].refresh()
         assert python_tools._tools is before
         written(tmp_path, shelf=SHELF + "\n\n@tool\ndef added() -> str:\n    '''New.'''\n    return 'new'\n")
         second = await publishes.receive()
@@ -108,9 +108,9 @@ async def test_modules_are_reloaded_only_after_an_edit(tmp_path: Path) -> None:
 
 
 async def test_a_package_that_cannot_be_imported_is_a_source_without_tools(tmp_path: Path) -> None:
-    served = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["no_such_package"]})
+    source_bridge = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["no_such_package"]})
     with pytest.raises(SourceError, match=r"provider '.*PythonToolProvider' lists no tools"):
-        await served.source.run(lambda _: None)
+        await source_bridge.source.run(lambda _: None)
 
 
 async def test_two_lambdas_are_one_tool_and_a_problem(tmp_path: Path) -> None:
@@ -121,11 +121,11 @@ async def test_two_lambdas_are_one_tool_and_a_problem(tmp_path: Path) -> None:
         return PythonToolProvider({"tool_functions": [lambda: "one", lambda: "two"]})
     """
     written(tmp_path, lambdas=make)
-    served = Served(tmp_path, provider="lambdas:make")
-    async with served.client() as client:
+    source_bridge = Served(tmp_path, provider="lambdas:make")
+    async with source_bridge.client() as client:
         (name,) = await listed(client)
         assert await told(client, name) == "one"
-    assert served.problems == [
+    assert source_bridge.problems == [
         "provider 'lambdas:make' lists two tools named 'lambdas-<lambda>'; the first is published"
     ]
 
@@ -171,12 +171,12 @@ async def test_a_collector_is_replaced_by_its_providers_and_the_last_tool_of_a_n
 
     inner = ToolCollector([Real("same", "first"), Real("own", "o")])
     providers = [inner, Real("same", "second"), Real("broken", OSError("offline")), Sync("sync", None)]
-    served = Served(tmp_path, provider=ToolCollector(providers))
-    async with served.client() as client:
+    source_bridge = Served(tmp_path, provider=ToolCollector(providers))
+    async with source_bridge.client() as client:
         assert sorted(await listed(client)) == ["own", "same", "sync"]
         assert (await client.call_tool("same", {"x": "a"})).structured_content == {"second": "a"}
         assert await told(client, "sync") == "sync"
-    assert served.problems == [
+    assert source_bridge.problems == [
         "'ToolCollector[1]' and 'ToolCollector[0][0]' both have a tool named 'same'. "
         "That of 'ToolCollector[1]' is published. Rename or remove one",
         "provider 'ToolCollector[2]' cannot list its tools: OSError: offline",
@@ -189,6 +189,6 @@ async def test_a_collector_is_replaced_by_its_providers_and_the_last_tool_of_a_n
 async def test_a_provider_that_needs_other_modules_is_rejected_with_their_names(
     name: str, needs: str, tmp_path: Path
 ) -> None:
-    served = Served(tmp_path, provider=f"xaibo.primitives.modules.tools.{name}")
+    source_bridge = Served(tmp_path, provider=f"xaibo.primitives.modules.tools.{name}")
     with pytest.raises(SourceError, match=rf"needs {needs} besides config\. Name the YAML of an agent"):
-        await served.source.run(lambda _: None)
+        await source_bridge.source.run(lambda _: None)

@@ -36,8 +36,8 @@ def provide(handler: Any = str, name: str = "find", schema: dict[str, Any] = SCH
 
 async def test_parameters_are_those_of_the_schema() -> None:
     (tool,) = await provide().list_tools()
-    found = {name: (each.type, each.required, each.default, each.enum) for name, each in tool.parameters.items()}
-    assert found == {
+    result = {name: (item.type, item.required, item.default, item.enum) for name, item in tool.parameters.items()}
+    assert result == {
         "city": ("string", True, None, None),
         "days": ("integer", False, 3, None),
         "units": ("string", False, None, ["c", "f"]),
@@ -88,8 +88,8 @@ async def test_errors_are_results() -> None:
     provider = provide()
     wrong = await provider.execute_tool("find", {"city": 1})
     assert (wrong.success, "- $.city: expected type string, got integer" in wrong.error) == (False, True)
-    unknown = await provider.execute_tool("lose", {})
-    assert (unknown.success, unknown.error) == (False, "Unknown tool: lose.")
+    failure = await provider.execute_tool("lose", {})
+    assert (failure.success, failure.error) == (False, "Unknown tool: lose.")
 
 
 async def test_an_input_that_is_not_an_object_and_an_unusual_name_reach_the_tool() -> None:

@@ -149,11 +149,11 @@ async def test_the_errors_of_the_document_are_converted_by_their_names() -> None
     names = await run(example(ERRORS))
     for name in ("ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"):
         assert names[name].__bases__[0].__name__ == IMPORTS[name].__bases__[0].__name__
-        found = convert_known_error(names[name]("the reason"))
+        result = convert_known_error(names[name]("the reason"))
         ours = convert_known_error(IMPORTS[name]("the reason"))
-        assert found == ours
-        assert found is not None
-        assert found.error == "the reason"
+        assert result == ours
+        assert result is not None
+        assert result.error == "the reason"
 
 
 async def test_the_error_handling_of_the_document_returns_results(weather: Any) -> None:
@@ -181,8 +181,8 @@ async def test_the_mock_of_the_document_behaves_like_that_of_the_package() -> No
     assert names["mock_provider"].call_history == [("test_tool", {})]
     results = {"a": {"b": 1}, "broken": ValueError("no")}
     theirs, ours = names["MockToolProvider"]([], results), MockToolProvider([], results)
-    for name, given in (("a", {"x": [1]}), ("broken", {}), ("none", {"y": None})):
-        assert await ours.execute_tool(name, given) == await theirs.execute_tool(name, given)
+    for name, arguments in (("a", {"x": [1]}), ("broken", {}), ("none", {"y": None})):
+        assert await ours.execute_tool(name, arguments) == await theirs.execute_tool(name, arguments)
     assert ours.call_history == theirs.call_history
 
 
@@ -221,13 +221,17 @@ async def test_the_call_loop_of_the_document_runs_with_a_scripted_model(weather:
     assert options.functions is not None
     assert [tool.name for tool in options.functions] == ["get_current_weather", "get_weather_forecast"]
     assert options.temperature == 0.7
-    (told,) = messages[-1].tool_results or []
-    assert (told.id, told.name, told.content) == ("c1", "get_weather_forecast", str(names["result"].result))
+    (error_text,) = messages[-1].tool_results or []
+    assert (error_text.id, error_text.name, error_text.content) == (
+        "c1",
+        "get_weather_forecast",
+        str(names["result"].result),
+    )
     assert not (await llm.generate(messages, options)).tool_calls
 
 
 async def test_the_examples_need_no_xaibo(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ["xaibo", *[each for each in sys.modules if each.startswith("xaibo.")]]:
+    for name in ["xaibo", *[item for item in sys.modules if item.startswith("xaibo.")]]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError):
         __import__("xaibo")

@@ -37,8 +37,8 @@ def test_pydantic_is_imported_with_the_first_model() -> None:
         "import mcp_bridge._integrations.xaibo.schemas, mcp_bridge._integrations.xaibo.results, "
         "mcp_bridge._integrations.xaibo.protocols"
     )
-    found = "sorted({name.partition('.')[0] for name in sys.modules} & {'pydantic', 'xaibo', 'mcp'})"
-    code = f"import sys; {statement}; assert not {found}, {found}"
+    result = "sorted({name.partition('.')[0] for name in sys.modules} & {'pydantic', 'xaibo', 'mcp'})"
+    code = f"import sys; {statement}; assert not {result}, {result}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
@@ -82,16 +82,16 @@ def test_an_object_with_both_methods_is_a_provider() -> None:
 
 
 def test_required_fields_of_models_are_required() -> None:
-    for model, given in ((Tool, {"name": "a"}), (ToolParameter, {}), (ToolResult, {"result": 1})):
+    for model, arguments in ((Tool, {"name": "a"}), (ToolParameter, {}), (ToolResult, {"result": 1})):
         with pytest.raises(ValidationError):
-            model(**given)
+            model(**arguments)
     with pytest.raises(ValidationError):
         ToolParameter(type="integer", enum=[1])  # type: ignore[list-item]
 
 
 def test_tools_do_not_share_their_parameters() -> None:
-    one, other = Tool(name="a", description=""), Tool(name="b", description="")
-    one.parameters["x"] = ToolParameter(type="string")
+    item, other = Tool(name="a", description=""), Tool(name="b", description="")
+    item.parameters["x"] = ToolParameter(type="string")
     assert other.parameters == {}
 
 
@@ -111,10 +111,10 @@ async def test_the_history_of_the_mock_has_the_arguments() -> None:
         "days": ToolParameter(type="integer", default=5),
     }
     provider = MockToolProvider([Tool(name="w", description="", parameters=parameters)], {"w": 1})
-    sent: dict[str, Any] = {"city": "Oslo", "near": ["Moss"]}
-    await provider.execute_tool("w", sent)
+    arguments: dict[str, Any] = {"city": "Oslo", "near": ["Moss"]}
+    await provider.execute_tool("w", arguments)
     await provider.execute_tool("unknown", {})
-    sent["near"].append("Ski")
+    arguments["near"].append("Ski")
     assert provider.call_history == [("w", {"city": "Oslo", "near": ["Moss"]}), ("unknown", {})]
 
 
@@ -140,7 +140,7 @@ def test_models_of_another_package_are_accepted() -> None:
     options = LLMOptions(functions=[TheirTool(name="t", description="d", parameters=parameters)])  # type: ignore[list-item]
     ours = {"a": ToolParameter(type="any", default=None), "b": ToolParameter(type="any")}
     assert options.functions == [Tool(name="t", description="d", parameters=ours)]
-    assert [each.model_fields_set for each in options.functions[0].parameters.values()] == [
+    assert [item.model_fields_set for item in options.functions[0].parameters.values()] == [
         {"type", "default"},
         {"type"},
     ]
@@ -169,8 +169,8 @@ def test_roles_and_protocols_have_the_names_of_those_of_xaibo() -> None:
 
     for name in ("LLMRole", "LLMMessageContentType"):
         ours, real = getattr(mcp_bridge.xaibo, name), getattr(llm, name)
-        assert [(each.name, each.value, str(each)) for each in ours] == [
-            (each.name, each.value, str(each)) for each in real
+        assert [(item.name, item.value, str(item)) for item in ours] == [
+            (item.name, item.value, str(item)) for item in real
         ]
     for protocol in (ToolProviderProtocol, Real):
         assert isinstance(Synchronous(), protocol)
@@ -186,15 +186,15 @@ def test_tools_of_xaibo_are_read() -> None:
     from mcp_bridge._integrations.xaibo.schemas import build_schema, convert_arguments
 
     level = {"type": "int", "enum": ["1", "2"], "required": True}
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "name": "t",
         "description": "d",
         "parameters": {"n": level, "x": {"type": "any", "default": None}},
     }
-    real, ours = tools.Tool(**given), Tool(**given)
+    real, ours = tools.Tool(**arguments), Tool(**arguments)
     assert build_schema(real.parameters) == build_schema(ours.parameters)
     assert build_schema(real.parameters)["properties"]["x"] == {"default": None}
     assert convert_arguments(real.parameters, {"n": 2}) == {"n": "2"}
     assert LLMOptions(functions=[real]).functions == [ours]
-    failed = tools.ToolResult(success=False, error="no", result=1)
-    assert to_result(failed) == to_result({"success": False, "error": "no", "result": 1})
+    failure = tools.ToolResult(success=False, error="no", result=1)
+    assert to_result(failure) == to_result({"success": False, "error": "no", "result": 1})

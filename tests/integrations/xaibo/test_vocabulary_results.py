@@ -42,21 +42,21 @@ async def test_a_text_is_the_output_and_data_becomes_json() -> None:
 
 
 async def test_a_success_without_a_result_is_empty() -> None:
-    made = await shown(xaibo.ToolResult(success=True))
-    assert made["content"] == []
-    assert "isError" not in made
+    result = await shown(xaibo.ToolResult(success=True))
+    assert result["content"] == []
+    assert "isError" not in result
 
 
 async def test_a_provider_that_returns_none_has_failed() -> None:
-    made = await shown(None)
-    assert (made["isError"], texts(made)) == (True, ["The provider returned None instead of a ToolResult."])
+    result = await shown(None)
+    assert (result["isError"], texts(result)) == (True, ["The provider returned None instead of a ToolResult."])
 
 
 async def test_a_failure_has_its_error_verbatim_followed_by_its_result() -> None:
-    made = await shown(xaibo.ToolResult(success=False, error="No 'X' – really", result={"tried": 2}))
-    assert made["isError"] is True
-    assert texts(made) == ["No 'X' – really", '{"tried":2}']
-    assert "structuredContent" not in made
+    result = await shown(xaibo.ToolResult(success=False, error="No 'X' – really", result={"tried": 2}))
+    assert result["isError"] is True
+    assert texts(result) == ["No 'X' – really", '{"tried":2}']
+    assert "structuredContent" not in result
 
 
 @pytest.mark.parametrize("error", [None, ""])
@@ -66,14 +66,14 @@ async def test_a_failure_without_a_text_has_a_default_text(error: str | None) ->
 
 
 async def test_the_error_of_a_success_is_in_the_meta() -> None:
-    made = await shown(xaibo.ToolResult(success=True, result="done", error="slowly"))
-    assert (texts(made), made["_meta"]) == (["done"], {"mcp-bridge/error": "slowly"})
-    assert "isError" not in made
+    result = await shown(xaibo.ToolResult(success=True, result="done", error="slowly"))
+    assert (texts(result), result["_meta"]) == (["done"], {"mcp-bridge/error": "slowly"})
+    assert "isError" not in result
 
 
 async def test_content_blocks_are_not_changed() -> None:
-    made = await shown(xaibo.ToolResult(success=True, result=[Text("a"), PICTURE]))
-    assert [block["type"] for block in made["content"]] == ["text", "image"]
+    result = await shown(xaibo.ToolResult(success=True, result=[Text("a"), PICTURE]))
+    assert [block["type"] for block in result["content"]] == ["text", "image"]
     assert [block["type"] for block in (await shown({"success": True, "result": PICTURE}))["content"]] == ["image"]
 
 
@@ -131,15 +131,15 @@ def test_an_error_of_xaibo_has_a_code_and_its_text(error: Exception, code: str) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("case", "text"),
     [
         (xaibo.ToolNotFoundError, "The provider did not find this tool."),
         (xaibo.ToolParameterError, "The tool does not accept these parameters."),
         (xaibo.ToolExecutionError, "Tool failed"),
     ],
 )
-def test_an_error_without_text_has_the_text_of_its_class(kind: type[Exception], text: str) -> None:
-    result = convert_known_error(kind())
+def test_an_error_without_text_has_the_text_of_its_class(case: type[Exception], text: str) -> None:
+    result = convert_known_error(case())
     assert result is not None
     assert result.error == text
 

@@ -96,13 +96,13 @@ exchange:
 @pytest.mark.usefixtures("without_openai")
 async def test_the_providers_of_an_agent_are_served_without_its_model(tmp_path: Path) -> None:
     written(tmp_path, parts=PARTS, full_yaml=FULL)
-    served = Served(tmp_path, agent=tmp_path / "full.yaml")
-    async with served.client() as client:
+    source_bridge = Served(tmp_path, agent=tmp_path / "full.yaml")
+    async with source_bridge.client() as client:
         assert sorted(await listed(client)) == ["one", "seedlike"]
         assert await told(client, "one") == "one"
-        made = (await client.call_tool("seedlike", {})).content[0].text
-        assert sorted(made.strip("[]").replace('"', "").split(",")) == ["One", "Seedlike"]
-    assert served.problems == []
+        result = (await client.call_tool("seedlike", {})).content[0].text
+        assert sorted(result.strip("[]").replace('"', "").split(",")) == ["One", "Seedlike"]
+    assert source_bridge.problems == []
 
 
 async def test_providers_share_their_dependencies(tmp_path: Path) -> None:
@@ -131,17 +131,17 @@ async def test_a_provider_that_fails_does_not_affect_others_and_its_problem_has_
       - {id: again, module: parts.One, config: {answer: second}}
     """
     written(tmp_path, parts=PARTS, some_yaml=text)
-    served = Served(tmp_path, agent=tmp_path / "some.yaml")
-    async with served.client() as client:
+    source_bridge = Served(tmp_path, agent=tmp_path / "some.yaml")
+    async with source_bridge.client() as client:
         assert list(await listed(client)) == ["one"]
         assert await told(client, "one") == "one"
-    fails, gone, same, lists = served.problems
+    fails, missing, same, lists = source_bridge.problems
     assert fails.startswith(f"{tmp_path / 'parts.py'}:")
     assert fails.endswith(": provider 'fails' cannot be made: ValueError: no entrance with [secret]")
     assert lists == "provider 'lists' cannot list its tools: RuntimeError: no list for [secret]"
     assert same == ("'one' and 'again' both have a tool named 'one'. That of 'one' is published. Rename or remove one")
-    assert gone.startswith("provider 'gone' cannot be made: ModuleNotFoundError: No module named 'no_such_package'")
-    assert "Cannot import gone (no_such_package.Tools). Install the missing packages" in gone
+    assert missing.startswith("provider 'gone' cannot be made: ModuleNotFoundError: No module named 'no_such_package'")
+    assert "Cannot import gone (no_such_package.Tools). Install the missing packages" in missing
 
 
 @pytest.mark.usefixtures("without_openai")
@@ -158,18 +158,18 @@ async def test_the_missing_package_of_a_provider_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("class Tools(Two):\n    def __init__(self, config: dict) -> None: ...", "Remove that annotation"),
         ("class Tools(Two): ...", "it has no __init__ of its own. Define one that takes config"),
         ("class Tools(Two):\n    def __init__(self, store: 'Two', config=None): ...", "that are strings"),
     ],
 )
-async def test_a_class_that_xaibo_cannot_make_is_explained(text: str, said: str, tmp_path: Path) -> None:
+async def test_a_class_that_xaibo_cannot_make_is_explained(text: str, message: str, tmp_path: Path) -> None:
     two = "class Two:\n    def list_tools(self): return []\n    def execute_tool(self, name, parameters): ...\n\n"
     modules = "[{id: two, module: odd.Tools, provides: [ToolProviderProtocol]}]"
     written(tmp_path, odd=two + text, a_yaml=f"{{id: a, modules: {modules}}}")
-    with pytest.raises(SourceError, match=rf"provider 'two' cannot be made: .*\. odd\.Tools: .*{said}"):
+    with pytest.raises(SourceError, match=rf"provider 'two' cannot be made: .*\. odd\.Tools: .*{message}"):
         await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
 
 
@@ -185,14 +185,14 @@ async def test_a_collector_in_yaml_loses_only_providers_that_fail(tmp_path: Path
       - {module: all, protocol: ToolProviderProtocol, provider: [first, fails, second]}
     """
     written(tmp_path, parts=PARTS, collects_yaml=text)
-    served = Served(tmp_path, agent=tmp_path / "collects.yaml")
-    async with served.client() as client:
+    source_bridge = Served(tmp_path, agent=tmp_path / "collects.yaml")
+    async with source_bridge.client() as client:
         assert await told(client, "one") == "second"
-    assert len(served.problems) == 2
+    assert len(source_bridge.problems) == 2
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("id: a\nmodules: [", r"a\.yaml:2: "),
         ("id: a\nmodules: sesame-open", r"a\.yaml: modules: Input should be a valid list$"),
@@ -208,9 +208,9 @@ async def test_a_collector_in_yaml_loses_only_providers_that_fail(tmp_path: Path
         ),
     ],
 )
-async def test_an_error_in_the_yaml_has_its_place(text: str, said: str, tmp_path: Path) -> None:
+async def test_an_error_in_the_yaml_has_its_place(text: str, message: str, tmp_path: Path) -> None:
     written(tmp_path, parts=PARTS, broken="\nx = (", a_yaml=text)
-    with pytest.raises(SourceError, match=said) as error:
+    with pytest.raises(SourceError, match=message) as error:
         await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
     assert "sesame" not in str(error.value)
 
@@ -226,7 +226,7 @@ async def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 async def test_without_xaibo_the_error_has_the_command_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ["xaibo", *[each for each in sys.modules if each.startswith("xaibo.")]]:
+    for name in ["xaibo", *[item for item in sys.modules if item.startswith("xaibo.")]]:
         monkeypatch.setitem(sys.modules, name, None)
     written(tmp_path, full_yaml=FULL)
     with pytest.raises(SourceError, match=r"full\.yaml: an agent needs xaibo, .*Run: pip install 'xaibo>=0\.3,<0\.4'"):

@@ -77,12 +77,12 @@ FUNCTIONS = (weather, nowhere, breaks, painting, silent, words)
 
 def registry() -> ToolRegistry:
     """The tools above."""
-    made = ToolRegistry()
+    tools = ToolRegistry()
     for function in FUNCTIONS:
-        made.register(function.tool_entry)
-    made.register(double)
-    made.register(tree)
-    return made
+        tools.register(function.tool_entry)
+    tools.register(double)
+    tools.register(tree)
+    return tools
 
 
 def response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
@@ -90,11 +90,11 @@ def response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
     numbered = [(f"id-{number}", name, arguments) for number, (name, arguments) in enumerate(calls)]
     match form:
         case "openai":
-            made = [
+            value = [
                 {"id": id, "type": "function", "function": {"name": name, "arguments": _text(arguments)}}
                 for id, name, arguments in numbered
             ]
-            message = {"role": "assistant", "content": None, "refusal": None, "tool_calls": made}
+            message = {"role": "assistant", "content": None, "refusal": None, "tool_calls": value}
             choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": message}
             return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
         case "openai-responses":
@@ -128,7 +128,7 @@ def results(form: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         case "anthropic":
             return [block for message in messages for block in message["content"]]
         case "gemini":
-            return [part["functionResponse"] for message in messages for part in message["parts"]]
+            return [section["functionResponse"] for message in messages for section in message["parts"]]
         case "bedrock":
             return [block["toolResult"] for message in messages for block in message["content"]]
     return messages
@@ -161,12 +161,15 @@ def functions(form: str, tools: list[dict[str, Any]]) -> dict[str, tuple[str | N
     schema |= {"anthropic": "input_schema", "gemini": "parametersJsonSchema", "bedrock": "inputSchema"}
     match form:
         case "openai" | "ollama":
-            flat = [one["function"] for one in tools]
+            flat = [item["function"] for item in tools]
         case "gemini":
-            flat = [one for given in tools for one in given["functionDeclarations"]]
+            flat = [item for arguments in tools for item in arguments["functionDeclarations"]]
         case "bedrock":
-            flat = [one["toolSpec"] for one in tools]
+            flat = [item["toolSpec"] for item in tools]
         case _:
             flat = tools
-    made = {one["name"]: (one.get("description"), one[schema[form]]) for one in flat}
-    return {name: (told, given["json"] if form == "bedrock" else given) for name, (told, given) in made.items()}
+    value = {item["name"]: (item.get("description"), item[schema[form]]) for item in flat}
+    return {
+        name: (error_text, arguments["json"] if form == "bedrock" else arguments)
+        for name, (error_text, arguments) in value.items()
+    }

@@ -44,8 +44,8 @@ ENVIRONMENTS = {"fastmcp": ("fastmcp", "pydantic_ai"), "llm": ("llm",)}
 
 def claimed() -> set[str]:
     """The frameworks that have to be installed here: what the variable says, else those of the extra `test`."""
-    if (said := os.environ.get(CLAIMED)) is not None:
-        return set(filter(None, said.split(",")))
+    if (text := os.environ.get(CLAIMED)) is not None:
+        return set(filter(None, text.split(",")))
     return set(MODULES) - set(ENVIRONMENTS)
 
 
@@ -65,8 +65,8 @@ def needs(framework: str) -> None:
 
 def tests_of(frameworks: Sequence[str]) -> list[Path]:
     """The test files that say at their top that they need one of these."""
-    said = re.compile(rf'^(?:needs|pytest\.importorskip)\("(?:{"|".join(frameworks)})"', re.MULTILINE)
-    return [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if said.search(path.read_text("utf-8"))]
+    text = re.compile(rf'^(?:needs|pytest\.importorskip)\("(?:{"|".join(frameworks)})"', re.MULTILINE)
+    return [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if text.search(path.read_text("utf-8"))]
 
 
 def make(name: str) -> Path:
@@ -78,7 +78,7 @@ def make(name: str) -> Path:
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "-e", f".[test-{name}]"], cwd=ROOT, check=True)
         subprocess.run(
-            [str(python), "-c", f"import {', '.join(MODULES[one] for one in ENVIRONMENTS[name])}"], check=True
+            [str(python), "-c", f"import {', '.join(MODULES[item] for item in ENVIRONMENTS[name])}"], check=True
         )
         done.touch()
     return python
@@ -88,12 +88,13 @@ def run(name: str) -> int:
     """Run the tests of an environment; its exit code."""
     began, frameworks = time.monotonic(), ENVIRONMENTS[name]
     python = make(name)
-    made = time.monotonic()
+    value = time.monotonic()
     environment = {**os.environ, CLAIMED: ",".join(frameworks)}
     command = [str(python), "-m", "pytest", *map(str, tests_of(frameworks) or ["no tests need this"])]
     code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     print(
-        f"{name}: exit code {code}, made in {made - began:.0f} s, tested in {time.monotonic() - made:.0f} s", flush=True
+        f"{name}: exit code {code}, made in {value - began:.0f} s, tested in {time.monotonic() - value:.0f} s",
+        flush=True,
     )
     return code
 

@@ -29,7 +29,7 @@ FORMATS = {
 
 async def answer_form(_: Any, params: Any) -> ElicitResult:
     properties = (getattr(params, "requested_schema", None) or {}).get("properties", {})
-    return ElicitResult(action="accept", content={name: make_value(part) for name, part in properties.items()})
+    return ElicitResult(action="accept", content={name: make_value(section) for name, section in properties.items()})
 
 
 async def answer_sampling(*_: Any) -> CreateMessageResult:
@@ -81,23 +81,23 @@ class FastMcpView:
 async def observe(client: Any) -> dict[str, Any]:
     """List everything, and call, read and get each once. All errors are alike."""
     random.seed(0)
-    seen: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for tool in sorted((await client.list_tools()).tools, key=lambda tool: tool.name):
-        seen[f"tool {tool.name}"] = (tool.title, tool.description or "", tool.input_schema, tool.output_schema)
-        seen[f"call {tool.name}"] = await describe(client.call_tool(tool.name, make_arguments(tool.input_schema)))
+        values[f"tool {tool.name}"] = (tool.title, tool.description or "", tool.input_schema, tool.output_schema)
+        values[f"call {tool.name}"] = await describe(client.call_tool(tool.name, make_arguments(tool.input_schema)))
     await asyncio.sleep(0.1)  # a tool may have changed a list
     for resource in (await client.list_resources()).resources:
-        seen[f"resource {resource.uri}"] = (resource.name, resource.mime_type)
-        seen[f"read {resource.uri}"] = await describe(client.read_resource(resource.uri))
+        values[f"resource {resource.uri}"] = (resource.name, resource.mime_type)
+        values[f"read {resource.uri}"] = await describe(client.read_resource(resource.uri))
     for template in (await client.list_resource_templates()).resource_templates:
         uri = re.sub(r"\{[^}]*\}", "one", re.sub(r"\{\?.*?\}", "", template.uri_template))
-        seen[f"template {template.name}"] = template.mime_type
-        seen[f"expand {template.name}"] = await describe(client.read_resource(uri))
+        values[f"template {template.name}"] = template.mime_type
+        values[f"expand {template.name}"] = await describe(client.read_resource(uri))
     for prompt in (await client.list_prompts()).prompts:
-        arguments = {one.name: "1" for one in prompt.arguments or ()}
-        seen[f"prompt {prompt.name}"] = (prompt.description or "", sorted(arguments))
-        seen[f"get {prompt.name}"] = await describe(client.get_prompt(prompt.name, arguments))
-    return seen
+        arguments = {item.name: "1" for item in prompt.arguments or ()}
+        values[f"prompt {prompt.name}"] = (prompt.description or "", sorted(arguments))
+        values[f"get {prompt.name}"] = await describe(client.get_prompt(prompt.name, arguments))
+    return values
 
 
 async def describe(call: Any) -> str:
@@ -125,12 +125,12 @@ def make_value(schema: Any) -> Any:
         return schema["enum"][0]
     if branches := schema.get("oneOf") or schema.get("anyOf"):
         return make_value(branches[0])
-    kind = schema.get("type")
-    if kind == "object":
-        return {name: make_value(part) for name, part in schema.get("properties", {}).items()}
+    key = schema.get("type")
+    if key == "object":
+        return {name: make_value(section) for name, section in schema.get("properties", {}).items()}
     number = schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
     text = FORMATS.get(schema.get("format"), "word".ljust(schema.get("minLength", 0), "x"))
-    return {"integer": number, "number": number, "boolean": True, "array": [], "null": None}.get(kind, text)
+    return {"integer": number, "number": number, "boolean": True, "array": [], "null": None}.get(key, text)
 
 
 def resolve_references(schema: Any, root: Any, depth: int = 0) -> Any:
@@ -140,7 +140,7 @@ def resolve_references(schema: Any, root: Any, depth: int = 0) -> Any:
         return schema
     if "$ref" in schema:
         target = root
-        for part in schema["$ref"].lstrip("#/").split("/"):
-            target = target[part]
+        for section in schema["$ref"].lstrip("#/").split("/"):
+            target = target[section]
         return resolve_references(target, root, depth + 1)
     return {key: resolve_references(value, root, depth + 1) for key, value in schema.items() if key != "$defs"}

@@ -38,9 +38,9 @@ def find_examples(clone: Path) -> Iterator[Example]:
 
 def list_readme_examples(package: str) -> list[Example]:
     """Return the examples of the README of an installed package."""
-    found = metadata(package)
+    result = metadata(package)
     description = str(
-        found.get("Description") or found.get_payload()
+        result.get("Description") or result.get_payload()
     )  # in a header once importlib_metadata is imported
     return list(select_servers(list_blocks(f"README of {package}", description)))
 
@@ -68,7 +68,7 @@ def _list_texts(path: Path, place: str) -> list[tuple[str, str]]:
 def list_blocks(place: str, text: str) -> list[tuple[str, str]]:
     """Return the Python blocks of a page, with their numbers."""
     blocks = []
-    for number, found in enumerate(BLOCK.finditer(text), 1):
-        lines = [line.removeprefix(found["indent"]) for line in found["body"].splitlines()]
+    for number, result in enumerate(BLOCK.finditer(text), 1):
+        lines = [line.removeprefix(result["indent"]) for line in result["body"].splitlines()]
         blocks.append((f"{place}#{number}", "\n".join(lines) + "\n"))
     return blocks

@@ -43,9 +43,9 @@ class ServerSource(Source):
         discovered = DiscoveredTools()
         discovered.add("server", self._server)
 
-        def make_offer(opened: OpenToolboxes) -> Offer:
-            tools = [entry for _, entry in opened.tools]
-            return opened.add_to(Offer(tools=tools, problems=opened.problems))
+        def make_offer(toolbox: OpenToolboxes) -> Offer:
+            tools = [entry for _, entry in toolbox.tools]
+            return toolbox.add_to(Offer(tools=tools, problems=toolbox.problems))
 
         await publish_toolboxes(discovered.toolboxes, OPEN_TIMEOUT, make_offer, publish)
 
@@ -59,11 +59,11 @@ async def connect_through_bridge(server: Any, options: TransportOptions, **sessi
     async with bridge.run_sources(), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()
         await tasks.start(bridge.endpoint.run)
-        async with connect(bridge.endpoint) as (read, write):
+        async with connect(bridge.endpoint) as (contents, write):
             IN_BRIDGE.reset(token)
-            async with options.session_class(read_stream=read, write_stream=write, **session) as opened:
+            async with options.session_class(read_stream=contents, write_stream=write, **session) as toolbox:
                 try:
-                    yield opened
+                    yield toolbox
                 except Exception as error:  # an exception group would hide it from the test
                     failures.append(error)
         tasks.cancel_scope.cancel()

@@ -116,17 +116,17 @@ def list_problems(passed: Mapping[str, bool], again: Mapping[str, bool], listed:
 def run_all(groups: Sequence[Mapping[str, Any]]) -> int:
     """Run the suite and print what differs from the list; the exit code."""
     python, suite = make_suite()
-    listed = {name for group in groups for name in group["tests"]}
+    output = {name for group in groups for name in group["tests"]}
     skipped = [name for group in groups if not group.get("runs", True) for name in group["tests"]]
     options = ["--tb=no", "-n", "2", *(f"--deselect=tests/{name}" for name in skipped)]
     passed = run(python, suite, select_files(suite), *options)
-    failures = find_unlisted_failures(passed, listed)
-    again: dict[str, bool] = {}
+    failures = find_unlisted_failures(passed, output)
+    second_run: dict[str, bool] = {}
     if 0 < len(failures) <= MAX_REPEATED:
-        again = run(python, suite, [f"tests/{name}" for name in failures], "--tb=short")
-    problems = list(list_problems(passed, again, listed))
+        second_run = run(python, suite, [f"tests/{name}" for name in failures], "--tb=short")
+    problems = list(list_problems(passed, second_run, output))
     total = f"{sum(passed.values())} of {len(passed)} tests of FastMCP {VERSION} pass through the bridge"
-    print(*list_notes(passed, again, listed), *problems, total, sep="\n")
+    print(*list_notes(passed, second_run, output), *problems, total, sep="\n")
     return int(bool(problems))
 
 

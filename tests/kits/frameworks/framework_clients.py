@@ -26,13 +26,13 @@ class Objects(Source):
 
     async def run(self, publish: Publish) -> None:
         discovered = DiscoveredTools()
-        for place, thing in enumerate(self._things):
-            assert discovered.add(f"thing {place}", thing), f"nobody knows {thing!r}"
-        async with open_toolboxes(discovered.toolboxes) as opened:
+        for place, value in enumerate(self._things):
+            assert discovered.add(f"thing {place}", value), f"nobody knows {value!r}"
+        async with open_toolboxes(discovered.toolboxes) as toolbox:
             while True:
-                tools, _ = remove_duplicates([*discovered.tools, *opened.tools])
-                publish(opened.add_to(Offer(tools=tools, problems=[*discovered.problems, *opened.problems])))
-                await opened.wait_for_change()
+                tools, _ = remove_duplicates([*discovered.tools, *toolbox.tools])
+                publish(toolbox.add_to(Offer(tools=tools, problems=[*discovered.problems, *toolbox.problems])))
+                await toolbox.wait_for_change()
 
 
 def bridge_of(*things: Any) -> Bridge:
@@ -55,5 +55,5 @@ async def opened(*things: Any, says: str | None = None, **options: Any) -> Async
 
 async def answered(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]:
     """The text that a tool answers with, and whether that is an error."""
-    found = await client.call_tool(tool, arguments)
-    return "\n".join(block.text for block in found.content if block.type == "text"), bool(found.is_error)
+    result = await client.call_tool(tool, arguments)
+    return "\n".join(block.text for block in result.content if block.type == "text"), bool(result.is_error)

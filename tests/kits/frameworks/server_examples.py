@@ -74,12 +74,12 @@ async def list_differences(path: Path, older: dict[str, Any], newer: dict[str, A
     bridge = Bridge(sources=[AttachedSource(source=PythonSource("server", path=path))])
     try:
         async with asyncio.timeout(SECONDS), connect(bridge, mode="legacy", **ANSWERS) as client:
-            found = await observe(client)
+            result = await observe(client)
     except Exception as error:
         return [repr(error)[:300]]
     problems = [line for lines in bridge.problems.values() for line in lines]
-    keys = [key for key in {**older, **found} if found.get(key) not in (older.get(key), newer.get(key))]
-    return [*problems, *(f"{key}: {str(older.get(key))[-150:]} | {str(found.get(key))[-150:]}" for key in keys)]
+    keys = [key for key in {**older, **result} if result.get(key) not in (older.get(key), newer.get(key))]
+    return [*problems, *(f"{key}: {str(older.get(key))[-150:]} | {str(result.get(key))[-150:]}" for key in keys)]
 
 
 def runs_at_import(text: str) -> bool:
@@ -123,8 +123,8 @@ def main() -> None:
             counts[clone.name, example.place.partition("/")[0].partition("#")[0], example.outcome] += 1
             if example.outcome != "same":
                 print(f"{example.outcome}: {example.place}", *example.details[:6], sep="\n    ", flush=True)
-    for (clone_name, part, outcome), count in sorted(counts.items()):
-        print(f"{clone_name} {part}: {count} {outcome}")
+    for (clone_name, section, outcome), count in sorted(counts.items()):
+        print(f"{clone_name} {section}: {count} {outcome}")
 
 
 if __name__ == "__main__":

@@ -85,15 +85,15 @@ def review(code: str) -> str:
         (resource,) = (await client.list_resources()).resources
         (template,) = (await client.list_resource_templates()).resource_templates
         (prompt,) = (await client.list_prompts()).prompts
-        (read,) = (await client.read_resource("config://app")).contents
-        (found,) = (await client.read_resource("users://Ann%20B/profile")).contents
+        (contents,) = (await client.read_resource("config://app")).contents
+        (result,) = (await client.read_resource("users://Ann%20B/profile")).contents
         got = await client.get_prompt("review", {"code": "x"})
     assert (tool.title, tool.description) == ("Sum", "Add two numbers.")
     assert (added.structured_content, added.content[0].text) == ({"result": 3}, "3")
     assert (resource.mime_type, template.uri_template, prompt.title) == (
         "application/json", "users://{name}/profile", "Review",
     )  # fmt: skip
-    assert (read.text, read.mime_type, found.text) == ('{"debug": true}', "application/json", "I am Ann B")
+    assert (contents.text, contents.mime_type, result.text) == ('{"debug": true}', "application/json", "I am Ann B")
     assert got.messages[0].content.text == "Please review x"
 
 
@@ -252,9 +252,9 @@ def sample() -> str:
     raise MCPError(-32021, "no sampling", {{"requiredCapabilities": {{"sampling": {{}}}}}})
 """
     async with serve(text, mode="auto") as client:
-        with pytest.raises(MCPError) as raised:
+        with pytest.raises(MCPError) as exc_info:
             await client.call_tool("sample", {})
-    assert (raised.value.code, raised.value.data["requiredCapabilities"]) == (-32021, {"sampling": {}})
+    assert (exc_info.value.code, exc_info.value.data["requiredCapabilities"]) == (-32021, {"sampling": {}})
 
 
 async def test_a_tool_reads_a_resource_of_its_server(serve: Any, kind: str) -> None:
@@ -316,10 +316,10 @@ def review(language: str) -> str:
     async with serve(text, mode="legacy") as client:
         from mcp_types import PromptReference
 
-        found = await client.complete(
+        result = await client.complete(
             PromptReference(type="ref/prompt", name="review"), {"name": "language", "value": "p"}
         )
-    assert sorted(found.completion.values) == ["perl", "python"]
+    assert sorted(result.completion.values) == ["perl", "python"]
 
 
 async def test_of_several_servers_the_one_that_is_named_mcp_is_served(serve: Any, kind: str) -> None:

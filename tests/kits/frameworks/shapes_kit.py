@@ -32,8 +32,8 @@ async def served(*entries: ToolEntry) -> AsyncIterator[Client]:
 
 async def schema(client: Client, name: str) -> dict[str, Any]:
     """The input schema of a tool, as the client sees it."""
-    (found,) = [tool for tool in (await client.list_tools()).tools if tool.name == name]
-    return dict(found.input_schema)
+    (result,) = [tool for tool in (await client.list_tools()).tools if tool.name == name]
+    return dict(result.input_schema)
 
 
 async def said(client: Client, name: str, **arguments: Any) -> str:

@@ -22,9 +22,9 @@ BaseTool: Any = with_module(TYPES, name="BaseTool")
 
 def output(*blocks: Any, raw: Any = None, is_error: bool = False) -> Any:
     """What a call of a tool comes to."""
-    made = Output()
-    made.blocks, made.raw_output, made.is_error = list(blocks), raw, is_error
-    return made
+    value = Output()
+    value.blocks, value.raw_output, value.is_error = list(blocks), raw, is_error
+    return value
 
 
 def text(words: str) -> Any:

@@ -108,15 +108,15 @@ async def asks_to_open(ctx: CallContext, url: str = "https://example.com/in") ->
 @tool
 async def asks_at_once(ctx: CallContext) -> list[str]:
     """Ask three things at once."""
-    said: dict[str, str] = {}
+    text: dict[str, str] = {}
 
     async def one(key: str) -> None:
-        said[key] = repr((await ctx.ask(f"Please, {key}.", str, key=key)).data)
+        text[key] = repr((await ctx.ask(f"Please, {key}.", str, key=key)).data)
 
     async with anyio.create_task_group() as tasks:
         for key in ("a", "b", "c"):
             tasks.start_soon(one, key)
-    return [said[key] for key in sorted(said)]
+    return [text[key] for key in sorted(text)]
 
 
 @tool
@@ -129,8 +129,8 @@ async def asks_for_all(ctx: CallContext) -> list[str]:
 @tool
 async def samples(ctx: CallContext) -> list[str]:
     """Have the client's model say something."""
-    said = await ctx.sample(["one", Message("two", "assistant")], max_tokens=7, system_prompt="s", temperature=0.5)
-    return [said.text, said.role, said.model, str(said.stop_reason), type(said.content[0]).__name__]
+    text = await ctx.sample(["one", Message("two", "assistant")], max_tokens=7, system_prompt="s", temperature=0.5)
+    return [text.text, text.role, text.model, str(text.stop_reason), type(text.content[0]).__name__]
 
 
 @tool
@@ -189,7 +189,7 @@ async def knows(ctx: CallContext) -> dict[str, Any]:
 @tool
 async def lists_tools(ctx: CallContext) -> list[Any]:
     """What tools there are."""
-    return [[one.name, one.description, one.input_schema, one.tags, one.title, one.owner] for one in ctx.tools()]
+    return [[item.name, item.description, item.input_schema, item.tags, item.title, item.owner] for item in ctx.tools()]
 
 
 @tool

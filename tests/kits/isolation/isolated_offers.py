@@ -58,17 +58,17 @@ class Model(BaseModel):
 
 def cycle() -> list[Any]:
     """A list that contains itself."""
-    made: list[Any] = []
-    made.append(made)
-    return made
+    value: list[Any] = []
+    value.append(value)
+    return value
 
 
 def deep(levels: int) -> Any:
     """Nested so deep."""
-    made: Any = 1
+    value: Any = 1
     for _ in range(levels):
-        made = [made]
-    return made
+        value = [value]
+    return value
 
 
 class Odd:

@@ -42,12 +42,12 @@ async def both(
     folder: Path, do: Callable[[Any], Awaitable[Any]], options: Callable[[], Mapping[str, Any]] = dict, **more: Any
 ) -> tuple[Any, Any]:
     """What `do` comes to with a client of the source in this process, and with one of the source in a worker."""
-    seen = []
+    values = []
     for isolation in (None, {"workers": 4}):
         with anyio.fail_after(TIMEOUT):
             async with connect(bridge_of(folder, isolation, **more), **options()) as client:
-                seen.append(await do(client))
-    return seen[0], seen[1]
+                values.append(await do(client))
+    return values[0], values[1]
 
 
 async def until(holds: Callable[[], Any]) -> None:

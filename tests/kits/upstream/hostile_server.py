@@ -75,8 +75,8 @@ def call_tool(number: Any, token: Any) -> None:
             send({"method": "notifications/message", "params": {"level": "error", "data": data, "logger": name}})
     if CASE == "progress":
         values: tuple[Any, ...] = (True, "x", {"a": 1}, [1])
-        notes: list[dict[str, Any]] = [{"progress": one} for one in values]
-        notes += [{"progress": 1, "total": one} for one in values] + [{"progress": 1, "message": 5}]
+        notes: list[dict[str, Any]] = [{"progress": item} for item in values]
+        notes += [{"progress": 1, "total": item} for item in values] + [{"progress": 1, "message": 5}]
         for note in [*notes, {"progress": 2, "message": f"Half{POISON}{LONG}"}]:
             send({"method": "notifications/progress", "params": {"progressToken": token, **note}})
     send({"id": number, "result": {"content": [{"type": "text", "text": "fine"}]}})

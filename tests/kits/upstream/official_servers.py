@@ -96,7 +96,7 @@ async def check_servers(settings: Path, files: Path) -> int:
 async def find_problem(client: Client, tool: str, arguments: Arguments, expected: str) -> str:
     """Return why a call did not work, or ''. Without an expected text, an error of the tool is right."""
     with anyio.move_on_after(START):
-        while tool not in {one.name for one in (await client.list_tools()).tools}:  # noqa: ASYNC110 - what a client sees
+        while tool not in {item.name for item in (await client.list_tools()).tools}:  # noqa: ASYNC110 - what a client sees
             await anyio.sleep(0.2)
     result = await client.call_tool(tool, dict(arguments))
     text = "\n".join(block.text for block in result.content if block.type == "text")

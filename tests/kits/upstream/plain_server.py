@@ -200,8 +200,8 @@ def spawn_stubborn(token: str) -> None:
 def ask_often(times: int) -> int:
     """Ask the client that many questions at once; return how many responses are errors."""
     form = {"message": "Really?", "requestedSchema": {"type": "object", "properties": {}}}
-    asked = ({"jsonrpc": "2.0", "id": n, "method": "elicitation/create", "params": form} for n in range(times))
-    write(b"".join(json.dumps(one).encode() + b"\n" for one in asked))
+    count = ({"jsonrpc": "2.0", "id": n, "method": "elicitation/create", "params": form} for n in range(times))
+    write(b"".join(json.dumps(item).encode() + b"\n" for item in count))
     return sum("error" in json.loads(sys.stdin.buffer.readline()) for _ in range(times))
 
 
@@ -276,9 +276,9 @@ def serve_http(fault: str, port: int) -> None:
 
     async def run() -> None:
         listener = HttpListener(fault)
-        async with await asyncio.start_server(listener.handle, "127.0.0.1", port, limit=2**20) as opened:
-            print(opened.sockets[0].getsockname()[1], flush=True)
-            await opened.serve_forever()
+        async with await asyncio.start_server(listener.handle, "127.0.0.1", port, limit=2**20) as toolbox:
+            print(toolbox.sockets[0].getsockname()[1], flush=True)
+            await toolbox.serve_forever()
 
     asyncio.run(run())
 

@@ -35,8 +35,8 @@ def make_result(method: str, params: Json, era: str) -> Json | None:
         "resources/read": {"contents": [RESOURCE]},
         "prompts/get": {"messages": [{"role": "user", "content": EMBEDDED}]},
     }
-    found: Json | None = results.get(method)
-    return {**found, "resultType": "complete"} if found is not None and era == "stateless" else found
+    result: Json | None = results.get(method)
+    return {**result, "resultType": "complete"} if result is not None and era == "stateless" else result
 
 
 def main() -> None:

@@ -42,8 +42,8 @@ def respond(request: dict[str, Any]) -> None:
         uri = request["params"]["uri"]
         result = {"contents": [{"uri": uri, "text": uri}]}
     elif method == "tools/call":
-        seen = {"params": request["params"], "env": dict(os.environ)}
-        result = {"content": [{"type": "text", "text": json.dumps(seen)}]}
+        values = {"params": request["params"], "env": dict(os.environ)}
+        result = {"content": [{"type": "text", "text": json.dumps(values)}]}
         result |= {"structuredContent": offer["structured"]} if "structured" in offer else {}
     else:
         send({"id": request["id"], "error": {"code": -32601, "message": "unknown"}})

@@ -131,8 +131,8 @@ class Offered:
             return await self._ask(ctx, params, QUESTIONS[name])
         if name == "show_meta":
             meta = (ctx.params or {}).get("_meta") or {}
-            shown = {key: value for key, value in meta.items() if key.startswith("example.com/")}
-            return _complete(ctx, {"content": [], "structuredContent": shown, "_meta": {"example.com/result": "yes"}})
+            texts = {key: value for key, value in meta.items() if key.startswith("example.com/")}
+            return _complete(ctx, {"content": [], "structuredContent": texts, "_meta": {"example.com/result": "yes"}})
         if name == "wait":
             return await self._wait(data)
         if name == "reject":
@@ -172,8 +172,8 @@ class Offered:
         if ctx.protocol_version == "2026-07-28":
             answers = params.input_responses
             if not answers:
-                asked = {key: value for key, value in question["params"].items() if key != "elicitationId"}
-                request = {"method": method, "params": asked}
+                count = {key: value for key, value in question["params"].items() if key != "elicitationId"}
+                request = {"method": method, "params": count}
                 return {"resultType": "input_required", "inputRequests": {"it": request}, "requestState": "sealed"}
             answer = (ctx.params or {})["inputResponses"]["it"]
             return _complete(
@@ -272,8 +272,8 @@ async def serve_streams(server: Server[Any], read: Any, write: Any, era: str) ->
 
 async def serve_stdio(server: Server[Any], era: str) -> None:
     """Serve one client."""
-    async with stdio_server() as (read, write):
-        await serve_streams(server, read, write, era)
+    async with stdio_server() as (contents, write):
+        await serve_streams(server, contents, write, era)
 
 
 def build_sse_app(server: Server[Any], era: str) -> Starlette:
@@ -281,8 +281,8 @@ def build_sse_app(server: Server[Any], era: str) -> Starlette:
     transport = SseServerTransport("/messages/")
 
     async def connect(request: Any) -> Response:
-        async with transport.connect_sse(request.scope, request.receive, request._send) as (read, write):
-            await serve_streams(server, read, write, era)
+        async with transport.connect_sse(request.scope, request.receive, request._send) as (contents, write):
+            await serve_streams(server, contents, write, era)
         return Response()
 
     messages = Mount("/messages/", app=transport.handle_post_message)

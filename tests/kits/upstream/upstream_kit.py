@@ -106,7 +106,7 @@ async def wait_for_state(source: UpstreamSource, state: str, seconds: float = 20
 
 def find_free_port() -> int:
     """Find a port on which nothing listens."""
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        port: int = opened.getsockname()[1]
+    with socket.socket() as toolbox:
+        toolbox.bind(("127.0.0.1", 0))
+        port: int = toolbox.getsockname()[1]
     return port

@@ -31,17 +31,17 @@ IMPORTS: dict[str, Any] = {
 
 def examples() -> list[str]:
     """Every example, in the document's order: lines of code, and what is indented below them, with no prose between."""
-    found: list[str] = []
+    result: list[str] = []
     within = after_code = False
     for line in DOCUMENT.read_text("utf-8").splitlines():
         if line and not line.startswith((" ", ")", "]", "}", "else:")):
             within = _CODE.fullmatch(line) is not None
             if within and not after_code:
-                found.append("")
+                result.append("")
             after_code = within
         if within:
-            found[-1] += f"{line}\n"
-    return [text.rstrip("\n") + "\n" for text in found]
+            result[-1] += f"{line}\n"
+    return [text.rstrip("\n") + "\n" for text in result]
 
 
 def example(beginning: str) -> str:

@@ -45,16 +45,16 @@ BOMBS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
-@pytest.mark.parametrize("kind", BOMBS)
-async def test_a_schema_bomb_is_reduced_and_its_tool_published(tmp_path: Path, kind: str, side: str) -> None:
+@pytest.mark.parametrize("case", BOMBS)
+async def test_a_schema_bomb_is_reduced_and_its_tool_published(tmp_path: Path, case: str, side: str) -> None:
     gateway = ScriptedGateway(tmp_path)
-    gateway.offer(describe_tool("bomb", **{side: BOMBS[kind]}), describe_tool("good"))
+    gateway.offer(describe_tool("bomb", **{side: BOMBS[case]}), describe_tool("good"))
     bridge = gateway.build()
     before = time.process_time()
     async with connect(bridge) as client:
-        connected = time.process_time()
+        start = time.process_time()
         assert set(await list_tools(client)) == {"files__bomb", "files__good"}
-    assert connected - before < CPU
+    assert start - before < CPU
     assert not bridge.problems["files"]
     assert all(re.search("tool '(files__)?bomb': ", note) for note in bridge.notes["files"])
     assert bridge.notes["files"]
@@ -72,12 +72,12 @@ TEXT = "a" * 30_000 + "b"
 VALUES = {"unique items": [[n] for n in range(20_000)], "names of properties": {TEXT: 1}}
 
 
-@pytest.mark.parametrize("kind", COSTLY)
-async def test_no_schema_makes_a_call_slow(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("case", COSTLY)
+async def test_no_schema_makes_a_call_slow(tmp_path: Path, case: str) -> None:
     """Python's own regular expressions would never come to an end here."""
-    schema = {"type": "object", "properties": {"a": COSTLY[kind]}, "$defs": double(11)["$defs"]}
-    value = VALUES.get(kind, TEXT)
-    output = {} if kind == "names of properties" else {"outputSchema": schema}  # the official client uses `re` for it
+    schema = {"type": "object", "properties": {"a": COSTLY[case]}, "$defs": double(11)["$defs"]}
+    value = VALUES.get(case, TEXT)
+    output = {} if case == "names of properties" else {"outputSchema": schema}  # the official client uses `re` for it
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("costly", inputSchema=schema, **output), structured={"a": value})
     spent = []

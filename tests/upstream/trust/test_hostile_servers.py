@@ -55,7 +55,7 @@ async def connect_to(folder: Path, case: str, seen: list[Any] | None = None) -> 
 
 def is_harmless(value: Any, size: int) -> bool:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return len(text) <= size and not any(one in text for one in ("\\u001b", "\\u0007", *BAD))
+    return len(text) <= size and not any(item in text for item in ("\\u001b", "\\u0007", *BAD))
 
 
 @pytest.mark.parametrize("case", ["names", "error"])
@@ -72,66 +72,66 @@ async def test_entries_with_hidden_or_very_long_names_are_not_published(tmp_path
         tools = (await client.list_tools()).tools
         resources = (await client.list_resources()).resources
     assert [tool.name for tool in tools] == ["evil__go"]
-    assert {str(one.uri): one.mime_type for one in resources if one.name == "a"} == {"file:///a": None}
+    assert {str(item.uri): item.mime_type for item in resources if item.name == "a"} == {"file:///a": None}
 
 
 async def test_log_messages_are_screened_and_of_limited_size(tmp_path: Path) -> None:
-    seen: list[Any] = []
-    async with connect_to(tmp_path, "logs", seen) as client:
+    messages: list[Any] = []
+    async with connect_to(tmp_path, "logs", messages) as client:
         await client.call_tool("evil__go", {})
-    assert len(seen) == 3
-    assert seen[2] == (None, "good")
-    assert all(is_harmless(one, MAX_TEXT + MAX_LINE + 50) for one in seen)
+    assert len(messages) == 3
+    assert messages[2] == (None, "good")
+    assert all(is_harmless(item, MAX_TEXT + MAX_LINE + 50) for item in messages)
 
 
 async def test_invalid_progress_is_dropped_and_messages_are_screened(tmp_path: Path) -> None:
-    seen: list[Any] = []
+    messages: list[Any] = []
 
     async def receive_progress(*values: Any) -> None:
-        seen.append(values)
+        messages.append(values)
 
     async with connect_to(tmp_path, "progress") as client:
         await client.call_tool("evil__go", {}, progress_callback=receive_progress)
-    ((progress, total, message),) = seen
+    ((progress, total, message),) = messages
     assert (progress, total) == (2, None)
     assert message.startswith("Half")
     assert is_harmless(message, MAX_TEXT + 50)
 
 
 async def test_the_texts_of_a_question_are_screened(tmp_path: Path) -> None:
-    seen: list[Any] = []
-    async with connect_to(tmp_path, "poisoned form", seen) as client:
+    messages: list[Any] = []
+    async with connect_to(tmp_path, "poisoned form", messages) as client:
         await client.call_tool("evil__go", {})
-    assert seen[0]["message"].startswith("[evil] Really?")
-    assert is_harmless(seen[0], MAX_TEXT + 500)
+    assert messages[0]["message"].startswith("[evil] Really?")
+    assert is_harmless(messages[0], MAX_TEXT + 500)
 
 
 async def test_parts_of_a_form_that_cannot_be_checked_are_removed(tmp_path: Path) -> None:
-    seen: list[Any] = []
-    async with connect_to(tmp_path, "imperfect form", seen) as client:
+    messages: list[Any] = []
+    async with connect_to(tmp_path, "imperfect form", messages) as client:
         await client.call_tool("evil__go", {})
-    assert seen[0]["requested_schema"] == {"type": "object", "properties": {"mail": {"type": "string"}}}
+    assert messages[0]["requested_schema"] == {"type": "object", "properties": {"mail": {"type": "string"}}}
 
 
 async def test_the_texts_of_a_request_for_sampling_are_screened_and_not_truncated(tmp_path: Path) -> None:
-    seen: list[Any] = []
-    async with connect_to(tmp_path, "poisoned sampling", seen) as client:
+    messages: list[Any] = []
+    async with connect_to(tmp_path, "poisoned sampling", messages) as client:
         result = await client.call_tool("evil__go", {})
     assert '"text": "short"' in result.content[0].text  # type: ignore[union-attr]
-    assert seen[0]["messages"][0]["content"]["text"] == "Summarize." + "x" * 200_000
-    assert (seen[0]["system_prompt"], seen[0]["tools"][0]["description"]) == ("Be short.", "Look.")
-    assert is_harmless(seen[0], 250_000)
+    assert messages[0]["messages"][0]["content"]["text"] == "Summarize." + "x" * 200_000
+    assert (messages[0]["system_prompt"], messages[0]["tools"][0]["description"]) == ("Be short.", "Look.")
+    assert is_harmless(messages[0], 250_000)
 
 
 async def test_the_errors_of_a_server_are_screened(tmp_path: Path) -> None:
     async with connect_to(tmp_path, "poisoned error") as client:
         result = await client.call_tool("evil__go", {})
-        with pytest.raises(MCPError) as raised:
+        with pytest.raises(MCPError) as exc_info:
             await client.read_resource("file:///a")
         contents = (await client.read_resource("bridge://status")).contents
     text = result.content[0].text  # type: ignore[union-attr]
     assert result.is_error
-    for error in (text, raised.value.error.message):
+    for error in (text, exc_info.value.error.message):
         assert error.startswith("Failed.xxx")
         assert is_harmless(error, MAX_TEXT + 50)
     (source,) = json.loads(contents[0].text)["sources"]  # type: ignore[union-attr]
@@ -161,8 +161,8 @@ async def test_a_server_can_require_only_capabilities_that_exist(tmp_path: Path,
     ],
 )
 async def test_a_question_that_deceives_the_user_is_rejected(tmp_path: Path, case: str, problem: str) -> None:
-    seen: list[Any] = []
-    async with connect_to(tmp_path, case, seen) as client:
+    messages: list[Any] = []
+    async with connect_to(tmp_path, case, messages) as client:
         result = await client.call_tool("evil__go", {})
-    assert seen == []
+    assert messages == []
     assert problem in result.content[0].text  # type: ignore[union-attr]

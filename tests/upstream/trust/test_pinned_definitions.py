@@ -78,10 +78,10 @@ async def test_a_changed_tool_is_not_listed_and_its_calls_fail_with_the_reason(
     async with connect(bridge) as client:
         assert set(await list_tools(client)) == {"files__write"}
         error = await call_tool(client, "files__read", path="a")
-    (part,) = change
-    assert f"its definition has changed ({part})" in error
+    (section,) = change
+    assert f"its definition has changed ({section})" in error
     assert "mcp-bridge trust gateway.json" in error
-    assert [line for line in bridge.problems["files"] if "'read'" in line and part in line]
+    assert [line for line in bridge.problems["files"] if "'read'" in line and section in line]
 
 
 async def test_a_tool_that_changes_while_the_server_runs_is_unpublished_until_it_is_accepted(
@@ -272,8 +272,8 @@ async def test_a_change_of_any_part_of_a_definition_is_quarantined(
     assert set(everything) == {"files__greet", "ui://files/page", "file:///notes", "Use it well."}
     gateway.offer(describe_tool("read"), **{**offer, **change})
     assert await list_others(gateway) == [entry for entry in everything if entry != missing]
-    done = run("trust", gateway.file.name, "--yes", cwd=gateway.folder)
-    assert f"files/{name} has changed" in done.out
+    process = run("trust", gateway.file.name, "--yes", cwd=gateway.folder)
+    assert f"files/{name} has changed" in process.out
     assert await list_others(gateway) == everything
 
 

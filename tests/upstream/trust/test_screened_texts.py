@@ -55,9 +55,9 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("kind", POISONED)
-def test_hidden_texts_are_removed_or_made_visible_and_reported(kind: str) -> None:
-    poisoned, expected = POISONED[kind]
+@pytest.mark.parametrize("case", POISONED)
+def test_hidden_texts_are_removed_or_made_visible_and_reported(case: str) -> None:
+    poisoned, expected = POISONED[case]
     screen = TextScreen()
     assert screen.screen_text(poisoned, "tool 'add'") == expected
     if "\r" not in poisoned and "\u2028" not in poisoned:
@@ -79,16 +79,16 @@ def poison(text: str) -> dict[str, Any]:
         "properties": {"path": {"type": "string", "description": text}, "kind": {"anyOf": [{"title": text}]}},
         "$defs": {"one": {"$comment": text}},
     }
-    shown = {
+    texts = {
         "title": text,
         "_meta": {"example.com/hint": {text: [text]}},
         "icons": [{"src": "https://example.com/icon.png", "theme": text}],
     }
     annotations = {"title": text, "more": {"texts": [text]}}
-    tool = describe_tool("read", text, inputSchema=schema, outputSchema=schema, annotations=annotations, **shown)
-    resource = {"uri": "file:///a", "name": text, "description": text, "annotations": {"note": text}, **shown}
+    tool = describe_tool("read", text, inputSchema=schema, outputSchema=schema, annotations=annotations, **texts)
+    resource = {"uri": "file:///a", "name": text, "description": text, "annotations": {"note": text}, **texts}
     argument = {"name": "who", "description": text, "title": text}
-    prompt = {"name": "greet", "description": text, "arguments": [argument], **shown}
+    prompt = {"name": "greet", "description": text, "arguments": [argument], **texts}
     structured = {"path": "a"}
     return {"tools": [tool], "resources": [resource], "prompts": [prompt], "structured": structured}
 
@@ -106,9 +106,9 @@ async def test_every_text_of_a_server_is_screened(tmp_path: Path) -> None:
         async with connect(bridge, mode="legacy") as client:
             lists = [await client.list_tools(), await client.list_resources(), await client.list_prompts()]
         gateway.lock.unlink()
-        shown = "".join(json.dumps(one.model_dump(mode="json"), ensure_ascii=False) for one in lists)
-        assert not has_hidden(shown)
-        assert shown.count("Add") >= 15
+        texts = "".join(json.dumps(item.model_dump(mode="json"), ensure_ascii=False) for item in lists)
+        assert not has_hidden(texts)
+        assert texts.count("Add") >= 15
         # The tool, both schemas, the resource, the prompt, its argument, and the icons and metadata of three entries.
         assert len(bridge.notes["files"]) == 12
 

@@ -54,10 +54,10 @@ def find_token_file(folder: Path) -> Path:
 
 
 async def test_a_user_signs_in_once_and_the_token_is_sent(tmp_path: Path, server: OAuthServer) -> None:
-    done = sign_in(tmp_path)
+    process = sign_in(tmp_path)
     file = find_token_file(tmp_path)
-    assert (done.code, done.out) == (0, f"signed in to tickets; the tokens are in the file {file}\n"), done.err
-    assert f"{server.base}/auth/authorize" in done.err
+    assert (process.code, process.out) == (0, f"signed in to tickets; the tokens are in the file {file}\n"), process.err
+    assert f"{server.base}/auth/authorize" in process.err
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     for _ in range(2):
         async with connect(build(tmp_path)) as client:
@@ -95,8 +95,8 @@ async def test_a_token_that_the_server_rejects_is_refreshed(tmp_path: Path, serv
 
 
 def test_signing_in_uses_the_proxy_of_the_environment(tmp_path: Path, server: OAuthServer) -> None:
-    done = sign_in(tmp_path, HTTP_PROXY=server.base, http_proxy=server.base)
-    assert done.code == 0, done.err
+    process = sign_in(tmp_path, HTTP_PROXY=server.base, http_proxy=server.base)
+    assert process.code == 0, process.err
     # A proxy receives whole addresses (RFC 9112, 3.2.2).
     assert f"{server.base}/mcp" in server.paths
     assert f"{server.base}/auth/token" in server.paths
@@ -104,9 +104,9 @@ def test_signing_in_uses_the_proxy_of_the_environment(tmp_path: Path, server: OA
 
 def test_signing_in_sends_no_request_to_an_internal_address_in_a_response(tmp_path: Path, server: OAuthServer) -> None:
     server.challenge = 'Bearer resource_metadata="http://169.254.169.254/latest"'
-    done = sign_in(tmp_path)
-    assert done.code != 0
-    assert "the addresses of '169.254.169.254' (169.254.169.254) are not public" in done.err
+    process = sign_in(tmp_path)
+    assert process.code != 0
+    assert "the addresses of '169.254.169.254' (169.254.169.254) are not public" in process.err
 
 
 async def test_refreshing_a_token_sends_requests_only_to_the_host_of_the_issuer(
@@ -142,6 +142,6 @@ def test_errors_of_the_command_have_advice(
     settings = json.loads((tmp_path / "gateway.json").read_text())
     settings["sources"][0] |= changes
     (tmp_path / "gateway.json").write_text(json.dumps(settings))
-    done = sign_in(tmp_path, name)
-    assert done.code == 2
-    assert problem in done.err
+    process = sign_in(tmp_path, name)
+    assert process.code == 2
+    assert problem in process.err

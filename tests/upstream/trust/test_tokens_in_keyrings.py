@@ -59,8 +59,10 @@ def server() -> Iterator[OAuthServer]:
 
 def test_tokens_are_in_the_keyring_and_in_no_file(tmp_path: Path, server: OAuthServer) -> None:
     desk = Desk(tmp_path, server)
-    done = desk.sign_in()
-    assert (done.code, done.out) == (0, "signed in to tickets; the tokens are in the keyring of the system\n"), done.err
+    process = desk.sign_in()
+    assert (process.code, process.out) == (0, "signed in to tickets; the tokens are in the keyring of the system\n"), (
+        process.err
+    )
     assert desk.read_vault()[f"mcp-bridge/{desk.url}"]["tokens"]["access_token"] == server.issued[-1]
     assert desk.list_files() == []
     assert "Bearer" in desk.call().out
@@ -80,9 +82,9 @@ def test_a_refreshed_token_replaces_the_one_in_the_keyring(tmp_path: Path, serve
 
 def test_the_user_can_choose_the_file_and_the_keyring_again(tmp_path: Path, server: OAuthServer) -> None:
     desk = Desk(tmp_path, server)
-    done = desk.sign_in("--no-keyring")
+    process = desk.sign_in("--no-keyring")
     (file,) = desk.list_files()
-    assert done.out == f"signed in to tickets; the tokens are in the file {file}\n"
+    assert process.out == f"signed in to tickets; the tokens are in the file {file}\n"
     assert desk.read_vault() == {}
     assert "Bearer" in desk.call().out
     assert desk.sign_in().code == 0
@@ -97,20 +99,20 @@ def test_a_keyring_that_cannot_be_used_is_replaced_by_the_file(
     desk = Desk(tmp_path, server)
     desk.env["PYTHON_KEYRING_BACKEND"] = backend
     desk.vault.parent.rmdir()  # the last one is locked
-    done = desk.sign_in()
+    process = desk.sign_in()
     (file,) = desk.list_files()
-    assert done.out == f"signed in to tickets; the tokens are in the file {file}\n"
-    assert "planted" not in done.err
+    assert process.out == f"signed in to tickets; the tokens are in the file {file}\n"
+    assert "planted" not in process.err
     assert "Bearer" in desk.call().out
 
 
 def test_no_output_has_a_token(tmp_path: Path, server: OAuthServer) -> None:
     desk = Desk(tmp_path, server)
-    shown = [desk.sign_in()]
+    texts = [desk.sign_in()]
     for words in (("list",), ("doctor",), ("validate",)):
-        shown.append(run_alone(*words, "gateway.json", cwd=tmp_path, env=desk.env))
+        texts.append(run_alone(*words, "gateway.json", cwd=tmp_path, env=desk.env))
     for secret in (*server.issued, "again-77"):
-        assert secret not in "".join(done.out + done.err for done in shown)
+        assert secret not in "".join(done.out + done.err for done in texts)
 
 
 @pytest.mark.parametrize("options", [(), ("--no-keyring",)])
@@ -119,10 +121,10 @@ def test_servers_of_the_older_transport_are_signed_in_to_in_the_same_way(
 ) -> None:
     desk = Desk(tmp_path, server, "sse")
     server.lifetime = 1
-    done = desk.sign_in(*options)
-    assert done.code == 0, done.err
+    process = desk.sign_in(*options)
+    assert process.code == 0, process.err
     server.lifetime = 3600
-    done = desk.call()
-    assert "Bearer" in done.out, done.err
+    process = desk.call()
+    assert "Bearer" in process.out, process.err
     assert server.refreshes == 1
     assert server.authorizations[-1] == f"Bearer {server.issued[-1]}"

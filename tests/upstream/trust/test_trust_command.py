@@ -47,9 +47,9 @@ async def list_published(gateway: ScriptedGateway) -> set[str]:
 
 
 async def test_the_difference_is_shown_and_nothing_is_accepted_without_the_user(gateway: ScriptedGateway) -> None:
-    done = run("trust", gateway.file.name, cwd=gateway.folder)
-    assert done.code == 1
-    assert done.out.splitlines() == [
+    process = run("trust", gateway.file.name, cwd=gateway.folder)
+    assert process.code == 1
+    assert process.out.splitlines() == [
         "files/read has changed",
         "  description",
         "      Read a file.",
@@ -65,26 +65,26 @@ async def test_the_difference_is_shown_and_nothing_is_accepted_without_the_user(
 
 
 async def test_options_accept_all_or_some_definitions_without_a_question(gateway: ScriptedGateway) -> None:
-    done = run("trust", gateway.file.name, "--yes", "--tool", "files/r*", cwd=gateway.folder)
-    assert done.code == 0
-    assert f"accepted 1 definition in {gateway.lock}" in done.out
+    process = run("trust", gateway.file.name, "--yes", "--tool", "files/r*", cwd=gateway.folder)
+    assert process.code == 0
+    assert f"accepted 1 definition in {gateway.lock}" in process.out
     assert await list_published(gateway) == {"same", "read"}
     assert run("trust", gateway.file.name, "-y", cwd=gateway.folder).code == 0
     assert await list_published(gateway) == {"same", "read", "write"}
-    done = run("trust", gateway.file.name, cwd=gateway.folder)
-    assert (done.code, done.out) == (0, "no definition waits for approval\n")
+    process = run("trust", gateway.file.name, cwd=gateway.folder)
+    assert (process.code, process.out) == (0, "no definition waits for approval\n")
 
 
 async def test_a_pattern_that_matches_no_pending_tool_is_reported(gateway: ScriptedGateway) -> None:
-    done = run("trust", gateway.file.name, "--yes", "--tool", "other/*", cwd=gateway.folder)
-    assert (done.code, done.out) == (0, "no definition that matches 'other/*' waits for approval\n")
+    process = run("trust", gateway.file.name, "--yes", "--tool", "other/*", cwd=gateway.folder)
+    assert (process.code, process.out) == (0, "no definition that matches 'other/*' waits for approval\n")
 
 
 async def test_doctor_advises_to_review_a_change(gateway: ScriptedGateway) -> None:
-    done = run("doctor", gateway.file.name, cwd=gateway.folder)
-    assert "its definition has changed (description)" in done.out
-    assert "Review the change before you accept it." in done.out
-    assert "Fix it" not in done.out
+    process = run("doctor", gateway.file.name, cwd=gateway.folder)
+    assert "its definition has changed (description)" in process.out
+    assert "Review the change before you accept it." in process.out
+    assert "Fix it" not in process.out
 
 
 async def test_the_result_as_json_has_old_and_new_definitions(gateway: ScriptedGateway) -> None:
@@ -105,12 +105,12 @@ async def test_a_user_at_a_terminal_is_asked_for_each_tool(gateway: ScriptedGate
 async def test_a_server_that_is_not_available_is_reported(gateway: ScriptedGateway) -> None:
     gateway.options = {"command": "/missing/program"}
     gateway.write_settings()
-    done = run("trust", gateway.file.name, cwd=gateway.folder)
-    assert "source 'files': the server is not connected" in done.err
+    process = run("trust", gateway.file.name, cwd=gateway.folder)
+    assert "source 'files': the server is not connected" in process.err
 
 
 def test_a_python_file_has_no_servers(tmp_path: Path) -> None:
     (tmp_path / "tools.py").touch()
-    done = run("trust", "tools.py", cwd=tmp_path)
-    assert done.code == 2
-    assert "Pass the settings file" in done.err
+    process = run("trust", "tools.py", cwd=tmp_path)
+    assert process.code == 2
+    assert "Pass the settings file" in process.err

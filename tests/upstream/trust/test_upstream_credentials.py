@@ -59,11 +59,11 @@ def recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, li
 
     `accepted` are the values of `Authorization` without status 401; by default, it accepts all.
     """
-    seen: list[dict[str, str]] = []
+    values: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            seen.append({name.lower(): value for name, value in self.headers.items()})
+            values.append({name.lower(): value for name, value in self.headers.items()})
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
             if accepted is not None and self.headers["authorization"] not in accepted:
                 self.send_error(401)
@@ -75,7 +75,7 @@ def recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, li
                     "serverInfo": {"name": "recording", "version": "1"},
                 },
                 "tools/list": {"tools": [describe_tool("read")]},
-                "tools/call": {"content": [{"type": "text", "text": json.dumps(seen[-1])}], "isError": True},
+                "tools/call": {"content": [{"type": "text", "text": json.dumps(values[-1])}], "isError": True},
             }
             answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request.get("id")}
             if request["method"] in results:
@@ -97,15 +97,15 @@ def recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, li
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/mcp", seen
+        yield f"http://127.0.0.1:{server.server_port}/mcp", values
     finally:
         server.shutdown()
         server.server_close()
 
 
-@pytest.mark.parametrize("kind", ["variable", "file", "home", "keyring"])
+@pytest.mark.parametrize("case", ["variable", "file", "home", "keyring"])
 async def test_a_reference_in_the_environment_is_replaced_when_the_server_starts(
-    gateway: ScriptedGateway, kind: str, monkeypatch: pytest.MonkeyPatch, vault: None
+    gateway: ScriptedGateway, case: str, monkeypatch: pytest.MonkeyPatch, vault: None
 ) -> None:
     (gateway.folder / "secret").write_text(SECRET + "\n")
     monkeypatch.setenv("MY_TOKEN", SECRET)
@@ -116,7 +116,7 @@ async def test_a_reference_in_the_environment_is_replaced_when_the_server_starts
         "home": "file:~/secret",
         "keyring": "keyring:files/me@example.com",
     }
-    gateway.options = {"env": {"TOKEN": references[kind], "PLAIN": "file:data.db", "URL": "file:///data.db?mode=ro"}}
+    gateway.options = {"env": {"TOKEN": references[case], "PLAIN": "file:data.db", "URL": "file:///data.db?mode=ro"}}
     bridge = gateway.build()
     async with connect(bridge) as client:
         env = (await call_tool(client, "files__read"))["env"]
@@ -126,14 +126,14 @@ async def test_a_reference_in_the_environment_is_replaced_when_the_server_starts
 
 async def test_a_reference_in_a_header_may_follow_the_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", SECRET)
-    with recording_server() as (url, seen):
+    with recording_server() as (url, values):
         source = {"type": "mcp", "name": "files", "url": url}
         source["headers"] = {"Authorization": "Bearer env:MY_TOKEN", "X-Plain": "plain"}
         (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
         async with connect(build_from_settings(load(tmp_path / "gateway.json", {}))) as client:
             assert SECRET not in await call_tool(client, "files__read")
-    assert {headers["authorization"] for headers in seen} == {f"Bearer {SECRET}"}
-    assert {headers["x-plain"] for headers in seen} == {"plain"}
+    assert {headers["authorization"] for headers in values} == {f"Bearer {SECRET}"}
+    assert {headers["x-plain"] for headers in values} == {"plain"}
 
 
 @pytest.mark.parametrize(
@@ -181,15 +181,15 @@ def test_no_command_shows_a_credential(gateway: ScriptedGateway, arguments: tupl
     (gateway.folder / "secret").write_text(SECRET)
     gateway.options = {"env": {"TOKEN": f"file:{gateway.folder}/secret"}, "command": program}
     gateway.write_settings()
-    done = run(arguments[0], gateway.file.name, *arguments[1:], cwd=gateway.folder)
-    assert done.out + done.err
-    assert SECRET not in done.out + done.err
+    process = run(arguments[0], gateway.file.name, *arguments[1:], cwd=gateway.folder)
+    assert process.out + process.err
+    assert SECRET not in process.out + process.err
 
 
 async def test_a_credential_that_the_server_rejects_is_read_again(tmp_path: Path) -> None:
     file, accepted = tmp_path / "token", {"Bearer old-token-5512"}
     file.write_text("old-token-5512")
-    with recording_server(accepted) as (url, seen):
+    with recording_server(accepted) as (url, values):
         source = {"type": "mcp", "name": "files", "url": url, "headers": {"Authorization": f"Bearer file:{file}"}}
         (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
         async with connect(build_from_settings(load(tmp_path / "gateway.json", {}))) as client:
@@ -200,7 +200,7 @@ async def test_a_credential_that_the_server_rejects_is_read_again(tmp_path: Path
             file.write_text("new-token-5512")
             for _ in range(2):
                 assert "Bearer [secret]" in await call_tool(client, "files__read")
-    assert [one["authorization"] for one in seen[-3:]] == [
+    assert [item["authorization"] for item in values[-3:]] == [
         "Bearer old-token-5512",
         "Bearer new-token-5512",
         "Bearer new-token-5512",
@@ -208,7 +208,7 @@ async def test_a_credential_that_the_server_rejects_is_read_again(tmp_path: Path
 
 
 async def test_the_authorization_of_a_client_is_never_forwarded(tmp_path: Path) -> None:
-    with recording_server() as (url, seen):
+    with recording_server() as (url, values):
         source = {"type": "mcp", "name": "files", "url": url}
         (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
         argv = command("gateway.json", "--http", "127.0.0.1:0", "--token-env", "FRONT")
@@ -217,5 +217,5 @@ async def test_the_authorization_of_a_client_is_never_forwarded(tmp_path: Path) 
             request = stateless_request("tools/call", {"name": "files__read", "arguments": {}}, **headers)
             answer = await http.post(f"{bridge.base}/mcp", **request)
     assert answer.json()["result"]["isError"]
-    assert len(seen) >= 3
-    assert not [headers for headers in seen if "authorization" in headers or FRONT in str(headers)]
+    assert len(values) >= 3
+    assert not [headers for headers in values if "authorization" in headers or FRONT in str(headers)]
