@@ -20,7 +20,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._settings import load
 from mcp_bridge.serving import ServerInfo
 from mcp_bridge.testing import connect
-from tests.kits.isolation.isolation_kit import bridge_of
+from tests.kits.isolation.isolation_kit import build_bridge
 from tests.kits.loops import BOTH_LOOPS
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -166,7 +166,7 @@ async def test_the_lifespan_of_a_file_is_open_while_its_tools_are_called(tmp_pat
 
 
 async def test_the_lifespan_of_an_isolated_file_runs_in_its_worker(tmp_path: Path) -> None:
-    async with connect(bridge_of(tmp_path, "process", tools=textwrap.dedent(FILE))) as client:
+    async with connect(build_bridge(tmp_path, "process", tools=textwrap.dedent(FILE))) as client:
         assert await call(client, "look") == "open"
 
 

@@ -10,7 +10,7 @@ import pytest
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
 from tests.kits.isolation import isolated_offers
-from tests.kits.isolation.isolation_kit import both, bridge_of, shown
+from tests.kits.isolation.isolation_kit import build_bridge, dump_result, run_in_both_modes
 
 RESOURCES = ["text", "json", "bytes", "several", "broken", "failing", "items/some%20one", "none"]
 
@@ -18,9 +18,9 @@ RESOURCES = ["text", "json", "bytes", "several", "broken", "failing", "items/som
 async def attempt(call: Any) -> Any:
     """What a request comes to: its result or its error, without what differs from one to the next."""
     try:
-        return shown(await call)
+        return dump_result(await call)
     except Exception as error:
-        return shown([type(error).__name__, str(error)])
+        return dump_result([type(error).__name__, str(error)])
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ async def test_isolated_tools_have_the_same_results(name: str, mode: str, tmp_pa
     async def do(client: Any) -> Any:
         return {key: await attempt(client.call_tool(name, {"kind": key})) for key in isolated_offers.table()}
 
-    here, there = await both(tmp_path, do, lambda: {"mode": mode})
+    here, there = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
     assert {key: there[key] for key in here if there[key] != here[key]} == {}
     assert len(here) > 60
     assert "s3cret" not in str(there)
@@ -39,9 +39,9 @@ async def test_isolated_tools_have_the_same_results(name: str, mode: str, tmp_pa
 async def test_isolated_tools_have_the_same_definitions(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         questions = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
-        return [shown(await ask()) for ask in questions]
+        return [dump_result(await ask()) for ask in questions]
 
-    here, there = await both(tmp_path, do)
+    here, there = await run_in_both_modes(tmp_path, do)
     assert there == here
 
 
@@ -57,7 +57,7 @@ async def test_isolated_resources_and_prompts_are_the_same(mode: str, tmp_path: 
             await attempt(client.get_prompt("wrong_role", {})),
         ]
 
-    here, there = await both(tmp_path, do, lambda: {"mode": mode})
+    here, there = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
     for mine, theirs in zip(here, there, strict=True):
         assert theirs == mine
 
@@ -66,7 +66,7 @@ async def test_results_of_isolated_tools_are_validated(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("promises", {"kept": kept})) for kept in (True, False)]
 
-    here, there = await both(tmp_path, do)
+    here, there = await run_in_both_modes(tmp_path, do)
     assert there == here
     assert [result["isError"] for result in there] == [False, True]
 
@@ -75,17 +75,17 @@ async def test_a_tool_that_cancels_its_task_has_a_result(tmp_path: Path) -> None
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("cancels_itself", {})) for _ in range(2)]
 
-    here, there = await both(tmp_path, do)
+    here, there = await run_in_both_modes(tmp_path, do)
     assert there == here
 
 
 async def test_unexpected_errors_are_only_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with connect(bridge_of(tmp_path, "process")) as client:
+    async with connect(build_bridge(tmp_path, "process")) as client:
         for key in ("ValueError", "group", "Odd error"):
             caplog.clear()
             result = await client.call_tool("answers", {"kind": key})
             assert "internal error (reference" in result.content[0].text  # type: ignore[union-attr]
-            assert "s3cret" not in str(shown(result))
+            assert "s3cret" not in str(dump_result(result))
             assert "isolated_offers.py" in caplog.text  # the worker's own traceback
             assert key == "Odd error" or "s3cret text" in caplog.text
 
@@ -94,7 +94,7 @@ async def test_expose_errors_applies_to_isolated_tools(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("answers", {"kind": key})) for key in ("ValueError", "group")]
 
-    here, there = await both(tmp_path, do, expose_errors=True)
+    here, there = await run_in_both_modes(tmp_path, do, expose_errors=True)
     assert there == here
     assert "ValueError: s3cret text" in str(there)
 
@@ -137,7 +137,7 @@ async def test_completions_of_isolated_prompts_are_the_same(tmp_path: Path) -> N
             for name, value, known in count
         ]
 
-    here, there = await both(tmp_path, do, tools=COMPLETING)
+    here, there = await run_in_both_modes(tmp_path, do, tools=COMPLETING)
     assert there == here
     assert "Berlin" in str(there)
     assert "Bern x2" in str(there)

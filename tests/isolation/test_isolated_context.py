@@ -15,16 +15,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.isolation import isolated_asking
-from tests.kits.isolation.isolation_kit import both, bridge_of, shown, until
+from tests.kits.isolation.isolation_kit import build_bridge, dump_result, run_in_both_modes, wait_until
 from tests.kits.questions.asking_people import Model, Person, folders
 
 
 async def attempt(call: Any) -> Any:
     """What a request comes to: its result or its error."""
     try:
-        return shown(await call)
+        return dump_result(await call)
     except MCPError as error:
-        return shown([str(error), error.error.model_dump()])
+        return dump_result([str(error), error.error.model_dump()])
 
 
 class Client:
@@ -49,7 +49,7 @@ class Client:
     def asked(self) -> list[Any]:
         """What was asked, for each way."""
         pairs = zip(self.people, self.models, strict=True)
-        return [sorted(map(str, map(shown, (*person.asked, *model.asked)))) for person, model in pairs]
+        return [sorted(map(str, map(dump_result, (*person.asked, *model.asked)))) for person, model in pairs]
 
 
 ACCEPTED: dict[str, Any] = {
@@ -127,7 +127,7 @@ async def test_isolated_tools_ask_the_same_questions_and_get_the_same_answers(mo
         results = {name: await attempt(session.call_tool(case.tool, case.arguments)) for name, case in CASES.items()}
         return {**results, "a resource": await attempt(session.read_resource("test://asking"))}
 
-    here, there = await both(tmp_path, do, client)
+    here, there = await run_in_both_modes(tmp_path, do, client)
     assert {name: there[name] for name in here if there[name] != here[name]} == {}
     assert client.asked[1] == client.asked[0]
     for name, case in CASES.items():
@@ -141,7 +141,7 @@ async def test_isolated_tools_get_the_same_error_if_the_client_cannot_be_asked(m
         names = ("asks_from_a_thread", "asks_with_fallback", "samples", "lists_roots", "needs", "asks_to_open")
         return [await attempt(client.call_tool(name, {})) for name in names]
 
-    here, there = await both(tmp_path, do, lambda: {"mode": mode})
+    here, there = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
     assert there == here
     assert "nobody" in str(there[1])
 
@@ -153,7 +153,7 @@ async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None
         error_text.append([])
 
         async def logged(params: Any) -> None:
-            error_text[-1].append(shown(params))
+            error_text[-1].append(dump_result(params))
 
         return {"mode": "legacy", "logging_callback": logged}
 
@@ -162,10 +162,10 @@ async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None
             error_text[-1].append(list(given))
 
         result = await attempt(client.call_tool("notices", {}, progress_callback=progress))
-        await until(lambda: len(error_text[-1]) >= 10)
+        await wait_until(lambda: len(error_text[-1]) >= 10)
         return result
 
-    here, there = await both(tmp_path, do, options)
+    here, there = await run_in_both_modes(tmp_path, do, options)
     assert there == here
     assert error_text[1] == error_text[0]
 
@@ -181,7 +181,7 @@ async def test_isolated_tools_have_the_same_context(mode: str, tmp_path: Path) -
             await attempt(client.call_tool("closes_stream", {})),
         ]
 
-    here, there = await both(tmp_path, do, Client(mode))
+    here, there = await run_in_both_modes(tmp_path, do, Client(mode))
     assert there == here
     assert "own/key" in str(there)
 
@@ -208,13 +208,13 @@ async def test_nested_calls_of_isolated_tools_have_the_same_results(tmp_path: Pa
             for name, arguments in INNER
         ]
 
-    here, there = await both(tmp_path, do)
+    here, there = await run_in_both_modes(tmp_path, do)
     assert there == here
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])
 async def test_an_update_of_a_resource_is_sent_to_subscribers(isolation: Any, tmp_path: Path) -> None:
-    bridge = bridge_of(tmp_path, isolation)
+    bridge = build_bridge(tmp_path, isolation)
     reports: list[str] = []
     bridge.registry.watch_updates(reports.append)
     async with connect(bridge) as client:
@@ -223,7 +223,7 @@ async def test_an_update_of_a_resource_is_sent_to_subscribers(isolation: Any, tm
 
 
 async def test_the_log_of_a_worker_is_the_log_of_the_bridge(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with connect(bridge_of(tmp_path, "process")) as client:
+    async with connect(build_bridge(tmp_path, "process")) as client:
         await client.call_tool("logs", {})
     (record,) = [record for record in caplog.records if "another" in record.getMessage()]
     assert record.levelname == "WARNING"
@@ -234,7 +234,7 @@ async def test_the_log_of_a_worker_is_the_log_of_the_bridge(tmp_path: Path, capl
 async def test_a_tool_that_takes_the_context_only_after_a_reload_gets_the_clients_context(tmp_path: Path) -> None:
     before = "from mcp_bridge import CallContext, tool\n\n@tool\nasync def version() -> str:\n    return 'none'\n"
     after = before.replace("version()", "version(ctx: CallContext)").replace("'none'", "ctx.protocol_version")
-    bridge = bridge_of(tmp_path, "process", tools=before, watch=True)
+    bridge = build_bridge(tmp_path, "process", tools=before, watch=True)
 
     async def call(client: Any) -> str:
         return str((await client.call_tool("version", {})).content[0].text)

@@ -16,7 +16,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcp_bridge.testing import connect
-from tests.kits.isolation.isolation_kit import bridge_of
+from tests.kits.isolation.isolation_kit import build_bridge
 from tests.kits.node.served import running
 from tests.kits.upstream.upstream_kit import connect_gateway, wait_for_tool
 
@@ -104,13 +104,13 @@ async def test_large_integers_are_exact_through_the_gateway(
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_large_integers_are_exact_from_workers(mode: str, tmp_path: Path) -> None:
-    async with connect(bridge_of(tmp_path, "process", tools=TOOLS), mode=mode) as client:
+    async with connect(build_bridge(tmp_path, "process", tools=TOOLS), mode=mode) as client:
         await echo(client)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_large_integers_are_exact_with_policies(policy: str, tmp_path: Path) -> None:
-    async with connect(bridge_of(tmp_path, tools=TOOLS, policy=POLICIES[policy])) as client:
+    async with connect(build_bridge(tmp_path, tools=TOOLS, policy=POLICIES[policy])) as client:
         await echo(client)
 
 

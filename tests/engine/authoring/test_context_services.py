@@ -21,7 +21,7 @@ from mcp_bridge.errors import ResourceNotFound
 from mcp_bridge.middleware import Pipeline, Stage
 from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
-from tests.kits.isolation.isolation_kit import bridge_of
+from tests.kits.isolation.isolation_kit import build_bridge
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
@@ -256,7 +256,7 @@ async def store_object(ctx: CallContext) -> None:
 
 
 async def test_tools_in_worker_processes_have_the_same_services(tmp_path: Path) -> None:
-    async with connect(bridge_of(tmp_path, "process", tools=ISOLATED), mode="legacy") as client:
+    async with connect(build_bridge(tmp_path, "process", tools=ISOLATED), mode="legacy") as client:
         assert text_of(await client.call_tool("work", {})) == "1 # Today"
         assert text_of(await client.call_tool("work", {})) == "2 # Today"
         assert (await client.call_tool("store_object", {})).is_error
@@ -264,7 +264,7 @@ async def test_tools_in_worker_processes_have_the_same_services(tmp_path: Path) 
 
 async def test_isolated_tools_reach_no_state_of_others_and_only_the_resources_that_are_allowed(tmp_path: Path) -> None:
     isolation = {"tools": ["work"], "invokes": []}
-    async with connect(bridge_of(tmp_path, isolation, tools=ISOLATED), mode="legacy") as client:
+    async with connect(build_bridge(tmp_path, isolation, tools=ISOLATED), mode="legacy") as client:
         rejected = await client.call_tool("work", {})
         assert rejected.is_error
         assert "cannot be read from this isolated tool" in rejected.content[0].text

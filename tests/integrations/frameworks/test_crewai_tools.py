@@ -10,7 +10,7 @@ from pydantic import BaseModel, field_validator
 from mcp_bridge._integrations.frameworks.crewai import build_entry
 from mcp_bridge._integrations.frameworks.discovery import convert_tool
 from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool, ToolFailure
-from tests.kits.frameworks.shapes_kit import said, schema, served
+from tests.kits.frameworks.shapes_kit import call_text, get_input_schema, serve_tools
 
 BAKED = 'Tool Name: shop\nTool Arguments: {"item": {}}\nTool Description: Orders an item.'
 
@@ -42,8 +42,8 @@ def shop(**options: Any) -> Shop:
 
 async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
     assert convert_tool(shop()) is not None
-    async with served(build_entry(shop())) as client:
-        input_schema = await schema(client, "Shop")
+    async with serve_tools(build_entry(shop())) as client:
+        input_schema = await get_input_schema(client, "Shop")
         assert input_schema["required"] == ["item"]
         assert (await client.call_tool("Shop", {"item": "tea"})).structured_content == {"item": "tea", "count": 1}
 
@@ -59,25 +59,25 @@ def test_a_similar_description_without_the_prefix_is_not_changed() -> None:
 
 
 async def test_a_failure_has_its_text_and_an_exception_has_none() -> None:
-    async with served(build_entry(shop())) as client:
-        assert await said(client, "Shop", item="gold") == "sold_out: gold is sold out"
-        text = await said(client, "Shop", item="lead")
+    async with serve_tools(build_entry(shop())) as client:
+        assert await call_text(client, "Shop", item="gold") == "sold_out: gold is sold out"
+        text = await call_text(client, "Shop", item="lead")
         assert text.startswith("internal_error")
         assert "secret" not in text
 
 
 async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -> None:
-    async with served(build_entry(shop())) as client:
-        text = await said(client, "Shop", item="tea", count=0)
+    async with serve_tools(build_entry(shop())) as client:
+        text = await call_text(client, "Shop", item="tea", count=0)
     assert text.startswith("invalid_arguments")
     assert "at least one" in text
 
 
 @pytest.mark.parametrize("says", ["failure", "text"])
 async def test_a_reached_usage_limit_is_an_error_in_all_versions(says: str) -> None:
-    async with served(build_entry(shop(max_usage_count=1, says_limits=says))) as client:
+    async with serve_tools(build_entry(shop(max_usage_count=1, says_limits=says))) as client:
         assert not (await client.call_tool("Shop", {"item": "tea"})).is_error
-        assert (await said(client, "Shop", item="tea")).startswith(
+        assert (await call_text(client, "Shop", item="tea")).startswith(
             "tool_error: Tool 'Shop' has reached its usage limit of 1 times"
         )
 
@@ -86,7 +86,7 @@ async def test_a_structured_tool_is_served_with_its_usage_limit() -> None:
     framework_tool = CrewStructuredTool(
         name="greet", description="Greets.", func=lambda who="you": f"Hi {who}", max_usage_count=1
     )
-    async with served(build_entry(framework_tool)) as client:
-        assert await schema(client, "greet") == {"type": "object"}
-        assert await said(client, "greet", who="Ann") == "Hi Ann"
-        assert await said(client, "greet") == "tool_error: Tool 'greet' has reached its maximum usage limit."
+    async with serve_tools(build_entry(framework_tool)) as client:
+        assert await get_input_schema(client, "greet") == {"type": "object"}
+        assert await call_text(client, "greet", who="Ann") == "Hi Ann"
+        assert await call_text(client, "greet") == "tool_error: Tool 'greet' has reached its maximum usage limit."

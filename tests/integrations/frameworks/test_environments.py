@@ -18,14 +18,14 @@ def test_each_environment_has_an_extra_and_each_extra_an_environment() -> None:
 
 def test_each_environment_has_tests() -> None:
     for name, frameworks in environments.ENVIRONMENTS.items():
-        assert environments.tests_of(frameworks), name
+        assert environments.list_tests(frameworks), name
 
 
 def test_the_environment_of_each_test_file_is_found() -> None:
     needed = {
         name
         for path in (environments.ROOT / "tests").rglob("test_*.py")
-        for name in re.findall(r'^needs\("(\w+)"\)$', path.read_text("utf-8"), re.MULTILINE)
+        for name in re.findall(r'^require_framework\("(\w+)"\)$', path.read_text("utf-8"), re.MULTILINE)
     }
     assert needed <= set(environments.MODULES)
 
@@ -34,20 +34,20 @@ def test_tests_fail_if_a_required_framework_is_missing(monkeypatch: pytest.Monke
     monkeypatch.setitem(environments.MODULES, "nowhere", "no_such_package_anywhere.at_all")
     monkeypatch.setenv(environments.CLAIMED, "langchain,nowhere")
     with pytest.raises(RuntimeError, match="nowhere is not installed, and this environment should have it"):
-        environments.needs("nowhere")
+        environments.require_framework("nowhere")
 
 
 def test_tests_of_other_environments_are_skipped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(environments.MODULES, "nowhere", "no_such_package_anywhere")
     monkeypatch.setenv(environments.CLAIMED, "langchain")
     with pytest.raises(pytest.skip.Exception, match="make test-frameworks"):
-        environments.needs("nowhere")
+        environments.require_framework("nowhere")
 
 
 def test_by_default_the_frameworks_of_the_extra_test_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(environments.CLAIMED, raising=False)
-    assert {"langchain", "openai_agents", "pydantic_ai", "smolagents", "utcp"} <= environments.claimed()
-    assert "fastmcp" not in environments.claimed()
+    assert {"langchain", "openai_agents", "pydantic_ai", "smolagents", "utcp"} <= environments.get_required_packages()
+    assert "fastmcp" not in environments.get_required_packages()
 
 
 def test_only_an_unlisted_test_that_fails_twice_makes_the_run_of_fastmcps_tests_fail(

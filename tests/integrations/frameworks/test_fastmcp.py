@@ -9,10 +9,10 @@ import pytest
 
 from mcp_bridge._integrations.frameworks.discovery import convert_toolbox
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.framework_clients import build_bridge, connect_to_objects, run_tool
 
-needs("fastmcp")
+require_framework("fastmcp")
 
 import fastmcp
 from fastmcp import Context, FastMCP
@@ -47,7 +47,7 @@ async def test_a_tool_is_listed_with_all_its_fields(server: FastMCP) -> None:
         """Tells the highest peak."""
         return Place(name=f"{country} {count}", height=4634)
 
-    async with opened(server) as client:
+    async with connect_to_objects(server) as client:
         (tool,) = (await client.list_tools()).tools
         result = await client.call_tool("highest", {"country": "CH"})
     assert (tool.name, tool.title, tool.description) == ("highest", "Highest", "Tells the highest peak.")
@@ -65,7 +65,7 @@ async def test_a_value_that_fastmcp_wraps_arrives_wrapped(server: FastMCP) -> No
     def twice(number: int) -> int:
         return 2 * number
 
-    async with opened(server) as client:
+    async with connect_to_objects(server) as client:
         result = await client.call_tool("twice", {"number": 4})
     assert result.structured_content == {"result": 8}
     assert result.content[0].text == "8"
@@ -77,7 +77,7 @@ async def test_images_audio_and_several_blocks_arrive(server: FastMCP) -> None:
         blocks = ["one", Image(data=PIXEL, format="png"), Audio(data=b"RIFF", format="wav")]
         return ToolResult(content=blocks, structured_content={"n": 3}, meta={"took": 1})
 
-    async with opened(server) as client:
+    async with connect_to_objects(server) as client:
         result = await client.call_tool("several", {})
     assert [block.type for block in result.content] == ["text", "image", "audio"]
     assert result.meta["took"] == 1
@@ -88,8 +88,8 @@ async def test_an_error_of_the_server_arrives_verbatim(server: FastMCP) -> None:
     def breaks() -> None:
         raise ToolError("no such mountain, try the French name")
 
-    async with opened(server) as client:
-        assert await answered(client, "breaks") == ("no such mountain, try the French name", True)
+    async with connect_to_objects(server) as client:
+        assert await run_tool(client, "breaks") == ("no such mountain, try the French name", True)
 
 
 async def test_an_error_has_its_images(server: FastMCP) -> None:
@@ -97,7 +97,7 @@ async def test_an_error_has_its_images(server: FastMCP) -> None:
     def breaks() -> ToolResult:
         return ToolResult(content=["look", Image(data=PIXEL, format="png")], is_error=True)
 
-    async with opened(server) as client:
+    async with connect_to_objects(server) as client:
         result = await client.call_tool("breaks", {})
     assert result.is_error
     assert [block.type for block in result.content] == ["text", "image"]
@@ -111,8 +111,8 @@ async def test_masked_errors_of_a_server_are_not_shown() -> None:
     def breaks() -> None:
         raise ValueError("the password is 1234")
 
-    async with opened(server) as client:
-        text, is_error = await answered(client, "breaks")
+    async with connect_to_objects(server) as client:
+        text, is_error = await run_tool(client, "breaks")
     assert is_error
     assert "1234" not in text
 
@@ -122,8 +122,8 @@ async def test_invalid_arguments_do_not_reach_the_server(server: FastMCP) -> Non
     def twice(number: int) -> int:
         raise AssertionError("reached")
 
-    async with opened(server) as client:
-        text, is_error = await answered(client, "twice", number="four")
+    async with connect_to_objects(server) as client:
+        text, is_error = await run_tool(client, "twice", number="four")
     assert is_error
     assert "number" in text
     assert "reached" not in text
@@ -144,7 +144,7 @@ async def test_progress_reaches_the_client(server: FastMCP) -> None:
         if at == total:
             has_arrived.set()
 
-    async with opened(server) as client:
+    async with connect_to_objects(server) as client:
         await client.call_tool("climbs", {}, progress_callback=progress)
         with anyio.fail_after(10):
             await has_arrived.wait()
@@ -167,11 +167,11 @@ async def test_clients_are_notified_of_a_tool_that_is_added_later(server: FastMC
         if isinstance(message, ToolListChangedNotification):
             is_notified.set()
 
-    async with opened(server, mode="legacy", message_handler=heard) as client:
-        assert await answered(client, "grows") == ("done", False)
+    async with connect_to_objects(server, mode="legacy", message_handler=heard) as client:
+        assert await run_tool(client, "grows") == ("done", False)
         with anyio.fail_after(10):
             await is_notified.wait()
-        assert await answered(client, "later") == ("here", False)
+        assert await run_tool(client, "later") == ("here", False)
 
 
 async def test_a_cancelled_call_is_cancelled_in_the_server(server: FastMCP) -> None:
@@ -185,7 +185,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_server(server: FastMCP) -> N
         finally:
             has_ended.set()
 
-    async with opened(server) as client, anyio.create_task_group() as tasks:
+    async with connect_to_objects(server) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "waits", {})
         await has_begun.wait()
         tasks.cancel_scope.cancel()
@@ -207,7 +207,7 @@ async def test_the_lifespan_of_the_server_is_that_of_the_bridge() -> None:
     @server.tool
     def nothing() -> None: ...
 
-    async with opened(server) as client:
+    async with connect_to_objects(server) as client:
         await client.call_tool("nothing", {})
         assert steps == ["open"]
     assert steps == ["open", "closed"]
@@ -224,7 +224,7 @@ def test_a_server_is_recognised_by_its_class(server: FastMCP) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_the_problem_on_trio_has_advice(server: FastMCP) -> None:
-    bridge = bridge_of(server)
+    bridge = build_bridge(server)
     async with connect(bridge):
         assert "only on asyncio" in bridge.problems["objects"][0]
 

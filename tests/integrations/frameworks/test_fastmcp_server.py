@@ -12,9 +12,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, PromptReference
 
-from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.environments import require_framework
 
-needs("fastmcp")
+require_framework("fastmcp")
 
 from tests.kits.frameworks.example_files import list_readme_examples
 from tests.kits.frameworks.server_examples import check_example

@@ -23,7 +23,7 @@ from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.frameworks.shapes_boxes import Box, convert_box, entry
-from tests.kits.frameworks.shapes_kit import said
+from tests.kits.frameworks.shapes_kit import call_text
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 CREW = """
@@ -303,8 +303,8 @@ async def test_an_invalid_manual_does_not_affect_others(tmp_path: Path) -> None:
         written(tmp_path, ""), "    utcp: [manual.json, wrong.json, gone.json]\n    objects: ['theirs:one']\n"
     )
     async with connect(bridge) as client:
-        assert await said(client, "echo", words="a  b") == "a  b"
-        assert await said(client, "turn", word="ab") == "ba"
+        assert await call_text(client, "echo", words="a  b") == "a  b"
+        assert await call_text(client, "turn", word="ab") == "ba"
     wrong, missing = bridge.problems["framework"]
     assert str(tmp_path / "wrong.json") in wrong
     assert str(tmp_path / "gone.json") in missing
@@ -323,8 +323,8 @@ async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
     )
     with anyio.fail_after(TIMEOUT):
         async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
-            assert await said(client, "turn", word="ab") == "ba"
-            assert await said(client, "a") == "a"
+            assert await call_text(client, "turn", word="ab") == "ba"
+            assert await call_text(client, "a") == "a"
             box.change("b")
             while [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools] != ["b", "turn"]:
                 await anyio.lowlevel.checkpoint()
@@ -339,7 +339,7 @@ def settings(folder: Path, options: str) -> Bridge:
 async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_path: Path) -> None:
     bridge = settings(written(tmp_path, ""), "    objects: ['theirs:one']\n")
     async with connect(bridge) as client:
-        assert await said(client, "turn", word="ab") == "ba"
+        assert await call_text(client, "turn", word="ab") == "ba"
 
 
 def test_settings_without_objects_are_rejected_with_their_line(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.frameworks.shapes_boxes import Box, convert_box
-from tests.kits.frameworks.shapes_kit import said
+from tests.kits.frameworks.shapes_kit import call_text
 from tests.kits.paths import ROOT
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -90,9 +90,9 @@ def test_a_function_of_the_same_name_precedes_a_tool(tmp_path: Path) -> None:
 async def test_a_set_of_tools_is_served_if_it_is_named(tmp_path: Path) -> None:
     with anyio.fail_after(TIMEOUT):
         async with connect(Bridge(sources=[AttachedSource(source=source(tmp_path, tools=["words"]))])) as client:
-            assert await said(client, "up") == "UP"
-            assert await said(client, "own") == "own"
-            assert await said(client, "one") == "made"
+            assert await call_text(client, "up") == "UP"
+            assert await call_text(client, "own") == "own"
+            assert await call_text(client, "one") == "made"
 
 
 @pytest.mark.usefixtures("boxes")

@@ -20,10 +20,10 @@ from mcp_bridge._integrations.frameworks.langchain import build_entry
 from mcp_bridge._integrations.frameworks.source import FrameworkOptions, FrameworkSource
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.shapes_kit import PNG, call_text, get_input_schema, serve_tools
 
-needs("langchain")
+require_framework("langchain")
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import (
@@ -57,29 +57,29 @@ def order(item: str, size: str = "s") -> dict[str, Any]:
 async def test_a_decorated_function_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
     framework_tool = tool(order, args_schema=Order)
     assert convert_tool(framework_tool) is not None
-    async with served(build_entry(framework_tool)) as client:
-        input_schema = await schema(client, "order")
+    async with serve_tools(build_entry(framework_tool)) as client:
+        input_schema = await get_input_schema(client, "order")
         assert input_schema["required"] == ["item"]
         assert input_schema["properties"]["size"]["enum"] == ["s", "l"]
         assert input_schema["properties"]["item"]["description"] == "What to order."
         assert "title" not in input_schema
         assert "description" not in input_schema
-        assert await said(client, "order", item="tea") == '{"ordered": "tea", "size": "s"}'
-        assert (await said(client, "order", item="tea", size="xl")).startswith("invalid_arguments")
+        assert await call_text(client, "order", item="tea") == '{"ordered": "tea", "size": "s"}'
+        assert (await call_text(client, "order", item="tea", size="xl")).startswith("invalid_arguments")
 
 
 async def test_only_the_text_of_a_tool_exception_reaches_the_model() -> None:
-    async with served(build_entry(tool(order))) as client:
-        assert await said(client, "order", item="gold") == "tool_error: gold is sold out, try silver"
-        text = await said(client, "order", item="lead")
+    async with serve_tools(build_entry(tool(order))) as client:
+        assert await call_text(client, "order", item="gold") == "tool_error: gold is sold out, try silver"
+        text = await call_text(client, "order", item="lead")
         assert text.startswith("internal_error")
         assert "secret" not in text
 
 
 async def test_a_handled_error_is_an_error_with_the_text_of_the_tool() -> None:
     handled = StructuredTool.from_function(order, handle_tool_error="nothing left")
-    async with served(build_entry(handled)) as client:
-        assert await said(client, "order", item="gold") == "tool_error: nothing left"
+    async with serve_tools(build_entry(handled)) as client:
+        assert await call_text(client, "order", item="gold") == "tool_error: nothing left"
 
 
 async def test_an_async_tool_runs_on_asyncio_under_both_event_loops() -> None:
@@ -89,8 +89,8 @@ async def test_an_async_tool_runs_on_asyncio_under_both_event_loops() -> None:
         await asyncio.sleep(seconds)
         return type(asyncio.current_task()).__name__
 
-    async with served(build_entry(where)) as client:
-        assert await said(client, "where") == "Task"
+    async with serve_tools(build_entry(where)) as client:
+        assert await call_text(client, "where") == "Task"
 
 
 async def test_a_sync_tool_runs_in_a_thread() -> None:
@@ -99,8 +99,8 @@ async def test_a_sync_tool_runs_in_a_thread() -> None:
         """Tells whether it is in the main thread."""
         return threading.current_thread() is threading.main_thread()
 
-    async with served(build_entry(where)) as client:
-        assert await said(client, "where") == "false"
+    async with serve_tools(build_entry(where)) as client:
+        assert await call_text(client, "where") == "false"
 
 
 async def test_a_subclass_is_async_only_if_it_has_a_coroutine() -> None:
@@ -117,19 +117,19 @@ async def test_a_subclass_is_async_only_if_it_has_a_coroutine() -> None:
         async def _arun(self, word: str) -> str:
             return word.upper()
 
-    async with served(build_entry(Plain()), build_entry(Own())) as client:
-        assert await said(client, "plain", word="abc") == "cba"
-        assert await said(client, "own", word="abc") == "ABC"
+    async with serve_tools(build_entry(Plain()), build_entry(Own())) as client:
+        assert await call_text(client, "plain", word="abc") == "cba"
+        assert await call_text(client, "own", word="abc") == "ABC"
 
 
 async def test_a_tool_without_a_schema_takes_tool_input() -> None:
-    async with served(build_entry(Tool(name="echo", description="Echo.", func=lambda text: text * 2))) as client:
-        assert await schema(client, "echo") == {
+    async with serve_tools(build_entry(Tool(name="echo", description="Echo.", func=lambda text: text * 2))) as client:
+        assert await get_input_schema(client, "echo") == {
             "type": "object",
             "properties": {"tool_input": {"type": "string"}},
             "required": ["tool_input"],
         }
-        assert await said(client, "echo", tool_input="ab") == "abab"
+        assert await call_text(client, "echo", tool_input="ab") == "abab"
 
 
 async def test_a_schema_that_is_a_dict_is_used_with_inlined_definitions() -> None:
@@ -138,14 +138,14 @@ async def test_a_schema_that_is_a_dict_is_used_with_inlined_definitions() -> Non
     framework_tool = StructuredTool(
         name="total", description="Adds.", args_schema=arguments, func=lambda n: str(sum(n))
     )
-    async with served(build_entry(framework_tool)) as client:
-        assert await schema(client, "total") == {
+    async with serve_tools(build_entry(framework_tool)) as client:
+        assert await get_input_schema(client, "total") == {
             "type": "object",
             "properties": {"n": {"type": "array", "items": {"minimum": 1}}},
             "required": ["n"],
         }
-        assert await said(client, "total", n=[1, 2]) == "3"
-        assert (await said(client, "total", n=[0])).startswith("invalid_arguments")
+        assert await call_text(client, "total", n=[1, 2]) == "3"
+        assert (await call_text(client, "total", n=[0])).startswith("invalid_arguments")
 
 
 async def test_images_are_content_and_the_artifact_is_in_the_meta() -> None:
@@ -161,7 +161,7 @@ async def test_images_are_content_and_the_artifact_is_in_the_meta() -> None:
         ], {"rows": 3}
 
     framework_tool = StructuredTool.from_function(draw, description="Draws.", response_format="content_and_artifact")
-    async with served(build_entry(framework_tool)) as client:
+    async with serve_tools(build_entry(framework_tool)) as client:
         answer = await client.call_tool("draw", {})
     kinds = [block.type for block in answer.content]
     assert kinds == ["text", "image", "image", "image", "resource_link", "text"]
@@ -174,7 +174,7 @@ async def test_an_artifact_that_is_not_json_is_left_out() -> None:
     framework_tool = StructuredTool.from_function(
         lambda: ("text", object()), name="it", description="It.", response_format="content_and_artifact"
     )
-    async with served(build_entry(framework_tool)) as client:
+    async with serve_tools(build_entry(framework_tool)) as client:
         answer = await client.call_tool("it", {})
     assert answer.content[0].text == "text"
     assert langchain.ARTIFACT not in (answer.meta or {})
@@ -194,8 +194,8 @@ async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -
             return n
 
     framework_tool = StructuredTool.from_function(lambda n: n, name="half", description="Half.", args_schema=Even)
-    async with served(build_entry(framework_tool)) as client:
-        text = await said(client, "half", n=3)
+    async with serve_tools(build_entry(framework_tool)) as client:
+        text = await call_text(client, "half", n=3)
     assert text.startswith("invalid_arguments")
     assert "n: Value error, must be even" in text
 
@@ -206,9 +206,9 @@ async def test_the_id_of_the_call_is_injected_and_not_an_argument() -> None:
         """Marks."""
         return f"{word} {len(call)}"
 
-    async with served(build_entry(mark)) as client:
-        assert list((await schema(client, "mark"))["properties"]) == ["word"]
-        assert await said(client, "mark", word="a") == "a 32"
+    async with serve_tools(build_entry(mark)) as client:
+        assert list((await get_input_schema(client, "mark"))["properties"]) == ["word"]
+        assert await call_text(client, "mark", word="a") == "a 32"
 
 
 async def test_a_tool_with_an_injected_parameter_is_not_published() -> None:
@@ -224,8 +224,8 @@ async def test_a_tool_with_an_injected_parameter_is_not_published() -> None:
 
     with pytest.raises(SourceError, match="'remember' needs 'state', which only an agent injects"):
         build_entry(remember)
-    async with served(build_entry(guess)) as client:
-        assert await said(client, "guess", word="a") == "a None"
+    async with serve_tools(build_entry(guess)) as client:
+        assert await call_text(client, "guess", word="a") == "a None"
 
 
 async def test_a_tool_message_is_the_result() -> None:
@@ -234,8 +234,8 @@ async def test_a_tool_message_is_the_result() -> None:
         """Answers with a message."""
         return ToolMessage("cannot", tool_call_id=call, status="error")
 
-    async with served(build_entry(own)) as client:
-        assert await said(client, "own") == "tool_error: cannot"
+    async with serve_tools(build_entry(own)) as client:
+        assert await call_text(client, "own") == "tool_error: cannot"
 
 
 async def test_a_tool_is_published_with_its_tags() -> None:
@@ -270,4 +270,4 @@ async def test_tools_of_a_module_are_named_in_the_settings_or_found_in_a_file(tm
         PythonSource("s", path=tmp_path / "chained.py"),
     ):
         async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
-            assert await said(client, "up", word="a") == "A"
+            assert await call_text(client, "up", word="a") == "A"

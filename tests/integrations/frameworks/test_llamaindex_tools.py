@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge._integrations.frameworks.llamaindex import build_entry
-from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+from tests.kits.frameworks.shapes_kit import PNG, call_text, get_input_schema, serve_tools
 from tests.kits.frameworks.shapes_llamaindex import BaseTool, BaseToolSpec, FunctionTool, image, output, text
 
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -25,8 +25,8 @@ def turn(word: str) -> Any:
 async def test_a_function_is_listed_with_its_schema_and_runs_in_a_thread() -> None:
     framework_tool = FunctionTool(turn, WORD)
     assert convert_tool(framework_tool) is not None
-    async with served(build_entry(framework_tool)) as client:
-        assert await schema(client, "turn") == WORD
+    async with serve_tools(build_entry(framework_tool)) as client:
+        assert await get_input_schema(client, "turn") == WORD
         answer = await client.call_tool("turn", {"word": "ab"})
     assert answer.content[0].text == "{'turned': 'ba'}"
     assert answer.structured_content == {"turned": "ba"}
@@ -40,8 +40,8 @@ async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> Non
         return type(asyncio.current_task()).__name__
 
     framework_tool = FunctionTool(where, {"type": "object"})
-    async with served(build_entry(framework_tool)) as client:
-        assert await said(client, "where") == "Task"
+    async with serve_tools(build_entry(framework_tool)) as client:
+        assert await call_text(client, "where") == "Task"
     assert framework_tool.calls == ["acall"]
 
 
@@ -50,8 +50,8 @@ async def test_an_error_of_a_tool_has_its_text() -> None:
         """Loses it."""
         return output(text(f"no {word} here"), is_error=True)
 
-    async with served(build_entry(FunctionTool(lost, WORD))) as client:
-        assert await said(client, "lost", word="key") == "tool_error: no key here"
+    async with serve_tools(build_entry(FunctionTool(lost, WORD))) as client:
+        assert await call_text(client, "lost", word="key") == "tool_error: no key here"
 
 
 async def test_images_are_content_and_links_are_not_fetched() -> None:
@@ -60,7 +60,7 @@ async def test_images_are_content_and_links_are_not_fetched() -> None:
         url = "https://example.org/cat.png"
         return output(text("here"), image(base64.b64encode(PNG)), image(url=url))
 
-    async with served(build_entry(FunctionTool(draw, {"type": "object"}))) as client:
+    async with serve_tools(build_entry(FunctionTool(draw, {"type": "object"}))) as client:
         first, second, third = (await client.call_tool("draw", {})).content
     assert first.text == "here"
     assert base64.b64decode(second.data) == PNG
@@ -74,8 +74,8 @@ async def test_a_tool_without_a_call_method_is_called_as_a_function() -> None:
         def __call__(self, word: str) -> Any:
             return output(text(word.upper()))
 
-    async with served(build_entry(Plain())) as client:
-        assert await said(client, "turn", word="ab") == "AB"
+    async with serve_tools(build_entry(Plain())) as client:
+        assert await call_text(client, "turn", word="ab") == "AB"
 
 
 def test_a_tool_that_needs_a_workflow_is_not_published() -> None:
@@ -98,5 +98,5 @@ async def test_a_tool_spec_is_a_set_of_tools() -> None:
             return "down"
 
     assert convert_tool(Words()) is None
-    async with convert_toolbox(Words()) as box, served(*await box.list_entries()) as client:
-        assert await said(client, "up") == "UP"
+    async with convert_toolbox(Words()) as box, serve_tools(*await box.list_entries()) as client:
+        assert await call_text(client, "up") == "UP"

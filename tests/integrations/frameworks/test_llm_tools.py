@@ -15,10 +15,10 @@ from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_
 from mcp_bridge._integrations.frameworks.llm import build_entry
 from mcp_bridge._integrations.frameworks.source import FrameworkOptions, FrameworkSource
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.shapes_kit import PNG, call_text, get_input_schema, serve_tools
 
-needs("llm")
+require_framework("llm")
 
 import llm
 
@@ -31,12 +31,12 @@ def upper(text: str, times: int = 1) -> str:
 async def test_a_function_is_listed_and_called_with_the_arguments() -> None:
     framework_tool = llm.Tool.function(upper)
     assert convert_tool(framework_tool) is not None
-    async with served(build_entry(framework_tool)) as client:
-        input_schema = await schema(client, "upper")
+    async with serve_tools(build_entry(framework_tool)) as client:
+        input_schema = await get_input_schema(client, "upper")
         assert input_schema["required"] == ["text"]
         assert input_schema["properties"]["times"]["default"] == 1
-        assert await said(client, "upper", text="a") == "A"
-        assert await said(client, "upper", text="a", times=2) == "AA"
+        assert await call_text(client, "upper", text="a") == "A"
+        assert await call_text(client, "upper", text="a", times=2) == "AA"
 
 
 async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> None:
@@ -45,8 +45,8 @@ async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> Non
         await asyncio.sleep(0)
         return type(asyncio.current_task()).__name__
 
-    async with served(build_entry(llm.Tool.function(where))) as client:
-        assert await said(client, "where") == "Task"
+    async with serve_tools(build_entry(llm.Tool.function(where))) as client:
+        assert await call_text(client, "where") == "Task"
 
 
 async def test_a_function_may_have_a_parameter_for_the_call() -> None:
@@ -54,9 +54,9 @@ async def test_a_function_may_have_a_parameter_for_the_call() -> None:
         """Tells of the call."""
         return f"{llm_tool_call.name} {llm_tool_call.arguments} {bool(llm_tool_call.tool_call_id)}"
 
-    async with served(build_entry(llm.Tool.function(about))) as client:
-        assert list((await schema(client, "about"))["properties"]) == ["word"]
-        assert await said(client, "about", word="a") == "about {'word': 'a'} True"
+    async with serve_tools(build_entry(llm.Tool.function(about))) as client:
+        assert list((await get_input_schema(client, "about"))["properties"]) == ["word"]
+        assert await call_text(client, "about", word="a") == "about {'word': 'a'} True"
 
 
 async def test_attachments_are_content_and_links_are_not_fetched(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_attachments_are_content_and_links_are_not_fetched(tmp_path: Path)
             ],
         )
 
-    async with served(build_entry(llm.Tool.function(draw))) as client:
+    async with serve_tools(build_entry(llm.Tool.function(draw))) as client:
         answer = await client.call_tool("draw", {})
     assert [block.type for block in answer.content] == ["text", "image", "audio", "resource_link"]
     assert answer.structured_content == {"drawn": 3}
@@ -84,8 +84,8 @@ async def test_an_output_without_attachments_is_the_result() -> None:
         """Plain."""
         return llm.ToolOutput(output="verbatim\n")
 
-    async with served(build_entry(llm.Tool.function(plain))) as client:
-        assert await said(client, "plain") == "verbatim\n"
+    async with serve_tools(build_entry(llm.Tool.function(plain))) as client:
+        assert await call_text(client, "plain") == "verbatim\n"
 
 
 def test_a_tool_without_an_implementation_is_not_published() -> None:
@@ -123,14 +123,14 @@ async def test_a_toolbox_is_prepared_once_and_has_a_lasting_state() -> None:
         entries = await toolbox.list_entries()
         assert [entry.name for entry in entries] == ["Notes_add", "Notes_far", "upper"]
         assert toolbox.problems == ["the llm tool 'nowhere' has no implementation. Give it one"]  # type: ignore[attr-defined]
-        async with served(*entries) as client:
-            assert await said(client, "Notes_add", note="a") == "prepared, a"
-            assert await said(client, "Notes_add", note="b") == "prepared, a, b"
-            assert await said(client, "upper", text="a") == "A"
+        async with serve_tools(*entries) as client:
+            assert await call_text(client, "Notes_add", note="a") == "prepared, a"
+            assert await call_text(client, "Notes_add", note="b") == "prepared, a, b"
+            assert await call_text(client, "upper", text="a") == "A"
 
 
 async def test_the_class_of_a_toolbox_can_be_named_in_the_settings(tmp_path: Path) -> None:
     (tmp_path / "boxed.py").write_text("from tests.integrations.frameworks.test_llm_tools import Notes\n", "utf-8")
     source = FrameworkSource("s", FrameworkOptions(objects=["boxed:Notes"]), SourceContext(directory=tmp_path))
     async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
-        assert await said(client, "Notes_add", note="a") == "prepared, a"
+        assert await call_text(client, "Notes_add", note="a") == "prepared, a"

@@ -13,10 +13,10 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.frameworks import openai_agents
 from mcp_bridge._integrations.frameworks.common import require_approval
 from mcp_bridge._integrations.frameworks.discovery import convert_tool
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.framework_clients import answered, opened
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.framework_clients import connect_to_objects, run_tool
 
-needs("openai_agents")
+require_framework("openai_agents")
 
 from agents import (
     Agent,
@@ -54,11 +54,11 @@ async def test_a_function_tool_is_listed_and_called() -> None:
         """Tells the weather."""
         return f"{city}: rain for {days} days"
 
-    async with opened(weather) as at:
+    async with connect_to_objects(weather) as at:
         (tool,) = (await at.list_tools()).tools
         assert (tool.name, tool.description) == ("weather", "Tells the weather.")
         assert tool.input_schema["properties"]["city"]["description"] == "where"
-        assert await answered(at, "weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
+        assert await run_tool(at, "weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
 
 
 async def test_an_asynchronous_function_gets_the_context() -> None:
@@ -66,8 +66,8 @@ async def test_an_asynchronous_function_gets_the_context() -> None:
     async def who(ctx: ToolContext[Any]) -> str:
         return f"{ctx.tool_name} {ctx.tool_arguments} {ctx.context}"
 
-    async with opened(who) as at:
-        assert await answered(at, "who") == ("who {} None", False)
+    async with connect_to_objects(who) as at:
+        assert await run_tool(at, "who") == ("who {} None", False)
 
 
 async def test_the_text_of_an_error_function_is_an_error_verbatim() -> None:
@@ -80,9 +80,9 @@ async def test_the_text_of_an_error_function_is_an_error_verbatim() -> None:
             return "sorry: no, all is well"
         raise ValueError("no such place")
 
-    async with opened(breaks) as at:
-        assert await answered(at, "breaks", ok=False) == ("sorry: no such place", True)
-        assert await answered(at, "breaks", ok=True) == ("sorry: no, all is well", False)
+    async with connect_to_objects(breaks) as at:
+        assert await run_tool(at, "breaks", ok=False) == ("sorry: no such place", True)
+        assert await run_tool(at, "breaks", ok=True) == ("sorry: no, all is well", False)
 
 
 @pytest.mark.parametrize("options", [{}, {"failure_error_function": None}])
@@ -91,8 +91,8 @@ async def test_the_text_of_an_unexpected_error_is_not_in_the_result(options: dic
     def breaks() -> str:
         raise ValueError("the password is 1234")
 
-    async with opened(breaks) as at:
-        text, is_error = await answered(at, "breaks")
+    async with connect_to_objects(breaks) as at:
+        text, is_error = await run_tool(at, "breaks")
     assert is_error
     assert "reference" in text
     assert "1234" not in text
@@ -103,8 +103,8 @@ async def test_an_error_of_a_custom_invoker_is_an_error() -> None:
         raise RuntimeError(text)
 
     tool = FunctionTool(name="raw", description="", params_json_schema={"type": "object"}, on_invoke_tool=invoke)
-    async with opened(tool) as at:
-        assert (await answered(at, "raw"))[1]
+    async with connect_to_objects(tool) as at:
+        assert (await run_tool(at, "raw"))[1]
 
 
 async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() -> None:
@@ -112,11 +112,11 @@ async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() 
     def half(given: Even) -> int:
         return given.number // 2
 
-    async with opened(half) as at:
-        text, is_error = await answered(at, "half", given={"number": 3})
+    async with connect_to_objects(half) as at:
+        text, is_error = await run_tool(at, "half", given={"number": 3})
         assert is_error
         assert "half" in text
-        assert await answered(at, "half", given={"number": 4}) == ("2", False)
+        assert await run_tool(at, "half", given={"number": 4}) == ("2", False)
 
 
 async def test_the_timeout_of_a_tool_ends_its_call() -> None:
@@ -132,11 +132,11 @@ async def test_the_timeout_of_a_tool_ends_its_call() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    async with opened(waits, waits_too) as at:
-        text, is_error = await answered(at, "waits")
+    async with connect_to_objects(waits, waits_too) as at:
+        text, is_error = await run_tool(at, "waits")
         assert is_error
         assert "0.01 seconds" in text
-        assert await answered(at, "waits_too") == ("slow: 0.01", True)
+        assert await run_tool(at, "waits_too") == ("slow: 0.01", True)
 
 
 async def test_a_tool_that_needs_approval_runs_only_if_the_user_agrees() -> None:
@@ -147,17 +147,17 @@ async def test_a_tool_that_needs_approval_runs_only_if_the_user_agrees() -> None
         ran.append(path)
         return "gone"
 
-    async with opened(delete, says="decline") as at:
-        text, is_error = await answered(at, "delete", path="/a")
+    async with connect_to_objects(delete, says="decline") as at:
+        text, is_error = await run_tool(at, "delete", path="/a")
         assert is_error
         assert "did not agree" in text
-    async with opened(delete) as at:
-        text, is_error = await answered(at, "delete", path="/b")
+    async with connect_to_objects(delete) as at:
+        text, is_error = await run_tool(at, "delete", path="/b")
         assert is_error
         assert "cannot ask" in text
     assert ran == []
-    async with opened(delete, says="accept") as at:
-        assert await answered(at, "delete", path="/c") == ("gone", False)
+    async with connect_to_objects(delete, says="accept") as at:
+        assert await run_tool(at, "delete", path="/c") == ("gone", False)
     assert ran == ["/c"]
 
 
@@ -184,10 +184,10 @@ async def test_a_function_decides_which_calls_need_approval_unless_defaults_are_
     def read(path: str = "/etc/passwd") -> str:
         return path
 
-    async with opened(read) as at:
-        assert await answered(at, "read", path="/tmp/a") == ("/tmp/a", False)
-        assert (await answered(at, "read", path="/etc/shadow"))[1]
-        assert (await answered(at, "read"))[1]
+    async with connect_to_objects(read) as at:
+        assert await run_tool(at, "read", path="/tmp/a") == ("/tmp/a", False)
+        assert (await run_tool(at, "read", path="/etc/shadow"))[1]
+        assert (await run_tool(at, "read"))[1]
 
 
 async def test_a_disabled_tool_is_not_published() -> None:
@@ -205,12 +205,12 @@ async def test_a_tool_that_is_not_enabled_for_a_call_is_unavailable() -> None:
     def sometimes() -> str:
         return "yes"
 
-    async with opened(sometimes) as at:
-        text, is_error = await answered(at, "sometimes")
+    async with connect_to_objects(sometimes) as at:
+        text, is_error = await run_tool(at, "sometimes")
         assert is_error
         assert "not enabled now" in text
         state["on"] = True
-        assert await answered(at, "sometimes") == ("yes", False)
+        assert await run_tool(at, "sometimes") == ("yes", False)
 
 
 async def test_guardrails_run_before_and_after_the_tool() -> None:
@@ -232,11 +232,11 @@ async def test_guardrails_run_before_and_after_the_tool() -> None:
     def echo(text: str) -> str:
         return text
 
-    async with opened(echo) as at:
-        assert await answered(at, "echo", text="hello") == ("hello", False)
-        assert await answered(at, "echo", text="my secret") == ("no secrets, please", True)
-        assert await answered(at, "echo", text="42") == ("no numbers, please", True)
-        text, is_error = await answered(at, "echo", text="halt")
+    async with connect_to_objects(echo) as at:
+        assert await run_tool(at, "echo", text="hello") == ("hello", False)
+        assert await run_tool(at, "echo", text="my secret") == ("no secrets, please", True)
+        assert await run_tool(at, "echo", text="42") == ("no numbers, please", True)
+        text, is_error = await run_tool(at, "echo", text="halt")
         assert is_error
         assert "guardrail" in text
 
@@ -256,7 +256,7 @@ async def test_outputs_of_the_sdk_become_content() -> None:
             "plain",
         ]
 
-    async with opened(several) as at:
+    async with connect_to_objects(several) as at:
         blocks = (await at.call_tool("several", {})).content
     assert [block.type for block in blocks] == [
         "text",
@@ -275,7 +275,7 @@ async def test_a_tool_with_an_output_schema_has_structured_results() -> None:
     def peak() -> Place:
         return Place(name="Eiger", height=3967)
 
-    async with opened(peak) as at:
+    async with connect_to_objects(peak) as at:
         (tool,) = (await at.list_tools()).tools
         assert tool.output_schema["properties"]["height"]["type"] == "integer"
         result = await at.call_tool("peak", {})

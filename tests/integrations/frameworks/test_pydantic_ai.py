@@ -13,10 +13,10 @@ import pytest
 
 from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.framework_clients import build_bridge, connect_to_objects, run_tool
 
-needs("pydantic_ai")
+require_framework("pydantic_ai")
 
 from pydantic import BaseModel, Field, field_validator
 from pydantic_ai import (
@@ -67,28 +67,28 @@ async def highest(ctx: RunContext[Any], country: str) -> Place:
 
 
 async def test_a_tool_is_listed_and_called() -> None:
-    async with opened(Tool(weather)) as client:
+    async with connect_to_objects(Tool(weather)) as client:
         (tool,) = (await client.list_tools()).tools
         assert (tool.name, tool.description) == ("weather", "Tells the weather.")
         assert tool.input_schema["required"] == ["city"]
         assert tool.input_schema["properties"]["city"]["description"] == "where"
-        assert await answered(client, "weather", city="Bern") == ("Bern: rain for 1 days", False)
+        assert await run_tool(client, "weather", city="Bern") == ("Bern: rain for 1 days", False)
 
 
 async def test_schemas_of_models_have_no_references() -> None:
     def compare(first: Place, second: Place) -> str:
         return max(first.name, second.name)
 
-    async with opened(Tool(compare)) as client:
+    async with connect_to_objects(Tool(compare)) as client:
         (tool,) = (await client.list_tools()).tools
         assert tool.input_schema["properties"]["second"]["properties"]["height"] == {"type": "integer"}
         assert "$defs" not in tool.input_schema
         place = {"name": "Rigi", "height": 1797}
-        assert await answered(client, "compare", first=place, second=place) == ("Rigi", False)
+        assert await run_tool(client, "compare", first=place, second=place) == ("Rigi", False)
 
 
 async def test_a_result_that_is_a_model_is_structured() -> None:
-    async with opened(Tool(highest)) as client:
+    async with connect_to_objects(Tool(highest)) as client:
         (tool,) = (await client.list_tools()).tools
         assert tool.output_schema["properties"]["height"]["type"] == "integer"
         assert tool.input_schema["properties"]["country"]["description"] == "Its code."
@@ -101,16 +101,16 @@ async def test_the_text_of_model_retry_is_an_error_verbatim(case: type[Exception
     def breaks() -> str:
         raise case("no such city, try the French name")
 
-    async with opened(Tool(breaks)) as client:
-        assert await answered(client, "breaks") == ("no such city, try the French name", True)
+    async with connect_to_objects(Tool(breaks)) as client:
+        assert await run_tool(client, "breaks") == ("no such city, try the French name", True)
 
 
 async def test_the_text_of_any_other_exception_is_not_in_the_result() -> None:
     def breaks() -> str:
         raise ValueError("the password is 1234")
 
-    async with opened(Tool(breaks)) as client:
-        text, is_error = await answered(client, "breaks")
+    async with connect_to_objects(Tool(breaks)) as client:
+        text, is_error = await run_tool(client, "breaks")
     assert is_error
     assert "reference" in text
     assert "1234" not in text
@@ -120,11 +120,11 @@ async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() 
     def half(given: Even) -> int:
         return given.number // 2
 
-    async with opened(Tool(half)) as client:
-        text, is_error = await answered(client, "half", number=3)
+    async with connect_to_objects(Tool(half)) as client:
+        text, is_error = await run_tool(client, "half", number=3)
         assert is_error
         assert "number: Value error, must be even" in text
-        assert await answered(client, "half", number=4) == ("2", False)
+        assert await run_tool(client, "half", number=4) == ("2", False)
 
 
 async def test_a_validator_of_the_arguments_runs_before_the_tool() -> None:
@@ -138,9 +138,9 @@ async def test_a_validator_of_the_arguments_runs_before_the_tool() -> None:
         ran.append(number)
         return number
 
-    async with opened(Tool(keeps, args_validator=small)) as client:
-        assert await answered(client, "keeps", number=10) == ("one digit, please", True)
-        assert await answered(client, "keeps", number=9) == ("9", False)
+    async with connect_to_objects(Tool(keeps, args_validator=small)) as client:
+        assert await run_tool(client, "keeps", number=10) == ("one digit, please", True)
+        assert await run_tool(client, "keeps", number=9) == ("9", False)
     assert ran == [9]
 
 
@@ -155,7 +155,7 @@ async def test_files_and_additional_content_are_content() -> None:
     def picture() -> BinaryContent:
         return BinaryContent(PIXEL, media_type="image/png")
 
-    async with opened(Tool(several), Tool(picture)) as client:
+    async with connect_to_objects(Tool(several), Tool(picture)) as client:
         result = await client.call_tool("several", {})
         (block,) = (await client.call_tool("picture", {})).content
     assert [item.type for item in result.content] == ["text", "text", "image", "resource_link"]
@@ -172,17 +172,17 @@ async def test_a_tool_that_requires_approval_runs_only_if_the_user_agrees() -> N
         return "gone"
 
     tool = Tool(delete, requires_approval=True)
-    async with opened(tool, says="decline") as client:
-        text, is_error = await answered(client, "delete", path="/a")
+    async with connect_to_objects(tool, says="decline") as client:
+        text, is_error = await run_tool(client, "delete", path="/a")
         assert is_error
         assert "did not agree" in text
-    async with opened(tool) as client:
-        text, is_error = await answered(client, "delete", path="/b")
+    async with connect_to_objects(tool) as client:
+        text, is_error = await run_tool(client, "delete", path="/b")
         assert is_error
         assert "cannot ask" in text
     assert ran == []
-    async with opened(tool, says="accept") as client:
-        assert await answered(client, "delete", path="/c") == ("gone", False)
+    async with connect_to_objects(tool, says="accept") as client:
+        assert await run_tool(client, "delete", path="/c") == ("gone", False)
 
 
 async def test_a_tool_may_ask_for_approval_while_it_runs() -> None:
@@ -191,26 +191,26 @@ async def test_a_tool_may_ask_for_approval_while_it_runs() -> None:
             raise ApprovalRequired
         return "gone"
 
-    async with opened(Tool(delete)) as client:
-        assert await answered(client, "delete", path="/tmp/a") == ("gone", False)
-        assert (await answered(client, "delete", path="/etc/a"))[1]
-    async with opened(Tool(delete), says="accept") as client:
-        assert await answered(client, "delete", path="/etc/a") == ("gone", False)
+    async with connect_to_objects(Tool(delete)) as client:
+        assert await run_tool(client, "delete", path="/tmp/a") == ("gone", False)
+        assert (await run_tool(client, "delete", path="/etc/a"))[1]
+    async with connect_to_objects(Tool(delete), says="accept") as client:
+        assert await run_tool(client, "delete", path="/etc/a") == ("gone", False)
 
 
 async def test_a_whole_toolset_may_require_approval() -> None:
     toolset = FunctionToolset(tools=[weather]).approval_required(lambda ctx, tool, given: given["city"] == "Bern")
-    async with opened(toolset) as client:
-        assert not (await answered(client, "weather", city="Basel"))[1]
-        assert (await answered(client, "weather", city="Bern"))[1]
+    async with connect_to_objects(toolset) as client:
+        assert not (await run_tool(client, "weather", city="Basel"))[1]
+        assert (await run_tool(client, "weather", city="Bern"))[1]
 
 
 async def test_a_deferred_call_is_rejected() -> None:
     def later() -> str:
         raise CallDeferred
 
-    async with opened(Tool(later)) as client:
-        text, is_error = await answered(client, "later")
+    async with connect_to_objects(Tool(later)) as client:
+        text, is_error = await run_tool(client, "later")
     assert is_error
     assert "only an agent can wait" in text
 
@@ -220,16 +220,16 @@ async def test_the_timeout_of_a_tool_is_an_error() -> None:
         await anyio.sleep_forever()
         return "never"
 
-    async with opened(Tool(waits, timeout=0.01)) as client:
-        assert await answered(client, "waits") == ("Timed out after 0.01 seconds.", True)
+    async with connect_to_objects(Tool(waits, timeout=0.01)) as client:
+        assert await run_tool(client, "waits") == ("Timed out after 0.01 seconds.", True)
 
 
 async def test_prefixed_filtered_and_combined_toolsets_have_their_names() -> None:
     other = FunctionToolset(tools=[highest]).filtered(lambda ctx, tool: tool.name == "highest")
     toolset = CombinedToolset([FunctionToolset(tools=[weather]).prefixed("my"), other])
-    async with opened(toolset) as client:
+    async with connect_to_objects(toolset) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"my_weather", "highest"}
-        assert await answered(client, "my_weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
+        assert await run_tool(client, "my_weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)
 
 
 async def test_a_toolset_is_open_while_it_is_served() -> None:
@@ -244,8 +244,8 @@ async def test_a_toolset_is_open_while_it_is_served() -> None:
             steps.append("closed")
             return await super().__aexit__(*error)
 
-    async with opened(Held(tools=[weather]).prefixed("a")) as client:
-        await answered(client, "a_weather", city="Bern")
+    async with connect_to_objects(Held(tools=[weather]).prefixed("a")) as client:
+        await run_tool(client, "a_weather", city="Bern")
         assert steps == ["open"]
     assert steps == ["open", "closed"]
 
@@ -256,12 +256,12 @@ async def test_a_tool_that_is_not_offered_now_is_unavailable() -> None:
     async def prepare(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         return definition if state["on"] else None
 
-    async with opened(Tool(weather, prepare=prepare)) as client:
-        text, is_error = await answered(client, "weather", city="Bern")
+    async with connect_to_objects(Tool(weather, prepare=prepare)) as client:
+        text, is_error = await run_tool(client, "weather", city="Bern")
         assert is_error
         assert "not offered now" in text
         state["on"] = True
-        assert not (await answered(client, "weather", city="Bern"))[1]
+        assert not (await run_tool(client, "weather", city="Bern"))[1]
 
 
 async def test_an_unwrapped_value_is_wrapped_for_its_schema() -> None:
@@ -273,7 +273,7 @@ async def test_an_unwrapped_value_is_wrapped_for_its_schema() -> None:
     def twice(number: int) -> int:
         return 2 * number
 
-    async with opened(FunctionToolset(tools=[Tool(twice, prepare=prepare)])) as client:
+    async with connect_to_objects(FunctionToolset(tools=[Tool(twice, prepare=prepare)])) as client:
         result = await client.call_tool("twice", {"number": 4})
     assert result.structured_content == {"result": 8}
     assert result.content[0].text == "8"
@@ -286,7 +286,7 @@ async def test_a_call_that_is_cancelled_does_not_wait_for_its_thread() -> None:
         has_begun.set()
         go_on.wait(60)
 
-    async with opened(Tool(waits)) as client:
+    async with connect_to_objects(Tool(waits)) as client:
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "waits", {})
@@ -297,7 +297,7 @@ async def test_a_call_that_is_cancelled_does_not_wait_for_its_thread() -> None:
 
 async def test_external_tools_are_left_out_with_a_problem() -> None:
     external = ExternalToolset([ToolDefinition(name="elsewhere")])
-    bridge = bridge_of(CombinedToolset([FunctionToolset(tools=[weather]), external]))
+    bridge = build_bridge(CombinedToolset([FunctionToolset(tools=[weather]), external]))
     async with connect(bridge) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["weather"]
         (problem,) = bridge.problems["objects"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.framework_clients import answered, opened
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.framework_clients import connect_to_objects, run_tool
 
-needs("fastmcp")
-needs("pydantic_ai")
+require_framework("fastmcp")
+require_framework("pydantic_ai")
 
 from fastmcp import FastMCP
 from fastmcp.utilities.types import Image
@@ -34,7 +34,7 @@ async def test_a_server_in_a_toolset_has_the_same_schemas_and_results() -> None:
     def breaks() -> None:
         raise ValueError("no such mountain")
 
-    async with opened(MCPToolset(server).prefixed("far")) as client:
+    async with connect_to_objects(MCPToolset(server).prefixed("far")) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"far_twice", "far_picture", "far_breaks"}
         assert tools["far_twice"].description == "Doubles."
@@ -43,6 +43,6 @@ async def test_a_server_in_a_toolset_has_the_same_schemas_and_results() -> None:
         assert (result.structured_content, result.content[0].text) == ({"result": 8}, "8")
         (block,) = (await client.call_tool("far_picture", {})).content
         assert base64.b64decode(block.data) == PIXEL
-        text, is_error = await answered(client, "far_breaks")
+        text, is_error = await run_tool(client, "far_breaks")
     assert is_error
     assert "no such mountain" in text

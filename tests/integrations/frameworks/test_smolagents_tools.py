@@ -12,10 +12,10 @@ import pytest
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge._integrations.frameworks.smolagents import build_entry
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.shapes_kit import PNG, call_text, get_input_schema, serve_tools
 
-needs("smolagents")
+require_framework("smolagents")
 
 from PIL import Image
 from smolagents import Tool, ToolCollection, tool
@@ -49,23 +49,25 @@ class Drawing(Tool):
 
 async def test_a_decorated_function_is_listed_with_its_inputs_and_called() -> None:
     assert convert_tool(search) is not None
-    async with served(build_entry(search)) as client:
-        input_schema = await schema(client, "search")
+    async with serve_tools(build_entry(search)) as client:
+        input_schema = await get_input_schema(client, "search")
         assert input_schema["required"] == ["query"]
         assert input_schema["properties"]["limit"] == {"type": ["integer", "null"], "description": "How many."}
         assert input_schema["properties"]["words"]["items"] == {"type": "string"}
-        assert await said(client, "search", query="a") == "a None None"
-        assert await said(client, "search", query="a", limit=None, words=["b"]) == "a None ['b']"
-        assert (await said(client, "search", query="a", limit="x")).startswith("invalid_arguments")
-        assert (await said(client, "search", query="a", sanitize_inputs_outputs=True)).startswith("invalid_arguments")
+        assert await call_text(client, "search", query="a") == "a None None"
+        assert await call_text(client, "search", query="a", limit=None, words=["b"]) == "a None ['b']"
+        assert (await call_text(client, "search", query="a", limit="x")).startswith("invalid_arguments")
+        assert (await call_text(client, "search", query="a", sanitize_inputs_outputs=True)).startswith(
+            "invalid_arguments"
+        )
 
 
 @pytest.mark.parametrize("how", ["pil", "agent", "path", "bytes"])
 async def test_an_image_in_any_form_is_image_content(tmp_path: Path, how: str) -> None:
     drawing = Drawing()
     drawing.folder = tmp_path
-    async with served(build_entry(drawing)) as client:
-        assert "type" not in (await schema(client, "drawing"))["properties"]["more"]
+    async with serve_tools(build_entry(drawing)) as client:
+        assert "type" not in (await get_input_schema(client, "drawing"))["properties"]["more"]
         (block,) = (await client.call_tool("drawing", {"how": how, "more": [1]})).content
     assert (block.type, block.mime_type) == ("image", "image/png")
     assert Image.open(io.BytesIO(base64.b64decode(block.data))).size == (1, 1)
@@ -89,7 +91,7 @@ async def test_set_up_is_done_at_the_first_call() -> None:
     framework_tool = Lazy()
     entry = build_entry(framework_tool)
     assert framework_tool.ready == 0
-    async with served(entry) as client:
+    async with serve_tools(entry) as client:
         for _ in range(2):
             assert (await client.call_tool("lazy", {})).structured_content == {"ready": 1}
 
@@ -104,8 +106,8 @@ async def test_the_text_of_an_exception_is_not_in_the_result() -> None:
         def forward(self) -> str:
             raise RuntimeError("secret detail")
 
-    async with served(build_entry(Broken())) as client:
-        text = await said(client, "broken")
+    async with serve_tools(build_entry(Broken())) as client:
+        text = await call_text(client, "broken")
     assert text.startswith("internal_error")
     assert "secret" not in text
 

@@ -15,10 +15,10 @@ import pytest
 from mcp_bridge._integrations.frameworks.discovery import convert_toolbox
 from mcp_bridge._integrations.frameworks.utcp.manual import read_manual
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.environments import needs
-from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
+from tests.kits.frameworks.environments import require_framework
+from tests.kits.frameworks.framework_clients import build_bridge, connect_to_objects, run_tool
 
-needs("utcp")
+require_framework("utcp")
 
 from utcp.data.utcp_manual import UtcpManual, UtcpManualSerializer
 
@@ -81,7 +81,7 @@ async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monk
         headers={"X-Key": "${A_KEY}"},
         body_field="given",
     )
-    async with opened(manual(tool)) as client:
+    async with connect_to_objects(manual(tool)) as client:
         result = await client.call_tool("ask", {"user": "a/b", "deep": True, "page": 2, "given": {"n": 1}})
     error_text = json.loads(result.content[0].text)
     assert error_text["path"] == "/users/a%2Fb"
@@ -93,21 +93,21 @@ async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monk
 async def test_a_text_is_text_and_outputs_are_structured(site: str) -> None:
     texts = {"type": "object", "properties": {"path": {"type": "string"}}}
     other = over_http(f"{site}/here", "other") | {"outputs": texts}
-    async with opened(manual(over_http(f"{site}/text"), other)) as client:
-        assert await answered(client, "ask") == ("just text", False)
+    async with connect_to_objects(manual(over_http(f"{site}/text"), other)) as client:
+        assert await run_tool(client, "ask") == ("just text", False)
         assert (await client.call_tool("other", {})).structured_content["path"] == "/here"
 
 
 async def test_an_error_response_is_a_failure_with_its_reason(site: str) -> None:
-    async with opened(manual(over_http(f"{site}/forbidden"))) as client:
-        text, is_error = await answered(client, "ask")
+    async with connect_to_objects(manual(over_http(f"{site}/forbidden"))) as client:
+        text, is_error = await run_tool(client, "ask")
     assert is_error
     assert text == "HTTP 403: Forbidden: this city is closed"
 
 
 async def test_a_missing_part_of_the_url_is_named(site: str) -> None:
-    async with opened(manual(over_http(f"{site}/users/{{user}}"))) as client:
-        text, is_error = await answered(client, "ask")
+    async with connect_to_objects(manual(over_http(f"{site}/users/{{user}}"))) as client:
+        text, is_error = await run_tool(client, "ask")
     assert is_error
     assert "user: required, because it is a part of the URL" in text
 
@@ -115,8 +115,8 @@ async def test_a_missing_part_of_the_url_is_named(site: str) -> None:
 async def test_an_unreachable_server_is_unavailable_and_the_error_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "sesame")
     auth = {"auth_type": "api_key", "api_key": "${A_KEY}", "var_name": "key", "location": "query"}
-    async with opened(manual(over_http("http://127.0.0.1:9/", auth=auth))) as client:
-        text, is_error = await answered(client, "ask")
+    async with connect_to_objects(manual(over_http("http://127.0.0.1:9/", auth=auth))) as client:
+        text, is_error = await run_tool(client, "ask")
     assert is_error
     assert "'127.0.0.1' does not respond" in text
     assert "sesame" not in text
@@ -125,7 +125,7 @@ async def test_an_unreachable_server_is_unavailable_and_the_error_has_no_key(mon
 async def test_the_problem_of_an_invalid_template_has_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "sesame")
     wrong = over_http("https://example.org/${A_KEY}", http_method="${A_KEY}")
-    bridge = bridge_of(manual(wrong))
+    bridge = build_bridge(manual(wrong))
     async with connect(bridge):
         (problem,) = bridge.problems["objects"]
     assert "the UTCP tool 'ask': its call template is not valid: http_method" in problem
@@ -136,8 +136,8 @@ async def test_a_manual_of_the_package_utcp_is_accepted(site: str) -> None:
     value = UtcpManualSerializer().validate_dict(manual(over_http(f"{site}/text")))
     assert isinstance(value, UtcpManual)
     assert convert_toolbox(value) is not None
-    async with opened(value) as client:
-        assert await answered(client, "ask") == ("just text", False)
+    async with connect_to_objects(value) as client:
+        assert await run_tool(client, "ask") == ("just text", False)
 
 
 async def test_a_shell_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ async def test_a_shell_command_gets_each_argument_as_one_word(tmp_path: Path) ->
     steps = [{"command": f"cd {tmp_path}"}, {"command": f"cat {tmp_path}/a.txt | grep UTCP_ARG_word_UTCP_END"}]
     inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
     tool = {"name": "find", "inputs": inputs, "tool_call_template": {"call_template_type": "cli", "commands": steps}}
-    async with opened(manual(tool)) as client:
-        assert await answered(client, "find", word="tw") == ("two", False)
-        text, is_error = await answered(client, "find", word="x; echo two")
+    async with connect_to_objects(manual(tool)) as client:
+        assert await run_tool(client, "find", word="tw") == ("two", False)
+        text, is_error = await run_tool(client, "find", word="x; echo two")
     assert "two" not in text
     assert not is_error
 
@@ -159,8 +159,8 @@ async def test_a_shell_command_runs_in_the_folder_of_its_manual(
     monkeypatch.chdir(tmp_path / "elsewhere")
     template = {"call_template_type": "cli", "commands": [{"command": "pwd | cat"}]}
     (tmp_path / "manual.json").write_text(json.dumps(manual({"name": "where", "tool_call_template": template})))
-    async with opened(read_manual(tmp_path / "manual.json")) as client:
-        assert await answered(client, "where") == (str(tmp_path), False)
+    async with connect_to_objects(read_manual(tmp_path / "manual.json")) as client:
+        assert await run_tool(client, "where") == (str(tmp_path), False)
 
 
 ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
@@ -181,8 +181,8 @@ ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
 async def test_a_shell_command_rejects_values_that_could_become_options(
     text: str, arguments: dict[str, str], message: str
 ) -> None:
-    async with opened(manual(for_shell(text))) as client:
-        found, is_error = await answered(client, "find", **arguments)
+    async with connect_to_objects(manual(for_shell(text))) as client:
+        found, is_error = await run_tool(client, "find", **arguments)
     assert is_error
     assert message in found
 
@@ -198,8 +198,8 @@ async def test_a_shell_command_rejects_values_that_could_become_options(
     ],
 )
 async def test_a_shell_command_accepts_other_values(text: str, word: str, output: str) -> None:
-    async with opened(manual(for_shell(text))) as client:
-        assert await answered(client, "find", word=word) == (output, False)
+    async with connect_to_objects(manual(for_shell(text))) as client:
+        assert await run_tool(client, "find", word=word) == (output, False)
 
 
 def for_shell(text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._integrations.frameworks.discovery import convert_toolbox
 from mcp_bridge._integrations.frameworks.utcp.manual import read_manual
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
+from tests.kits.frameworks.framework_clients import build_bridge, connect_to_objects, run_tool
 
 ECHO = "import sys; print('|'.join(sys.argv[1:]))"
 
@@ -52,18 +52,21 @@ async def test_a_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
         "inputs": {"properties": {"to": {"type": "string"}, "n": {"type": "integer"}, "more": {}}, "required": ["to"]},
         "tags": ["shell"],
     }
-    async with opened(read_manual(written(tmp_path, tool))) as client:
+    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
         (tools,) = (await client.list_tools()).tools
         assert (tools.name, tools.description) == ("run", "Runs.")
         assert tools.input_schema["type"] == "object"
         assert tools.input_schema["required"] == ["to"]
-        assert await answered(client, "run", to="a b; rm -rf $HOME", n=3) == ("--to|a b; rm -rf $HOME|x=3", False)
-        assert (await answered(client, "run", n=3))[1]
+        assert await run_tool(client, "run", to="a b; rm -rf $HOME", n=3) == (
+            "--to|a b; rm -rf $HOME|x=3",
+            False,
+        )
+        assert (await run_tool(client, "run", n=3))[1]
 
 
 async def test_the_error_of_a_program_has_its_stderr(tmp_path: Path) -> None:
     program = script(tmp_path, "import sys; print('half done'); sys.exit('no such city')")
-    async with opened(read_manual(written(tmp_path, command(program)))) as client:
+    async with connect_to_objects(read_manual(written(tmp_path, command(program)))) as client:
         result = await client.call_tool("run", {})
     assert result.is_error
     assert result.content[0].text == "no such city"
@@ -73,7 +76,7 @@ async def test_the_error_of_a_program_has_its_stderr(tmp_path: Path) -> None:
 async def test_json_output_of_a_program_is_structured(tmp_path: Path) -> None:
     program = script(tmp_path, "print('{\"height\": 3967}')")
     tool = command(program) | {"outputs": {"type": "object", "properties": {"height": {"type": "integer"}}}}
-    async with opened(read_manual(written(tmp_path, tool))) as client:
+    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
         result = await client.call_tool("run", {})
     assert result.structured_content == {"height": 3967}
 
@@ -84,19 +87,19 @@ async def test_a_program_gets_the_variables_of_its_template(tmp_path: Path, monk
     program = script(tmp_path, "import os; print(os.environ.get('A_SECRET'), os.environ.get('KEY'), os.getcwd())")
     (tmp_path / "sub").mkdir()
     tool = command(program, env_vars={"KEY": "${A_KEY}"}, working_dir="sub")
-    async with opened(read_manual(written(tmp_path, tool))) as client:
-        assert await answered(client, "run") == (f"None 1234 {tmp_path}/sub", False)
+    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+        assert await run_tool(client, "run") == (f"None 1234 {tmp_path}/sub", False)
     open_one = command(program, inherit_env_vars=["A_SECRET"])
-    async with opened(read_manual(written(tmp_path, open_one))) as client:
-        assert (await answered(client, "run"))[0].startswith("not for programs None")
+    async with connect_to_objects(read_manual(written(tmp_path, open_one))) as client:
+        assert (await run_tool(client, "run"))[0].startswith("not for programs None")
 
 
 async def test_a_program_runs_in_the_folder_of_its_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     tool = command(script(tmp_path, "import os; print(os.getcwd())"))
     monkeypatch.chdir(tmp_path / "elsewhere")
-    async with opened(read_manual(written(tmp_path, tool))) as client:
-        assert await answered(client, "run") == (str(tmp_path), False)
+    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+        assert await run_tool(client, "run") == (str(tmp_path), False)
 
 
 async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
@@ -107,27 +110,27 @@ async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
     ]
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"version": "0.1.0", "tools": old}))
-    async with opened(read_manual(path)) as client:
+    async with connect_to_objects(read_manual(path)) as client:
         arguments = {"to": "a b", "loud": True, "quiet": False, "many": [1, 2]}
         for tool in ("tool_provider", "tool_transport"):
-            assert await answered(client, tool, **arguments) == ("--to|a b|--loud|--many|1|--many|2", False)
+            assert await run_tool(client, tool, **arguments) == ("--to|a b|--loud|--many|1|--many|2", False)
 
 
 async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     old = {"name": "old", "inputs": declares("to"), "tool_provider": {"provider_type": "cli", "command_name": program}}
     new = command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": declares("to")}
-    async with opened(read_manual(written(tmp_path, old, new))) as client:
+    async with connect_to_objects(read_manual(written(tmp_path, old, new))) as client:
         for tool in ("old", "run"):
-            text, is_error = await answered(client, tool, to="Bonn", output="/etc/passwd")
+            text, is_error = await run_tool(client, tool, to="Bonn", output="/etc/passwd")
             assert is_error
             assert "$.output: is not declared by the tool. It takes to" in text
 
 
 async def test_output_with_too_many_values_is_an_error(tmp_path: Path) -> None:
     program = script(tmp_path, "print('[' + '[],' * 300_000 + '0]')")
-    async with opened(read_manual(written(tmp_path, command(program)))) as client:
-        text, is_error = await answered(client, "run")
+    async with connect_to_objects(read_manual(written(tmp_path, command(program)))) as client:
+        text, is_error = await run_tool(client, "run")
     assert is_error
     assert "has succeeded, but its output has more than 250000 values" in text
 
@@ -150,8 +153,8 @@ async def test_a_value_cannot_become_an_option(
     tmp_path: Path, template: str, arguments: dict[str, Any], output: str | None
 ) -> None:
     tool = command(f"{script(tmp_path, ECHO)} {template}") | {"inputs": declares("a", "to")}
-    async with opened(read_manual(written(tmp_path, tool))) as client:
-        text, is_error = await answered(client, "run", **arguments)
+    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+        text, is_error = await run_tool(client, "run", **arguments)
     assert is_error is (output is None)
     assert text == output or "the value begins with '-', so the program would read it as an option" in text
 
@@ -159,8 +162,11 @@ async def test_a_value_cannot_become_an_option(
 async def test_an_option_of_an_old_manual_may_have_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     old = {"name": "old", "inputs": declares("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
-    async with opened(read_manual(written(tmp_path, old))) as client:
-        assert await answered(client, "old", n=-1, to=["--output", "x"]) == ("--n=-1|--to=--output|--to|x", False)
+    async with connect_to_objects(read_manual(written(tmp_path, old))) as client:
+        assert await run_tool(client, "old", n=-1, to=["--output", "x"]) == (
+            "--n=-1|--to=--output|--to|x",
+            False,
+        )
 
 
 async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None:
@@ -178,7 +184,7 @@ async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None
     place = ("127.0.0.1", listener.extra(SocketAttribute.local_port))
     text = f"import socket, time; line = socket.create_connection({place}); line.send(b'x'); time.sleep(600)"
     manual = read_manual(written(tmp_path, command(script(tmp_path, text))))
-    async with listener, anyio.create_task_group() as watching, opened(manual) as client:
+    async with listener, anyio.create_task_group() as watching, connect_to_objects(manual) as client:
         watching.start_soon(listener.serve, follow)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as calls:
@@ -196,10 +202,10 @@ async def test_a_manual_may_be_yaml_or_a_mapping(tmp_path: Path) -> None:
         "utcp_version: 1.0.1\ntools:\n  - name: run\n    tool_call_template:\n"
         f"      call_template_type: cli\n      commands: [{{command: '{program} yes'}}]\n"
     )
-    async with opened(read_manual(path)) as client:
-        assert await answered(client, "run") == ("yes", False)
-    async with opened({"utcp_version": "1.0.1", "tools": [command(f"{program} no")]}) as client:
-        assert await answered(client, "run") == ("no", False)
+    async with connect_to_objects(read_manual(path)) as client:
+        assert await run_tool(client, "run") == ("yes", False)
+    async with connect_to_objects({"utcp_version": "1.0.1", "tools": [command(f"{program} no")]}) as client:
+        assert await run_tool(client, "run") == ("no", False)
 
 
 async def test_a_broken_tool_of_a_manual_does_not_affect_others(
@@ -217,7 +223,7 @@ async def test_a_broken_tool_of_a_manual_does_not_affect_others(
         {"name": "keyed", "tool_call_template": {"call_template_type": "http", "url": "https://x.org/${NOT_SET}"}},
     ]
     path = written(tmp_path, *tools)
-    bridge = bridge_of(read_manual(path))
+    bridge = build_bridge(read_manual(path))
     async with connect(bridge) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["run"]
     problems = "\n".join(bridge.problems["objects"])
@@ -255,7 +261,7 @@ def test_a_file_without_a_manual_is_rejected(tmp_path: Path, text: str, words: s
 async def test_a_missing_package_of_utcp_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "utcp.plugins.plugin_loader", None)
     template = {"call_template_type": "http", "url": "https://example.org"}
-    bridge = bridge_of({"utcp_version": "1.0.1", "tools": [{"name": "ask", "tool_call_template": template}]})
+    bridge = build_bridge({"utcp_version": "1.0.1", "tools": [{"name": "ask", "tool_call_template": template}]})
     async with connect(bridge):
         (problem,) = bridge.problems["objects"]
     assert "the UTCP tool 'ask': it needs the packages utcp and utcp-http. Run: pip install" in problem
@@ -264,8 +270,8 @@ async def test_a_missing_package_of_utcp_is_named(monkeypatch: pytest.MonkeyPatc
 async def test_a_missing_program_is_unavailable() -> None:
     template = {"provider_type": "cli", "command_name": "no-such-program-anywhere"}
     tool = {"name": "run", "tool_provider": template}
-    async with opened({"utcp_version": "0.1.0", "tools": [tool]}) as client:
-        text, is_error = await answered(client, "run")
+    async with connect_to_objects({"utcp_version": "0.1.0", "tools": [tool]}) as client:
+        text, is_error = await run_tool(client, "run")
     assert is_error
     assert "The program 'no-such-program-anywhere' cannot be started" in text
 
@@ -293,7 +299,7 @@ async def test_a_command_that_cannot_run_is_a_problem(tool: dict[str, Any], word
 
 async def test_a_null_character_in_an_argument_is_rejected(tmp_path: Path) -> None:
     tool = {**command(f"{script(tmp_path, ECHO)} UTCP_ARG_x_UTCP_END"), "inputs": {"properties": {"x": {}}}}
-    async with opened(read_manual(written(tmp_path, tool))) as client:
-        text, is_error = await answered(client, "run", x="a\0b")
+    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+        text, is_error = await run_tool(client, "run", x="a\0b")
         assert is_error
         assert "null characters" in text

@@ -146,7 +146,7 @@ class Governed:
         selection: Selection | None = None,
         tools: dict[str, ToolLimits] | None = None,
     ) -> None:
-        written(folder, parts=PARTS, mytools=MYTOOLS, it_yaml=AGENT % (kind, scope, exchange))
+        write_files(folder, parts=PARTS, mytools=MYTOOLS, it_yaml=AGENT % (kind, scope, exchange))
         self.hooks = HookRegistry(fail_closed=("tool:pre", "tool:post"))
         middleware = HookMiddleware(lambda ctx: nullcontext(self.hooks), ApprovalGate())
         registry = ToolRegistry(pipeline=Pipeline([middleware], tools=tools))
@@ -175,7 +175,7 @@ async def test_a_hook_denies_a_tool_that_an_agent_calls(tmp_path: Path, scope: s
     calls = Governed(tmp_path, scope=scope, exchange=exchange)
     result = calls.decide("mytools-add", DENIED)
     async with connect(calls.bridge) as client:
-        answer = await told(client, "helper", message=ADD)
+        answer = await call_text(client, "helper", message=ADD)
     if scope == "instance":  # Xaibo gives a module of scope 'agent' a response module of its own, which nobody reads
         assert answer == "failed: Tool 'mytools-add' was denied: no sums"
     assert sys.modules["mytools"].ran == []
@@ -189,7 +189,7 @@ async def test_an_allowed_tool_of_an_agent_runs_once_with_its_policies(tmp_path:
     calls = Governed(tmp_path, exchange=exchange)
     result = calls.decide("", None)
     async with connect(calls.bridge) as client:
-        assert await told(client, "helper", message=ADD) == "5"
+        assert await call_text(client, "helper", message=ADD) == "5"
     assert [data["tool_name"] for data in result] == ["helper", "mytools-add"]
 
 
@@ -199,33 +199,33 @@ async def test_an_agent_gets_the_tools_with_the_overrides_of_the_settings(tmp_pa
     selection = Selection(exclude=["mytools-wait"], overrides={"mytools-add": override})
     calls = Governed(tmp_path, kind="Lists", exchange=exchange, selection=selection)
     async with connect(calls.bridge) as client:
-        output = json.loads(await told(client, "helper", message="list"))
+        output = json.loads(await call_text(client, "helper", message="list"))
         assert output["mytools-add"] == ["Adds one.", ["a"]]
         assert "mytools-wait" not in output
-        assert await told(client, "helper", message='{"name": "mytools-add", "arguments": {"a": 2}}') == "3"
-        assert (await told(client, "helper", message='{"name": "mytools-wait"}')).startswith("failed: ")
+        assert await call_text(client, "helper", message='{"name": "mytools-add", "arguments": {"a": 2}}') == "3"
+        assert (await call_text(client, "helper", message='{"name": "mytools-wait"}')).startswith("failed: ")
 
 
 async def test_policies_apply_to_another_call_that_a_provider_makes(tmp_path: Path) -> None:
     calls = Governed(tmp_path, exchange=DOUBLED)
     result = calls.decide("mytools-add", DENIED)
     async with connect(calls.bridge) as client:
-        answer = await told(client, "helper", message='{"name": "add_one"}')
+        answer = await call_text(client, "helper", message='{"name": "add_one"}')
     assert answer == "failed: Tool 'mytools-add' was denied: no sums"
     assert [data["tool_call_id"].count(".") for data in result] == [0, 1, 2]
 
 
 async def test_the_arguments_of_an_agent_are_validated(tmp_path: Path) -> None:
     async with connect(Governed(tmp_path).bridge) as client:
-        answer = await told(client, "helper", message='{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}')
+        answer = await call_text(client, "helper", message='{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}')
         assert answer.startswith("failed: Input validation failed for tool 'mytools-add'")
-        assert "not found" in await told(client, "helper", message='{"name": "mytools-subtract"}')
+        assert "not found" in await call_text(client, "helper", message='{"name": "mytools-subtract"}')
 
 
 async def test_the_time_limit_of_a_tool_applies_inside_an_agent(tmp_path: Path) -> None:
     calls = Governed(tmp_path, tools={"mytools-wait": ToolLimits(timeout=0.05)})
     async with connect(calls.bridge) as client:
-        answer = await told(client, "helper", message='{"name": "mytools-wait"}')
+        answer = await call_text(client, "helper", message='{"name": "mytools-wait"}')
     assert answer.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
 
 
@@ -243,14 +243,14 @@ async def test_a_hook_changes_the_result_for_the_agent(tmp_path: Path) -> None:
     calls = Governed(tmp_path)
     calls.decide("mytools-add", HookResult(action="modify", data={"result": "hidden"}), "tool:post")
     async with connect(calls.bridge) as client:
-        assert await told(client, "helper", message=ADD) == "hidden"
+        assert await call_text(client, "helper", message=ADD) == "hidden"
 
 
 async def test_a_text_that_a_hook_injects_reaches_the_model_of_the_agent(tmp_path: Path) -> None:
     calls = Governed(tmp_path)
     calls.decide("mytools-add", HookResult(action="inject_context", context_injection="Round it."), "tool:post")
     async with connect(calls.bridge) as client:
-        assert (await told(client, "helper", message=ADD)).startswith("5\n\nRound it.")
+        assert (await call_text(client, "helper", message=ADD)).startswith("5\n\nRound it.")
 
 
 async def test_policies_match_the_published_name_of_a_tool(tmp_path: Path) -> None:
@@ -258,14 +258,14 @@ async def test_policies_match_the_published_name_of_a_tool(tmp_path: Path) -> No
     calls = Governed(tmp_path, offer="both", selection=selection)
     calls.decide("plus", DENIED)
     async with connect(calls.bridge) as client:
-        assert "denied" in await told(client, "plus", a=2, b=3)
-        assert await told(client, "x__helper", message=ADD) == "failed: Tool 'plus' was denied: no sums"
+        assert "denied" in await call_text(client, "plus", a=2, b=3)
+        assert await call_text(client, "x__helper", message=ADD) == "failed: Tool 'plus' was denied: no sums"
 
 
 async def test_a_tool_is_rejected_outside_of_a_call(tmp_path: Path) -> None:
     calls = Governed(tmp_path, kind="RunsLater")
     calls.decide("mytools-add", DENIED)
     async with connect(calls.bridge) as client:
-        answer = await told(client, "helper", message=ADD)
+        answer = await call_text(client, "helper", message=ADD)
     assert answer.startswith("failed: Tool 'mytools-add' can only be called while a call of the agent runs")
     assert sys.modules["mytools"].ran == []

@@ -36,7 +36,7 @@ async def isolated(
     folder: Path, hooks: HookRegistry, *, exchange: str = "", other: bool = False, options: Any = None, **more: Any
 ) -> Any:
     """A client of a bridge with an isolated agent, under hooks."""
-    written(folder, parts=PARTS, mytools=MYTOOLS, own=OWN, it_yaml=AGENT % ("Runs", "instance", exchange))
+    write_files(folder, parts=PARTS, mytools=MYTOOLS, own=OWN, it_yaml=AGENT % ("Runs", "instance", exchange))
     source = {"type": "xaibo", "agent": "it.yaml", "offer": "agent", "isolation": "process", **(options or {})}
     sources = [source, *([{"type": "python", "path": "own.py"}] if other else [])]
     (folder / "bridge.json").write_text(json.dumps({"sources": sources}))
@@ -64,9 +64,9 @@ def hooks_on(tool: str, result: HookResult | None, event: str = "tool:pre") -> t
 async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path) -> None:
     hooks, result = hooks_on("mytools-add", DENIED)
     async with isolated(tmp_path, hooks) as client:
-        assert await told(client, "helper", message=ADD) == "failed: Tool 'mytools-add' was denied: no sums"
+        assert await call_text(client, "helper", message=ADD) == "failed: Tool 'mytools-add' was denied: no sums"
         wrong = '{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}'
-        assert (await told(client, "helper", message=wrong)).startswith("failed: Input validation failed")
+        assert (await call_text(client, "helper", message=wrong)).startswith("failed: Input validation failed")
     outer, inner = (data["tool_call_id"] for data in result[:2])
     assert inner == f"{outer}.1"
 
@@ -74,8 +74,8 @@ async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path)
 async def test_an_allowed_tool_of_an_isolated_agent_runs_once_with_its_policies(tmp_path: Path) -> None:
     hooks, result = hooks_on("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
     async with isolated(tmp_path, hooks, exchange=DOUBLED) as client:
-        assert await told(client, "helper", message=ADD) == "10"
-        assert await told(client, "helper", message='{"name": "add_one"}') == "10"
+        assert await call_text(client, "helper", message=ADD) == "10"
+        assert await call_text(client, "helper", message='{"name": "add_one"}') == "10"
     names = [data["tool_name"] for data in result]
     assert names == ["helper", "mytools-add", "helper", "add_one", "mytools-add"]
 
@@ -83,7 +83,7 @@ async def test_an_allowed_tool_of_an_isolated_agent_runs_once_with_its_policies(
 async def test_the_time_limit_of_a_tool_applies_inside_an_isolated_agent(tmp_path: Path) -> None:
     hooks, _ = hooks_on("", None)
     async with isolated(tmp_path, hooks) as client:
-        text = await told(client, "helper", message='{"name": "mytools-wait"}')
+        text = await call_text(client, "helper", message='{"name": "mytools-wait"}')
     assert text.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
 
 
@@ -92,14 +92,14 @@ async def test_the_user_is_asked_about_a_tool_of_an_isolated_agent(tmp_path: Pat
     hooks, _ = hooks_on("mytools-add", HookResult(action="ask_user", approval_prompt="Add?"))
     user = ScriptedUser("Deny", "Allow")
     async with isolated(tmp_path, hooks, mode=mode, elicitation_callback=user) as client:
-        assert "failed: Tool 'mytools-add' was not approved" in await told(client, "helper", message=ADD)
-        assert await told(client, "helper", message=ADD) == "5"
+        assert "failed: Tool 'mytools-add' was not approved" in await call_text(client, "helper", message=ADD)
+        assert await call_text(client, "helper", message=ADD) == "5"
 
 
 async def test_an_isolated_agent_cannot_use_the_name_of_another_sources_tool(tmp_path: Path) -> None:
     hooks, _ = hooks_on("", None)
     async with isolated(tmp_path, hooks, other=True) as client:
-        assert "another source has a tool of this name" in await told(client, "helper", message=ADD)
+        assert "another source has a tool of this name" in await call_text(client, "helper", message=ADD)
 
 
 @pytest.mark.parametrize("prefix", ["", "x"])
@@ -108,4 +108,4 @@ async def test_policies_see_a_tool_of_an_isolated_agent_under_its_published_name
     options = {"offer": "both", "prefix": prefix, "alias": {"mytools-add": "plus"}}
     async with isolated(tmp_path, hooks, options=options) as client:
         name = f"{prefix}__helper" if prefix else "helper"
-        assert await told(client, name, message=ADD) == "failed: Tool 'plus' was denied: no sums"
+        assert await call_text(client, name, message=ADD) == "failed: Tool 'plus' was denied: no sums"

@@ -16,7 +16,7 @@ from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Imag
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.xaibo.source.agents import convert_attachment
-from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
+from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas, write_files
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -110,10 +110,10 @@ PNG_START = "iVBORw0KGgo"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
-def served(folder: Path, text: str, offer: str = "agent") -> Served:
+def served(folder: Path, text: str, offer: str = "agent") -> SourceBridge:
     """An agent, served."""
-    written(folder, parts=PARTS, it_yaml=text)
-    return Served(folder, agent=folder / "it.yaml", offer=offer)
+    write_files(folder, parts=PARTS, it_yaml=text)
+    return SourceBridge(folder, agent=folder / "it.yaml", offer=offer)
 
 
 async def test_an_agent_is_a_tool_with_a_message_as_its_argument(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ async def test_an_agent_is_a_tool_with_a_message_as_its_argument(tmp_path: Path)
         (tool,) = (await client.list_tools()).tools
         assert tool.description == "Echoes."
         assert tool.input_schema["required"] == ["message"]
-        assert await told(client, tool.name, message="hello") == "you said hello"
-        assert (await told(client, tool.name)).startswith("error: Input validation failed")
-        assert (await told(client, tool.name, message="x", entry="y")).startswith("error: Input validation failed")
+        assert await call_text(client, tool.name, message="hello") == "you said hello"
+        assert (await call_text(client, tool.name)).startswith("error: Input validation failed")
+        assert (await call_text(client, tool.name, message="x", entry="y")).startswith("error: Input validation failed")
 
 
 ENTRIES = """
@@ -144,25 +144,29 @@ async def test_each_entry_point_is_a_tool_also_under_a_dotted_id(tmp_path: Path)
     async with source.client() as client:
         names = {tool.description: tool.name for tool in (await client.list_tools()).tools}
         assert sorted(entry.name for entry in source.source._agents) == ["multi.dot.e1", "multi.dot.e2"]
-        text = [await told(client, name, message="hi") for _, name in sorted(names.items())]
+        text = [await call_text(client, name, message="hi") for _, name in sorted(names.items())]
         assert text == ["one hi", "two hi"]
 
 
 async def test_a_message_goes_to_the_module_for_text(tmp_path: Path) -> None:
     source = served(tmp_path, ENTRIES % "e2")
     async with source.client() as client:
-        (name,) = await listed(client)
-        assert await told(client, name, message="hi") == "two hi"
+        (name,) = await list_schemas(client)
+        assert await call_text(client, name, message="hi") == "two hi"
     assert [entry.name for entry in source.source._agents] == ["multi.dot"]
 
 
 async def test_an_error_of_an_agent_is_a_failure_with_its_text(tmp_path: Path) -> None:
     text = "{id: it, modules: [{id: it, module: parts.Fails, config: {api_key: sesame-open}}]}"
     async with served(tmp_path, text).client() as client:
-        assert await told(client, "it", message="value") == "error: The agent 'it' failed: ValueError: no such thing"
-        assert await told(client, "it", message="key") == "error: The agent 'it' failed: KeyError: 'user'"
-        assert await told(client, "it", message="secret") == "error: The agent 'it' failed: OSError: [secret] refused"
-        assert await told(client, "it", message="on purpose") == "error: the author's words"
+        assert (
+            await call_text(client, "it", message="value") == "error: The agent 'it' failed: ValueError: no such thing"
+        )
+        assert await call_text(client, "it", message="key") == "error: The agent 'it' failed: KeyError: 'user'"
+        assert (
+            await call_text(client, "it", message="secret") == "error: The agent 'it' failed: OSError: [secret] refused"
+        )
+        assert await call_text(client, "it", message="on purpose") == "error: the author's words"
 
 
 async def test_attachments_become_content_of_their_kind(tmp_path: Path) -> None:
@@ -215,24 +219,24 @@ modules:
 @pytest.mark.parametrize(("scope", "message"), [("agent", ["1", "2", "3"]), ("instance", ["1", "1", "1"])])
 async def test_modules_live_as_long_as_their_scope(scope: str, message: list[str], tmp_path: Path) -> None:
     async with served(tmp_path, REMEMBERS % scope).client() as client:
-        assert [await told(client, "it", message="x") for _ in range(3)] == message
+        assert [await call_text(client, "it", message="x") for _ in range(3)] == message
 
 
 async def test_agent_and_tools_share_modules_of_the_scope_agent(tmp_path: Path) -> None:
     async with served(tmp_path, REMEMBERS % "agent", "both").client() as client:
-        assert sorted(await listed(client)) == ["it", "recall"]
-        await told(client, "it", message="this")
-        assert await told(client, "recall") == '["this"]'
+        assert sorted(await list_schemas(client)) == ["it", "recall"]
+        await call_text(client, "it", message="this")
+        assert await call_text(client, "recall") == '["this"]'
 
 
 async def test_agent_and_tools_do_not_share_modules_of_one_call(tmp_path: Path) -> None:
     async with served(tmp_path, REMEMBERS % "instance", "both").client() as client:
-        assert [await told(client, "it", message="x") for _ in range(3)] == ["1", "1", "1"]
+        assert [await call_text(client, "it", message="x") for _ in range(3)] == ["1", "1", "1"]
 
 
 async def test_a_module_may_depend_on_the_xaibo_object(tmp_path: Path) -> None:
     async with served(tmp_path, SIMPLE % ("it", "Knows")).client() as client:
-        assert await told(client, "it", message="x") == "it"
+        assert await call_text(client, "it", message="x") == "it"
 
 
 @pytest.mark.usefixtures("without_openai")
@@ -246,7 +250,7 @@ async def test_providers_are_published_if_the_agent_cannot_be_made(tmp_path: Pat
     """
     source = served(tmp_path, text, "both")
     async with source.client() as client:
-        assert list(await listed(client)) == ["recall"]
+        assert list(await list_schemas(client)) == ["recall"]
     (problem,) = source.problems
     assert problem.startswith("agent 'it' cannot be made: ")
     assert "Cannot import llm (xaibo.primitives.modules.llm.OpenAILLM)" in problem
@@ -286,7 +290,7 @@ def test_the_measurement_shows_the_growth_of_xaibo_itself(tmp_path: Path) -> Non
     """As a check of the test above: asking xaibo itself for the agent leaves an entry behind each time."""
     from xaibo import AgentConfig, Xaibo
 
-    written(tmp_path, parts=PARTS)
+    write_files(tmp_path, parts=PARTS)
     sys.path.insert(0, str(tmp_path))
     config = AgentConfig.from_yaml(SIMPLE % ("it", "Echo"))
     xaibo = Xaibo()

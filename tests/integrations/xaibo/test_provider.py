@@ -26,7 +26,7 @@ from mcp_bridge.xaibo import (
 )
 from tests.kits.xaibo.vocabulary_document import example
 from tests.kits.xaibo.vocabulary_document import written as as_run
-from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
+from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas, write_files
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -96,17 +96,17 @@ class TestTheDocumentsProvider:
     """The one of the protocol's document, in a file, with nothing but its import lines changed."""
 
     async def test_tools_of_a_provider_are_listed_and_called(self, tmp_path: Path) -> None:
-        written(tmp_path, seed_weather="from typing import Any, Dict, List\n")
+        write_files(tmp_path, seed_weather="from typing import Any, Dict, List\n")
         with (tmp_path / "seed_weather.py").open("a", encoding="utf-8") as file:
             file.write("from mcp_bridge.xaibo import Tool, ToolParameter, ToolResult\n")
             file.write(as_run(example("class WeatherToolProvider")))
-        written(
+        write_files(
             tmp_path,
             s_yaml="sources: [{type: xaibo, provider: 'seed_weather:WeatherToolProvider', config: {api_key: none}}]",
         )
         bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
         async with connect(bridge) as client:
-            schema = (await listed(client))["get_current_weather"]
+            schema = (await list_schemas(client))["get_current_weather"]
             assert schema["required"] == ["city"]
             assert schema["properties"]["units"] == {
                 "type": "string",
@@ -116,8 +116,8 @@ class TestTheDocumentsProvider:
             }
             answer = await client.call_tool("get_current_weather", {"city": "Oslo", "units": "kelvin"})
             assert answer.structured_content["temperature"] == 72.5
-            assert await told(client, "get_current_weather", city="") == "error: City parameter is required"
-            wrong = await told(client, "get_current_weather", city="Oslo", units="rankine")
+            assert await call_text(client, "get_current_weather", city="") == "error: City parameter is required"
+            wrong = await call_text(client, "get_current_weather", city="Oslo", units="rankine")
             assert wrong.startswith("error: Input validation failed")
         assert bridge.problems == {"WeatherToolProvider": []}
 
@@ -136,9 +136,9 @@ class TestTheDocumentsProvider:
 async def test_a_provider_is_an_object_a_class_or_a_function(
     provider: str, config: dict[str, Any], word: str, tmp_path: Path
 ) -> None:
-    written(tmp_path, small=SMALL)
-    async with Served(tmp_path, provider=provider, config=config).client() as client:
-        assert await told(client, "greet") == word
+    write_files(tmp_path, small=SMALL)
+    async with SourceBridge(tmp_path, provider=provider, config=config).client() as client:
+        assert await call_text(client, "greet") == word
 
 
 NEEDY = """
@@ -200,8 +200,10 @@ made = NoConfig()
 async def test_an_object_that_is_no_provider_is_rejected_with_advice(
     provider: str, config: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path, needy=NEEDY, broken="\n\nx = (", json="X = 1", theirs="raise ModuleNotFoundError(name='xaibo')")
-    source_bridge = Served(tmp_path, provider=provider, config=config)
+    write_files(
+        tmp_path, needy=NEEDY, broken="\n\nx = (", json="X = 1", theirs="raise ModuleNotFoundError(name='xaibo')"
+    )
+    source_bridge = SourceBridge(tmp_path, provider=provider, config=config)
     with pytest.raises(SourceError, match=message):
         async with source_bridge.bridge.run_sources():
             await source_bridge.bridge.wait_until_started()
@@ -231,21 +233,21 @@ async def test_results_and_failures_reach_the_client_unchanged(kind: type[Provid
         (42, "42"),
     ]
     provider = kind()
-    async with Served(tmp_path, provider=provider).client() as client:
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
         for answer, expected in answers:
             provider.do = lambda answer=answer: answer
-            assert await told(client, "do") == expected
+            assert await call_text(client, "do") == expected
 
 
 @BOTH
 async def test_only_errors_of_xaibo_have_their_text_in_the_result(kind: type[Provider], tmp_path: Path) -> None:
     provider = kind()
-    async with Served(tmp_path, provider=provider).client() as client:
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
         for error in (ToolExecutionError("no fuel"), ToolParameterError("too far"), ToolNotFoundError("gone")):
             provider.do = MagicMock(side_effect=error)
-            assert await told(client, "do") == f"error: {error}"
+            assert await call_text(client, "do") == f"error: {error}"
         provider.do = MagicMock(side_effect=RuntimeError("inner matters"))
-        text = await told(client, "do")
+        text = await call_text(client, "do")
         assert text.startswith("error: ")
         assert "reference" in text
         assert "inner matters" not in text
@@ -260,15 +262,15 @@ async def test_a_coroutine_in_a_result_is_awaited(kind: type[Provider], tmp_path
         return "in the end"
 
     provider = kind(lambda: ToolResult(success=True, result=later()))
-    async with Served(tmp_path, provider=provider).client() as client:
-        assert await told(client, "do") == "in the end"
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
+        assert await call_text(client, "do") == "in the end"
         provider.do = lambda: {"success": True, "result": later()}
-        assert await told(client, "do") == "in the end"
+        assert await call_text(client, "do") == "in the end"
         provider.do = lambda: ToolResult(success=True, result=later(ToolParameterError("not so")))
-        assert await told(client, "do") == "error: not so"
+        assert await call_text(client, "do") == "error: not so"
         provider.do = later
         if kind is Provider:  # a synchronous method that answers with a coroutine
-            assert await told(client, "do") == "in the end"
+            assert await call_text(client, "do") == "in the end"
 
 
 async def test_synchronous_methods_run_in_a_thread(tmp_path: Path) -> None:
@@ -278,8 +280,8 @@ async def test_synchronous_methods_run_in_a_thread(tmp_path: Path) -> None:
             return super().list_tools()
 
     provider = Notes(lambda: str(threading.current_thread() is threading.main_thread()))
-    async with Served(tmp_path, provider=provider).client() as client:
-        assert await told(client, "do") == "False"
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
+        assert await call_text(client, "do") == "False"
     assert threading.main_thread() not in provider.seen
 
 
@@ -289,27 +291,27 @@ async def test_no_default_is_added_to_the_arguments(tmp_path: Path) -> None:
         "units": ToolParameter(type="string", required=True, default="celsius"),
     }
     provider = MockToolProvider([Tool(name="t", description="T", parameters=parameters)], {"t": "ok"})
-    async with Served(tmp_path, provider=provider).client() as client:
-        assert await told(client, "t") == "ok"
-        assert await told(client, "t", days=2, more=[1]) == "ok"
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
+        assert await call_text(client, "t") == "ok"
+        assert await call_text(client, "t", days=2, more=[1]) == "ok"
     assert provider.call_history == [("t", {}), ("t", {"days": 2, "more": [1]})]
 
 
 async def test_a_provider_gets_the_text_of_its_enum_if_clients_send_a_number(tmp_path: Path) -> None:
     provider = Provider(lambda: "ok", {"size": ToolParameter(type="integer", enum=["1", "2"])})
-    async with Served(tmp_path, provider=provider).client() as client:
-        assert (await listed(client))["do"]["properties"]["size"]["enum"] == [1, 2]
-        assert await told(client, "do", size=2) == "ok"
-        assert (await told(client, "do", size=3)).startswith("error: Input validation failed")
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
+        assert (await list_schemas(client))["do"]["properties"]["size"]["enum"] == [1, 2]
+        assert await call_text(client, "do", size=2) == "ok"
+        assert (await call_text(client, "do", size=3)).startswith("error: Input validation failed")
     assert provider.seen == [("do", {"size": "2"})]
 
 
 async def test_tools_with_unusual_names_are_called_by_client_safe_names(tmp_path: Path) -> None:
     provider = MockToolProvider([Tool(name="__main__-<lambda>", description="")], {"__main__-<lambda>": "called"})
-    async with Served(tmp_path, provider=provider).client() as client:
-        (name,) = await listed(client)
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
+        (name,) = await list_schemas(client)
         assert name.startswith("__main__-_lambda__")
-        assert await told(client, name) == "called"
+        assert await call_text(client, name) == "called"
     assert provider.call_history == [("__main__-<lambda>", {})]
 
 
@@ -320,12 +322,12 @@ async def test_unreadable_tools_are_problems_and_the_others_are_published(tmp_pa
             raise ValueError("why")
 
     tools: list[Any] = [Odd(), Tool(name="", description=""), {"name": "a", "description": None}, object()]
-    source_bridge = Served(
+    source_bridge = SourceBridge(
         tmp_path, provider=MockToolProvider([*tools, Tool(name="a", description="second")], {"a": 1})
     )
     async with source_bridge.client() as client:
-        assert list(await listed(client)) == ["a"]
-        assert await told(client, "a") == "1"
+        assert list(await list_schemas(client)) == ["a"]
+        assert await call_text(client, "a") == "1"
     assert source_bridge.problems == [
         "provider 'MockToolProvider' lists a tool that cannot be read: ValueError: why",
         "provider 'MockToolProvider' lists a tool that cannot be read: ValueError: its name is ''",
@@ -343,7 +345,7 @@ async def test_unreadable_tools_are_problems_and_the_others_are_published(tmp_pa
     ],
 )
 async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, message: str, tmp_path: Path) -> None:
-    written(
+    write_files(
         tmp_path,
         small=SMALL,
         fails=f"""
@@ -359,7 +361,7 @@ async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, m
     )
     bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
     async with connect(bridge) as client:
-        assert list(await listed(client)) == ["greet"]
+        assert list(await list_schemas(client)) == ["greet"]
     assert bridge.problems == {"Fails": [f"provider 'fails:Fails' cannot list its tools: {message}"], "Small": []}
 
 
@@ -375,7 +377,7 @@ async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, m
     ],
 )
 def test_contradictory_options_are_rejected(keys: str, message: str, tmp_path: Path) -> None:
-    written(tmp_path, s_yaml=f"sources: [{{type: xaibo, {keys}}}]")
+    write_files(tmp_path, s_yaml=f"sources: [{{type: xaibo, {keys}}}]")
     with pytest.raises(ConfigError, match=message):
         build_from_settings(load(tmp_path / "s.yaml", {}))
 

@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._integrations.xaibo.source import provider_tools
 from mcp_bridge.xaibo import Tool, ToolNotFoundError, ToolResult
-from tests.kits.xaibo.xaibo_kit import Served, listed, told
+from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas
 
 SOON = 0.001
 
@@ -41,10 +41,10 @@ class Changing:
 
 async def test_the_provider_is_listed_once_for_all_clients(tmp_path: Path) -> None:
     provider = Changing("a")
-    async with Served(tmp_path, provider=provider).client() as client:
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
         for _ in range(3):
-            await listed(client)
-            assert await told(client, "a") == "a"
+            await list_schemas(client)
+            assert await call_text(client, "a") == "a"
     assert provider.count == 1
 
 
@@ -58,14 +58,14 @@ async def test_tools_are_listed_again_and_clients_notified_if_one_is_not_found(r
             return answer
 
     provider = Raising("old", "kept")
-    async with Served(tmp_path, provider=provider).client() as client:
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
         provider.names = ["kept", "new"]
         async with client.listen(tools_list_changed=True) as changes:
-            assert await told(client, "old") == "error: Tool old not found"
+            assert await call_text(client, "old") == "error: Tool old not found"
             with anyio.fail_after(30):
                 await anext(aiter(changes))
-        assert list(await listed(client)) == ["kept", "new"]
-        assert await told(client, "new") == "new"
+        assert list(await list_schemas(client)) == ["kept", "new"]
+        assert await call_text(client, "new") == "new"
 
 
 async def test_a_synchronous_provider_is_listed_again_if_a_tool_is_not_found(tmp_path: Path) -> None:
@@ -79,13 +79,13 @@ async def test_a_synchronous_provider_is_listed_again_if_a_tool_is_not_found(tmp
             return ToolResult(success=False, error=f"Unknown tool: {tool_name}")
 
     provider = Sync()
-    async with Served(tmp_path, provider=provider).client() as client:
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
         provider.names = ("new",)
         async with client.listen(tools_list_changed=True) as changes:
-            await told(client, "old")
+            await call_text(client, "old")
             with anyio.fail_after(30):
                 await anext(aiter(changes))
-        assert list(await listed(client)) == ["new"]
+        assert list(await list_schemas(client)) == ["new"]
 
 
 async def test_other_failures_cause_no_new_listing(tmp_path: Path) -> None:
@@ -94,15 +94,15 @@ async def test_other_failures_cause_no_new_listing(tmp_path: Path) -> None:
             return ToolResult(success=False, error="City 'X' not found")
 
     provider = City("weather")
-    async with Served(tmp_path, provider=provider).client() as client:
-        await told(client, "weather")
-        await listed(client)
+    async with SourceBridge(tmp_path, provider=provider).client() as client:
+        await call_text(client, "weather")
+        await list_schemas(client)
     assert provider.count == 1
 
 
 async def test_only_a_changed_list_is_published_again(tmp_path: Path) -> None:
     provider = Changing("a")
-    async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
+    async with SourceBridge(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
         first = await publishes.receive()
         await provider.third.wait()
         provider.names.append("b")
@@ -113,7 +113,7 @@ async def test_only_a_changed_list_is_published_again(tmp_path: Path) -> None:
 
 async def test_tools_of_a_provider_that_fails_later_stay_published_with_a_problem(tmp_path: Path) -> None:
     provider = Changing("a")
-    async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
+    async with SourceBridge(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
         first = await publishes.receive()
         provider.fails = RuntimeError("offline")
         second = await publishes.receive()
@@ -129,7 +129,7 @@ async def test_tools_of_a_provider_that_fails_later_stay_published_with_a_proble
 async def test_a_provider_that_fails_first_is_published_later(tmp_path: Path) -> None:
     provider = Changing("a")
     provider.fails = RuntimeError("starting")
-    async with Served(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
+    async with SourceBridge(tmp_path, provider=provider, refresh=SOON).offers() as publishes:
         first = await publishes.receive()
         provider.fails = None
         second = await publishes.receive()
@@ -143,6 +143,6 @@ async def test_listing_a_provider_has_a_time_limit(tmp_path: Path, monkeypatch: 
             return []
 
     monkeypatch.setattr(provider_tools, "LIST_TIMEOUT", SOON)
-    source_bridge = Served(tmp_path, provider=Hangs())
+    source_bridge = SourceBridge(tmp_path, provider=Hangs())
     with pytest.raises(SourceError, match=r"provider 'Hangs' did not list its tools within 0\.001 seconds"):
         await source_bridge.source.run(lambda _: None)

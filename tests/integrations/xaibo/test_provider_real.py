@@ -12,7 +12,7 @@ from xaibo.core.models.tools import Tool, ToolParameter, ToolResult
 from xaibo.core.protocols.tools import ToolProviderProtocol
 
 from mcp_bridge._contracts.errors import SourceError
-from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
+from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas, write_files
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -65,35 +65,35 @@ def plain(x: int) -> int:
 
 
 async def test_python_functions_are_tools_with_a_lasting_state(tmp_path: Path) -> None:
-    written(tmp_path, shelf=SHELF)
-    async with Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
-        assert (await listed(client))["shelf-take"] == {
+    write_files(tmp_path, shelf=SHELF)
+    async with SourceBridge(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
+        assert (await list_schemas(client))["shelf-take"] == {
             "type": "object",
             "properties": {"item": {"type": "string", "description": "what to take"}, "count": {"type": "integer"}},
             "required": ["item"],
         }
         for count in (1, 2, 3):
-            await listed(client)
-            assert await told(client, "shelf-take", item="pear") == str(count)
+            await list_schemas(client)
+            assert await call_text(client, "shelf-take", item="pear") == str(count)
 
 
 async def test_an_async_function_returns_its_value(tmp_path: Path) -> None:
-    written(tmp_path, shelf=SHELF)
-    async with Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
-        assert await told(client, "shelf-fetch", item="pear") == "pear, fetched"
-        assert "reference" in await told(client, "shelf-fetch", item="moon")
-        assert await told(client, "shelf-breaks") == "error: broken, sorry"
+    write_files(tmp_path, shelf=SHELF)
+    async with SourceBridge(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
+        assert await call_text(client, "shelf-fetch", item="pear") == "pear, fetched"
+        assert "reference" in await call_text(client, "shelf-fetch", item="moon")
+        assert await call_text(client, "shelf-breaks") == "error: broken, sorry"
 
 
 async def test_a_synchronous_function_does_not_block_other_calls(tmp_path: Path) -> None:
-    written(tmp_path, shelf=SHELF)
-    async with Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
-        assert await told(client, "shelf-where") == "false"
+    write_files(tmp_path, shelf=SHELF)
+    async with SourceBridge(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}).client() as client:
+        assert await call_text(client, "shelf-where") == "false"
 
 
 async def test_modules_are_reloaded_only_after_an_edit(tmp_path: Path) -> None:
-    written(tmp_path, shelf=SHELF + "\nloads = globals().get('loads', 0) + 1\n")
-    source_bridge = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}, refresh=0.001)
+    write_files(tmp_path, shelf=SHELF + "\nloads = globals().get('loads', 0) + 1\n")
+    source_bridge = SourceBridge(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}, refresh=0.001)
     async with source_bridge.offers() as publishes:
         first = await publishes.receive()
         python_tools = source_bridge.source._providers[0]._provider
@@ -101,14 +101,14 @@ async def test_modules_are_reloaded_only_after_an_edit(tmp_path: Path) -> None:
         for _ in range(3):
             await source_bridge.source._providers[0].refresh()
         assert python_tools._tools is before
-        written(tmp_path, shelf=SHELF + "\n\n@tool\ndef added() -> str:\n    '''New.'''\n    return 'new'\n")
+        write_files(tmp_path, shelf=SHELF + "\n\n@tool\ndef added() -> str:\n    '''New.'''\n    return 'new'\n")
         second = await publishes.receive()
     assert "shelf-added" not in [entry.name for entry in first.tools]
     assert "shelf-added" in [entry.name for entry in second.tools]
 
 
 async def test_a_package_that_cannot_be_imported_is_a_source_without_tools(tmp_path: Path) -> None:
-    source_bridge = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["no_such_package"]})
+    source_bridge = SourceBridge(tmp_path, provider=PYTHON, config={"tool_packages": ["no_such_package"]})
     with pytest.raises(SourceError, match=r"provider '.*PythonToolProvider' lists no tools"):
         await source_bridge.source.run(lambda _: None)
 
@@ -120,11 +120,11 @@ async def test_two_lambdas_are_one_tool_and_a_problem(tmp_path: Path) -> None:
     def make():
         return PythonToolProvider({"tool_functions": [lambda: "one", lambda: "two"]})
     """
-    written(tmp_path, lambdas=make)
-    source_bridge = Served(tmp_path, provider="lambdas:make")
+    write_files(tmp_path, lambdas=make)
+    source_bridge = SourceBridge(tmp_path, provider="lambdas:make")
     async with source_bridge.client() as client:
-        (name,) = await listed(client)
-        assert await told(client, name) == "one"
+        (name,) = await list_schemas(client)
+        assert await call_text(client, name) == "one"
     assert source_bridge.problems == [
         "provider 'lambdas:make' lists two tools named 'lambdas-<lambda>'; the first is published"
     ]
@@ -151,11 +151,11 @@ class Real(ToolProviderProtocol):
 
 
 async def test_providers_of_xaibo_are_served(tmp_path: Path) -> None:
-    async with Served(tmp_path, provider=Real("real", "got")).client() as client:
+    async with SourceBridge(tmp_path, provider=Real("real", "got")).client() as client:
         properties = {"x": {"type": "string", "enum": ["a", "b"]}}
-        assert await listed(client) == {"real": {"type": "object", "properties": properties, "required": ["x"]}}
+        assert await list_schemas(client) == {"real": {"type": "object", "properties": properties, "required": ["x"]}}
         assert (await client.call_tool("real", {"x": "a"})).structured_content == {"got": "a"}
-        assert await told(client, "real", x="b") == "error: not b"
+        assert await call_text(client, "real", x="b") == "error: not b"
 
 
 async def test_a_collector_is_replaced_by_its_providers_and_the_last_tool_of_a_name_wins(tmp_path: Path) -> None:
@@ -171,11 +171,11 @@ async def test_a_collector_is_replaced_by_its_providers_and_the_last_tool_of_a_n
 
     inner = ToolCollector([Real("same", "first"), Real("own", "o")])
     providers = [inner, Real("same", "second"), Real("broken", OSError("offline")), Sync("sync", None)]
-    source_bridge = Served(tmp_path, provider=ToolCollector(providers))
+    source_bridge = SourceBridge(tmp_path, provider=ToolCollector(providers))
     async with source_bridge.client() as client:
-        assert sorted(await listed(client)) == ["own", "same", "sync"]
+        assert sorted(await list_schemas(client)) == ["own", "same", "sync"]
         assert (await client.call_tool("same", {"x": "a"})).structured_content == {"second": "a"}
-        assert await told(client, "sync") == "sync"
+        assert await call_text(client, "sync") == "sync"
     assert source_bridge.problems == [
         "'ToolCollector[1]' and 'ToolCollector[0][0]' both have a tool named 'same'. "
         "That of 'ToolCollector[1]' is published. Rename or remove one",
@@ -189,6 +189,6 @@ async def test_a_collector_is_replaced_by_its_providers_and_the_last_tool_of_a_n
 async def test_a_provider_that_needs_other_modules_is_rejected_with_their_names(
     name: str, needs: str, tmp_path: Path
 ) -> None:
-    source_bridge = Served(tmp_path, provider=f"xaibo.primitives.modules.tools.{name}")
+    source_bridge = SourceBridge(tmp_path, provider=f"xaibo.primitives.modules.tools.{name}")
     with pytest.raises(SourceError, match=rf"needs {needs} besides config\. Name the YAML of an agent"):
         await source_bridge.source.run(lambda _: None)

@@ -11,7 +11,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
+from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas, write_files
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -95,11 +95,11 @@ exchange:
 
 @pytest.mark.usefixtures("without_openai")
 async def test_the_providers_of_an_agent_are_served_without_its_model(tmp_path: Path) -> None:
-    written(tmp_path, parts=PARTS, full_yaml=FULL)
-    source_bridge = Served(tmp_path, agent=tmp_path / "full.yaml")
+    write_files(tmp_path, parts=PARTS, full_yaml=FULL)
+    source_bridge = SourceBridge(tmp_path, agent=tmp_path / "full.yaml")
     async with source_bridge.client() as client:
-        assert sorted(await listed(client)) == ["one", "seedlike"]
-        assert await told(client, "one") == "one"
+        assert sorted(await list_schemas(client)) == ["one", "seedlike"]
+        assert await call_text(client, "one") == "one"
         result = (await client.call_tool("seedlike", {})).content[0].text
         assert sorted(result.strip("[]").replace('"', "").split(",")) == ["One", "Seedlike"]
     assert source_bridge.problems == []
@@ -114,9 +114,9 @@ async def test_providers_share_their_dependencies(tmp_path: Path) -> None:
       - {id: database, module: parts.Database, provides: [Database]}
       - {id: other, module: parts.Counter}
     """
-    written(tmp_path, parts=PARTS, stores_yaml=text)
-    async with Served(tmp_path, agent=tmp_path / "stores.yaml").client() as client:
-        assert [await told(client, name) for name in ("a", "b", "a")] == ["1", "2", "3"]
+    write_files(tmp_path, parts=PARTS, stores_yaml=text)
+    async with SourceBridge(tmp_path, agent=tmp_path / "stores.yaml").client() as client:
+        assert [await call_text(client, name) for name in ("a", "b", "a")] == ["1", "2", "3"]
     assert sorted(sys.modules["parts"].made) == ["Database", "Stored", "Stored"]
 
 
@@ -130,11 +130,11 @@ async def test_a_provider_that_fails_does_not_affect_others_and_its_problem_has_
       - {id: one, module: parts.One}
       - {id: again, module: parts.One, config: {answer: second}}
     """
-    written(tmp_path, parts=PARTS, some_yaml=text)
-    source_bridge = Served(tmp_path, agent=tmp_path / "some.yaml")
+    write_files(tmp_path, parts=PARTS, some_yaml=text)
+    source_bridge = SourceBridge(tmp_path, agent=tmp_path / "some.yaml")
     async with source_bridge.client() as client:
-        assert list(await listed(client)) == ["one"]
-        assert await told(client, "one") == "one"
+        assert list(await list_schemas(client)) == ["one"]
+        assert await call_text(client, "one") == "one"
     fails, missing, same, lists = source_bridge.problems
     assert fails.startswith(f"{tmp_path / 'parts.py'}:")
     assert fails.endswith(": provider 'fails' cannot be made: ValueError: no entrance with [secret]")
@@ -152,9 +152,9 @@ async def test_the_missing_package_of_a_provider_is_named(tmp_path: Path) -> Non
       - {id: llm, module: xaibo.primitives.modules.llm.OpenAILLM, provides: [LLMProtocol]}
       - {id: shots, module: xaibo.primitives.modules.tools.oneshot.OneShotTools, config: {tools: []}}
     """
-    written(tmp_path, shots_yaml=text)
+    write_files(tmp_path, shots_yaml=text)
     with pytest.raises(SourceError, match=r"provider 'shots' cannot be made: .*Cannot import llm \(.*OpenAILLM\)"):
-        await Served(tmp_path, agent=tmp_path / "shots.yaml").source.run(lambda _: None)
+        await SourceBridge(tmp_path, agent=tmp_path / "shots.yaml").source.run(lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ async def test_the_missing_package_of_a_provider_is_named(tmp_path: Path) -> Non
 async def test_a_class_that_xaibo_cannot_make_is_explained(text: str, message: str, tmp_path: Path) -> None:
     two = "class Two:\n    def list_tools(self): return []\n    def execute_tool(self, name, parameters): ...\n\n"
     modules = "[{id: two, module: odd.Tools, provides: [ToolProviderProtocol]}]"
-    written(tmp_path, odd=two + text, a_yaml=f"{{id: a, modules: {modules}}}")
+    write_files(tmp_path, odd=two + text, a_yaml=f"{{id: a, modules: {modules}}}")
     with pytest.raises(SourceError, match=rf"provider 'two' cannot be made: .*\. odd\.Tools: .*{message}"):
-        await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
+        await SourceBridge(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
 
 
 async def test_a_collector_in_yaml_loses_only_providers_that_fail(tmp_path: Path) -> None:
@@ -184,10 +184,10 @@ async def test_a_collector_in_yaml_loses_only_providers_that_fail(tmp_path: Path
     exchange:
       - {module: all, protocol: ToolProviderProtocol, provider: [first, fails, second]}
     """
-    written(tmp_path, parts=PARTS, collects_yaml=text)
-    source_bridge = Served(tmp_path, agent=tmp_path / "collects.yaml")
+    write_files(tmp_path, parts=PARTS, collects_yaml=text)
+    source_bridge = SourceBridge(tmp_path, agent=tmp_path / "collects.yaml")
     async with source_bridge.client() as client:
-        assert await told(client, "one") == "second"
+        assert await call_text(client, "one") == "second"
     assert len(source_bridge.problems) == 2
 
 
@@ -209,18 +209,18 @@ async def test_a_collector_in_yaml_loses_only_providers_that_fail(tmp_path: Path
     ],
 )
 async def test_an_error_in_the_yaml_has_its_place(text: str, message: str, tmp_path: Path) -> None:
-    written(tmp_path, parts=PARTS, broken="\nx = (", a_yaml=text)
+    write_files(tmp_path, parts=PARTS, broken="\nx = (", a_yaml=text)
     with pytest.raises(SourceError, match=message) as error:
-        await Served(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
+        await SourceBridge(tmp_path, agent=tmp_path / "a.yaml").source.run(lambda _: None)
     assert "sesame" not in str(error.value)
 
 
 async def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"gone\.yaml: no such file"):
-        await Served(tmp_path, agent=tmp_path / "gone.yaml").source.run(lambda _: None)
+        await SourceBridge(tmp_path, agent=tmp_path / "gone.yaml").source.run(lambda _: None)
     (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SourceError, match=r"bad\.yaml: cannot be read: UnicodeDecodeError"):
-        await Served(tmp_path, agent=tmp_path / "bad.yaml").source.run(lambda _: None)
+        await SourceBridge(tmp_path, agent=tmp_path / "bad.yaml").source.run(lambda _: None)
 
 
 async def test_without_xaibo_the_error_has_the_command_to_install_it(
@@ -228,19 +228,19 @@ async def test_without_xaibo_the_error_has_the_command_to_install_it(
 ) -> None:
     for name in ["xaibo", *[item for item in sys.modules if item.startswith("xaibo.")]]:
         monkeypatch.setitem(sys.modules, name, None)
-    written(tmp_path, full_yaml=FULL)
+    write_files(tmp_path, full_yaml=FULL)
     with pytest.raises(SourceError, match=r"full\.yaml: an agent needs xaibo, .*Run: pip install 'xaibo>=0\.3,<0\.4'"):
-        await Served(tmp_path, agent=tmp_path / "full.yaml").source.run(lambda _: None)
+        await SourceBridge(tmp_path, agent=tmp_path / "full.yaml").source.run(lambda _: None)
 
 
 async def test_modules_in_the_folder_of_the_yaml_are_importable(tmp_path: Path) -> None:
     inner = tmp_path / "agents"
     inner.mkdir()
-    written(inner, parts=PARTS, full_yaml=FULL)
-    written(tmp_path, s_yaml="sources: [{type: xaibo, agent: agents/full.yaml}]")
+    write_files(inner, parts=PARTS, full_yaml=FULL)
+    write_files(tmp_path, s_yaml="sources: [{type: xaibo, agent: agents/full.yaml}]")
     bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
     async with connect(bridge) as client:
-        assert sorted(await listed(client)) == ["one", "seedlike"]
+        assert sorted(await list_schemas(client)) == ["one", "seedlike"]
     assert bridge.problems == {"full": []}
 
 
@@ -254,6 +254,6 @@ async def test_circular_dependencies_of_modules_are_rejected(tmp_path: Path) -> 
       - {module: a, protocol: Database, provider: b}
       - {module: b, protocol: Database, provider: a}
     """
-    written(tmp_path, parts=PARTS, round_yaml=text)
+    write_files(tmp_path, parts=PARTS, round_yaml=text)
     with pytest.raises(SourceError, match=r"round\.yaml: exchange: '(a' needs 'b' needs 'a|b' needs 'a' needs 'b)'\. "):
-        await Served(tmp_path, agent=tmp_path / "round.yaml").source.run(lambda _: None)
+        await SourceBridge(tmp_path, agent=tmp_path / "round.yaml").source.run(lambda _: None)

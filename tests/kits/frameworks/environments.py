@@ -1,8 +1,9 @@
 """The environments that tests of frameworks run in, and the one place that decides what a missing package means.
 
-`make test` has the frameworks of the extra `test`. Each other one has an environment of its own, with an extra of its
-own in pyproject.toml: `make test-frameworks`, or `python -m tests.kits.frameworks.environments [NAME ...]`, makes those
-under .venv-frameworks/ and runs in each the test files that say `needs("its framework")`. Ends with 1 where one fails.
+`make test` has the frameworks of the extra `test`. Each other framework has an environment, with an extra in
+pyproject.toml. `make test-frameworks`, or `python -m tests.kits.frameworks.environments [NAME ...]`, makes these
+environments under .venv-frameworks/, and runs the test files with `require_framework("its framework")` in each. It ends
+with status 1 if one fails.
 """
 
 from __future__ import annotations
@@ -42,34 +43,34 @@ ENVIRONMENTS = {"fastmcp": ("fastmcp", "pydantic_ai"), "llm": ("llm",)}
 """Environments by the framework that they are for, whose extra is `test-` and that name, and all that each has."""
 
 
-def claimed() -> set[str]:
+def get_required_packages() -> set[str]:
     """The frameworks that have to be installed here: what the variable says, else those of the extra `test`."""
     if (text := os.environ.get(CLAIMED)) is not None:
         return set(filter(None, text.split(",")))
     return set(MODULES) - set(ENVIRONMENTS)
 
 
-def needs(framework: str) -> None:
+def require_framework(framework: str) -> None:
     """Leave this test file out where its framework is not installed, and fail where it should be.
 
     Stands before the framework's own import. Raises RuntimeError for a package that this environment should have.
     """
     if _installed(MODULES[framework]):
         return
-    if framework in claimed():
+    if framework in get_required_packages():
         raise RuntimeError(
             f"{framework} is not installed, and this environment should have it (make test, or {CLAIMED})"
         )
     pytest.skip(f"{framework} has an environment of its own: make test-frameworks", allow_module_level=True)
 
 
-def tests_of(frameworks: Sequence[str]) -> list[Path]:
+def list_tests(frameworks: Sequence[str]) -> list[Path]:
     """The test files that say at their top that they need one of these."""
-    text = re.compile(rf'^(?:needs|pytest\.importorskip)\("(?:{"|".join(frameworks)})"', re.MULTILINE)
+    text = re.compile(rf'^(?:require_framework|pytest\.importorskip)\("(?:{"|".join(frameworks)})"', re.MULTILINE)
     return [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if text.search(path.read_text("utf-8"))]
 
 
-def make(name: str) -> Path:
+def make_environment(name: str) -> Path:
     """The Python of an environment, which is made new when pyproject.toml is newer than it."""
     folder, python = FOLDER / name, FOLDER / name / "bin" / "python"
     done = folder / ".done"
@@ -87,10 +88,10 @@ def make(name: str) -> Path:
 def run(name: str) -> int:
     """Run the tests of an environment; its exit code."""
     began, frameworks = time.monotonic(), ENVIRONMENTS[name]
-    python = make(name)
+    python = make_environment(name)
     value = time.monotonic()
     environment = {**os.environ, CLAIMED: ",".join(frameworks)}
-    command = [str(python), "-m", "pytest", *map(str, tests_of(frameworks) or ["no tests need this"])]
+    command = [str(python), "-m", "pytest", *map(str, list_tests(frameworks) or ["no tests need this"])]
     code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     print(
         f"{name}: exit code {code}, made in {value - began:.0f} s, tested in {time.monotonic() - value:.0f} s",

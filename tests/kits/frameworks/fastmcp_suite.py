@@ -17,7 +17,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kits.frameworks.environments import FOLDER, make
+from tests.kits.frameworks.environments import FOLDER, make_environment
 
 VERSION = "4.1.7"
 DIFFERENCES = Path(__file__).with_name("fastmcp_differences.toml")
@@ -42,7 +42,7 @@ NEEDS_MORE = re.compile(r"^(from|import) (docket|fastmcp_tasks|httpx|openai|pref
 
 def make_suite() -> tuple[Path, Path]:
     """Return the Python of the environment, and the folder of FastMCP's tests in it."""
-    python = make("fastmcp")
+    python = make_environment("fastmcp")
     folder = FOLDER / "fastmcp"
     suite = folder / f"fastmcp-{VERSION}"
     done = suite / ".done"

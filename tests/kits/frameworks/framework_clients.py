@@ -35,13 +35,13 @@ class Objects(Source):
                 await toolbox.wait_for_change()
 
 
-def bridge_of(*things: Any) -> Bridge:
+def build_bridge(*things: Any) -> Bridge:
     """A bridge that serves these objects."""
     return Bridge(sources=[AttachedSource(source=Objects(*things))])
 
 
 @asynccontextmanager
-async def opened(*things: Any, says: str | None = None, **options: Any) -> AsyncIterator[Client]:
+async def connect_to_objects(*things: Any, says: str | None = None, **options: Any) -> AsyncIterator[Client]:
     """A client of a bridge that serves these; `says` is what a person at it answers, and None that nobody is asked."""
 
     async def person(*_: Any) -> ElicitResult:
@@ -49,11 +49,11 @@ async def opened(*things: Any, says: str | None = None, **options: Any) -> Async
 
     if says is not None:
         options["elicitation_callback"] = person
-    async with connect(bridge_of(*things), **options) as client:
+    async with connect(build_bridge(*things), **options) as client:
         yield client
 
 
-async def answered(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]:
+async def run_tool(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]:
     """The text that a tool answers with, and whether that is an error."""
     result = await client.call_tool(tool, arguments)
     return "\n".join(block.text for block in result.content if block.type == "text"), bool(result.is_error)

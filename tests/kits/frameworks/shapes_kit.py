@@ -20,7 +20,7 @@ PNG = base64.b64decode(
 
 
 @asynccontextmanager
-async def served(*entries: ToolEntry) -> AsyncIterator[Client]:
+async def serve_tools(*entries: ToolEntry) -> AsyncIterator[Client]:
     """The official client, connected to a bridge with these tools."""
     registry = ToolRegistry()
     for entry in entries:
@@ -30,13 +30,13 @@ async def served(*entries: ToolEntry) -> AsyncIterator[Client]:
             yield client
 
 
-async def schema(client: Client, name: str) -> dict[str, Any]:
+async def get_input_schema(client: Client, name: str) -> dict[str, Any]:
     """The input schema of a tool, as the client sees it."""
     (result,) = [tool for tool in (await client.list_tools()).tools if tool.name == name]
     return dict(result.input_schema)
 
 
-async def said(client: Client, name: str, **arguments: Any) -> str:
+async def call_text(client: Client, name: str, **arguments: Any) -> str:
     """The texts of a tool's answer, a line each; an error begins with its code."""
     answer = await client.call_tool(name, arguments)
     text = "\n".join(block.text for block in answer.content if block.type == "text")

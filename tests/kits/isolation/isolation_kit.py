@@ -21,7 +21,7 @@ VARIES = re.compile(r'(?<=reference )[0-9a-f]{12}|(?<=at 0x)[0-9a-f]+|(?<="elici
 Json = dict[str, Any]
 
 
-def bridge_of(folder: Path, isolation: Any = None, *, tools: str = "", watch: bool = False, **more: Any) -> Bridge:
+def build_bridge(folder: Path, isolation: Any = None, *, tools: str = "", watch: bool = False, **more: Any) -> Bridge:
     """A bridge with one source, these tools or all, isolated like this (None: in this process)."""
     offered = folder / "offered"
     offered.mkdir(exist_ok=True)
@@ -32,25 +32,25 @@ def bridge_of(folder: Path, isolation: Any = None, *, tools: str = "", watch: bo
     return build_from_settings(load(folder / "bridge.json", {}), watch=watch)
 
 
-def shown(value: Any) -> Any:
+def dump_result(value: Any) -> Any:
     """A result of the client as JSON, without what differs from call to call."""
     raw = value.model_dump(mode="json", by_alias=True) if hasattr(value, "model_dump") else value
     return json.loads(VARIES.sub("", json.dumps(raw)))
 
 
-async def both(
+async def run_in_both_modes(
     folder: Path, do: Callable[[Any], Awaitable[Any]], options: Callable[[], Mapping[str, Any]] = dict, **more: Any
 ) -> tuple[Any, Any]:
     """What `do` comes to with a client of the source in this process, and with one of the source in a worker."""
     values = []
     for isolation in (None, {"workers": 4}):
         with anyio.fail_after(TIMEOUT):
-            async with connect(bridge_of(folder, isolation, **more), **options()) as client:
+            async with connect(build_bridge(folder, isolation, **more), **options()) as client:
                 values.append(await do(client))
     return values[0], values[1]
 
 
-async def until(holds: Callable[[], Any]) -> None:
+async def wait_until(holds: Callable[[], Any]) -> None:
     """Wait until it is true."""
     with anyio.fail_after(TIMEOUT):
         while not holds():  # noqa: ASYNC110 - nobody says when

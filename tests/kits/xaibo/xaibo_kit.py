@@ -18,7 +18,7 @@ from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 
 
-def written(folder: Path, **files: str) -> Path:
+def write_files(folder: Path, **files: str) -> Path:
     """A folder with these Python files; a name that ends in `_yaml` is one of YAML."""
     for name, text in files.items():
         file = f"{name.removesuffix('_yaml')}.yaml" if name.endswith("_yaml") else f"{name}.py"
@@ -26,7 +26,7 @@ def written(folder: Path, **files: str) -> Path:
     return folder
 
 
-class Served:
+class SourceBridge:
     """A bridge over one source, `mine`."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
@@ -53,12 +53,12 @@ class Served:
                 tasks.cancel_scope.cancel()
 
 
-async def listed(client: Client) -> dict[str, Mapping[str, Any]]:
+async def list_schemas(client: Client) -> dict[str, Mapping[str, Any]]:
     """The schemas of the tools that a client sees now, by their names."""
     return {tool.name: tool.input_schema for tool in (await client.list_tools(cache_mode="refresh")).tools}
 
 
-async def told(client: Client, tool: str, **arguments: Any) -> str:
+async def call_text(client: Client, tool: str, **arguments: Any) -> str:
     """What a call says, which is marked where it is an error."""
     answer = await client.call_tool(tool, arguments)
     text = "\n".join(getattr(block, "text", block.type) for block in answer.content)
