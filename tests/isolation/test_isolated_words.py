@@ -60,20 +60,20 @@ results = some.builds(
 )
 
 
-def sent(message: Any) -> Any:
+def transfer(message: Any) -> Any:
     """As it arrives at the other side of a pipe."""
     return orjson.loads(orjson.dumps(message))
 
 
 @given(results)
 def test_results_are_the_same_after_encoding_and_decoding(result: ToolResult) -> None:
-    assert decode_result(sent(encode_result(result))) == result
+    assert decode_result(transfer(encode_result(result))) == result
 
 
 @given(some.lists(some.builds(Message, blocks, some.sampled_from(["user", "assistant"])), max_size=3))
 def test_messages_of_prompts_are_the_same_after_encoding_and_decoding(messages: list[Message]) -> None:
     result = ToolResult(success=True, content=tuple(messages))
-    assert decode_result(sent(encode_result(result, of_prompt=True))) == result
+    assert decode_result(transfer(encode_result(result, of_prompt=True))) == result
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.code)
@@ -85,7 +85,7 @@ def test_errors_have_the_same_class_code_and_text_after_decoding(row: Any, messa
         value = errors.MissingCapability({"sampling": {"tools": {}}})
     if row.error is errors.InvalidOutput:
         value.output = {"kept": 1}
-    second_run = decode_error(sent(encode_error(value)))
+    second_run = decode_error(transfer(encode_error(value)))
     assert isinstance(second_run, errors.CallError)
     assert type(second_run) is row.error
     assert (second_run.code, second_run.text) == (value.code, value.text)
@@ -94,17 +94,17 @@ def test_errors_have_the_same_class_code_and_text_after_decoding(row: Any, messa
 
 
 def test_a_code_of_the_author_is_the_same_after_decoding() -> None:
-    second_run = decode_error(sent(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
+    second_run = decode_error(transfer(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
     assert isinstance(second_run, errors.ToolError)
     assert (second_run.code, second_run.text) == ("own", "no\n- a\n- b")
 
 
 def test_other_errors_have_the_same_name_and_text_after_decoding() -> None:
-    second_run = decode_error(sent(encode_error(KeyError("x"))), "Traceback ...")
+    second_run = decode_error(transfer(encode_error(KeyError("x"))), "Traceback ...")
     assert isinstance(second_run, WorkerError)
     assert (type(second_run).__name__, str(second_run)) == ("KeyError", "'x'")
     assert second_run.__notes__ == ["Traceback ..."]
-    assert isinstance(decode_error(sent(encode_error(ValueError("x")))), ValueError)
+    assert isinstance(decode_error(transfer(encode_error(ValueError("x")))), ValueError)
 
 
 names = some.sampled_from(["name", "age", "n"])
@@ -122,7 +122,7 @@ questions = some.one_of(
 
 @given(some.dictionaries(text, questions, min_size=1, max_size=3), values)
 def test_questions_are_the_same_after_encoding_and_decoding(asked: dict[str, Any], state: Any) -> None:
-    second_run = decode_needs(sent(encode_needs(NeedsInput(asked, state))))
+    second_run = decode_needs(transfer(encode_needs(NeedsInput(asked, state))))
     assert second_run.state == state
     for key, question in asked.items():
         if isinstance(question, Sampling):
@@ -134,15 +134,15 @@ def test_questions_are_the_same_after_encoding_and_decoding(asked: dict[str, Any
 @given(some.sampled_from(["accept", "decline", "cancel"]), maps)
 def test_answers_are_the_same_after_encoding_and_decoding(action: Any, content: dict[str, Any]) -> None:
     answer = Answer(action=action, content=content, data=content)
-    assert decode_answer(sent(encode_answer(answer))) == answer
+    assert decode_answer(transfer(encode_answer(answer))) == answer
 
 
 @given(some.lists(blocks, max_size=3))
 def test_sampled_messages_and_roots_are_the_same_after_encoding_and_decoding(content: Any) -> None:
     sampled = Sampled(role="assistant", content=(*content, {"type": "tool_use", "id": "1"}), model="m", stop_reason="x")
-    assert decode_answer(sent(encode_answer(sampled))) == sampled
+    assert decode_answer(transfer(encode_answer(sampled))) == sampled
     roots = (Root(uri="file:///a", name="A"), Root(uri="file:///b"))
-    assert decode_answer(sent(encode_answer(roots))) == roots
+    assert decode_answer(transfer(encode_answer(roots))) == roots
 
 
 @given(text.filter(bool), text, maps, some.lists(text, max_size=2))
@@ -176,5 +176,5 @@ def test_offers_are_the_same_after_encoding_and_decoding(
         asked.append(given)
         return handler if not given[2] else offer.prompts[0].completions["a"]
 
-    assert decode_offer(sent(encode_offer(offer)), remote) == offer
+    assert decode_offer(transfer(encode_offer(offer)), remote) == offer
     assert ("prompts", name, "a", False) in asked

@@ -10,7 +10,7 @@ import psutil
 
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge.amplifier.testing import wait_for
-from tests.isolation.test_untrusted_workers import FINE, REQUEST, pool_of
+from tests.isolation.test_untrusted_workers import FINE, REQUEST, open_pool
 from tests.kits.loops import BOTH_LOOPS
 
 KEEPS = {"say": "result", "id": "$id", "result": {**FINE, "output": {"id": "a"}}}
@@ -20,7 +20,7 @@ KEEPS = {"say": "result", "id": "$id", "result": {**FINE, "output": {"id": "a"}}
 async def test_a_worker_with_a_state_ends_when_its_offer_is_out_of_date() -> None:
     request = replace(REQUEST, arguments={"id": "a"}, affinity="id")
     others = set(psutil.Process().children())
-    async with pool_of(KEEPS) as pool:
+    async with open_pool(KEEPS) as pool:
         before = set(psutil.Process().children()) - others
         await pool.call(request, RunningCall())
         pool.current = {"say": "offer", "tools": "others"}
@@ -46,7 +46,7 @@ async def test_a_worker_that_has_ended_before_its_call_has_no_state() -> None:
     request = replace(REQUEST, arguments={"id": "a"}, affinity="id")
     asks = {"say": "ask", "id": "$id", "ask": 1, "what": "put", "questions": {}}
     ctx = SlowContext()
-    async with pool_of(asks, KEEPS, "exit") as pool:
+    async with open_pool(asks, KEEPS, "exit") as pool:
         [first] = pool._all
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pool.call, request, ctx)

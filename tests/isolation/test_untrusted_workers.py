@@ -38,7 +38,7 @@ FINE = {"success": True, "output": 1, "error": None, "content": None, "code": No
 
 
 @contextlib.asynccontextmanager
-async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
+async def open_pool(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
     """A pool whose workers do this in each call."""
     pool = WorkerPool(
         ORDER,
@@ -53,7 +53,7 @@ async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
             tasks.cancel_scope.cancel()
 
 
-async def said(pool: WorkerPool) -> Any:
+async def call_for_output(pool: WorkerPool) -> Any:
     """What a call comes to: its output, or the code of its error."""
     try:
         answer = await pool.call(REQUEST, RunningCall())
@@ -90,9 +90,9 @@ CRASHING: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("case", CRASHING)
 async def test_an_invalid_message_of_a_worker_fails_only_its_call(case: str) -> None:
-    async with pool_of(*CRASHING[case]) as pool:
+    async with open_pool(*CRASHING[case]) as pool:
         for _ in range(2):
-            assert await said(pool) == "tool_crashed"
+            assert await call_for_output(pool) == "tool_crashed"
 
 
 BESIDE: dict[str, list[Any]] = {
@@ -126,29 +126,29 @@ BESIDE: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("case", BESIDE)
 async def test_unexpected_messages_of_a_worker_are_ignored(case: str) -> None:
-    async with pool_of(*BESIDE[case], "answer") as pool:
-        assert [await said(pool) for _ in range(3)] == ["fine"] * 3
+    async with open_pool(*BESIDE[case], "answer") as pool:
+        assert [await call_for_output(pool) for _ in range(3)] == ["fine"] * 3
 
 
 @BOTH_LOOPS
 async def test_a_result_that_is_too_long_is_rejected_and_the_next_call_works() -> None:
-    async with pool_of({"raw": "x" * 1024, "times": 66_000}, {"raw": "\n"}) as pool:
-        assert await said(pool) == "result_too_large"
-        assert await said(pool) == "result_too_large"
+    async with open_pool({"raw": "x" * 1024, "times": 66_000}, {"raw": "\n"}) as pool:
+        assert await call_for_output(pool) == "result_too_large"
+        assert await call_for_output(pool) == "result_too_large"
 
 
 async def test_a_result_with_too_many_values_is_rejected_and_the_next_call_works() -> None:
     many = {"raw": "[], ", "times": 300_000}
     steps = {"raw": '{"say": "result", "id": 1, "result": ['}, many, {"raw": "0]}\n"}
-    async with pool_of(*steps) as pool:
-        assert await said(pool) == "result_too_large"
-        assert await said(pool) == "result_too_large"
+    async with open_pool(*steps) as pool:
+        assert await call_for_output(pool) == "result_too_large"
+        assert await call_for_output(pool) == "result_too_large"
 
 
 async def test_a_second_result_is_not_that_of_the_next_call() -> None:
     late = {"say": "result", "id": "$id", "result": {**FINE, "output": "late"}}
-    async with pool_of("answer", late, late) as pool:
-        assert [await said(pool) for _ in range(5)] == ["fine"] * 5
+    async with open_pool("answer", late, late) as pool:
+        assert [await call_for_output(pool) for _ in range(5)] == ["fine"] * 5
 
 
 FIRST: dict[str, tuple[list[Any], str]] = {
@@ -243,30 +243,30 @@ messages = some.lists(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=messages)
 async def test_no_message_of_a_worker_leaks_a_slot_of_the_pool(steps: Any) -> None:
-    async with pool_of(*steps, "answer") as pool:
+    async with open_pool(*steps, "answer") as pool:
         for _ in range(2):
-            await said(pool)
+            await call_for_output(pool)
         await wait_until(lambda: pool._slots.in_use == 0)
         assert pool._nested_slots.in_use == 0
 
 
 @BOTH_LOOPS
 async def test_a_call_that_is_cancelled_while_its_worker_starts_leaves_the_worker_to_the_next() -> None:
-    async with pool_of("answer") as pool:
+    async with open_pool("answer") as pool:
         for _ in range(3):
             (worker,) = pool._free
             worker.kill()
             await worker.ended.wait()
             with anyio.move_on_after(0.001):
                 await pool.call(REQUEST, RunningCall())
-            assert await said(pool) == "fine"
+            assert await call_for_output(pool) == "fine"
             assert len(pool._all) == 1
         assert pool._slots.in_use == 0
 
 
 @BOTH_LOOPS
 async def test_a_cancelled_call_releases_its_slot_if_its_worker_does_not_read() -> None:
-    async with pool_of("sleep") as pool:
+    async with open_pool("sleep") as pool:
         huge = WorkerCall(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
         for request in (REQUEST, huge):
             with anyio.move_on_after(0.2):
@@ -276,7 +276,7 @@ async def test_a_cancelled_call_releases_its_slot_if_its_worker_does_not_read() 
 
 @BOTH_LOOPS
 async def test_a_crashed_call_releases_its_slot_if_it_is_cancelled() -> None:
-    async with pool_of("exit") as pool:
+    async with open_pool("exit") as pool:
         for wait in (0.0, 0.005, 0.02, 0.05):
             with anyio.move_on_after(wait), contextlib.suppress(ToolCrashed, ToolUnavailable):
                 await pool.call(REQUEST, RunningCall())
@@ -285,19 +285,19 @@ async def test_a_crashed_call_releases_its_slot_if_it_is_cancelled() -> None:
 
 @BOTH_LOOPS
 async def test_a_pool_ends_soon_whatever_its_workers_do() -> None:
-    async with pool_of("sleep", workers=4) as pool, anyio.create_task_group() as tasks:
+    async with open_pool("sleep", workers=4) as pool, anyio.create_task_group() as tasks:
         for _ in range(4):
-            tasks.start_soon(said, pool)
+            tasks.start_soon(call_for_output, pool)
         await wait_until(lambda: len(pool._all) == 4)
         tasks.cancel_scope.cancel()
 
 
 async def test_pauses_follow_workers_that_end_without_a_call() -> None:
-    async with pool_of("answer") as pool:
+    async with open_pool("answer") as pool:
         for _ in range(3):
             (worker,) = pool._free
             worker.kill()
             await wait_until(lambda old=worker: pool._free and pool._free[0] is not old)
         assert pool._pause >= 2.0
-        assert await said(pool) == "fine"
+        assert await call_for_output(pool) == "fine"
         assert pool._pause == 0.0

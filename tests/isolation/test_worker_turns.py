@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from mcp_bridge._contracts.running_call import RunningCall
-from tests.isolation.test_untrusted_workers import REQUEST, pool_of
+from tests.isolation.test_untrusted_workers import REQUEST, open_pool
 from tests.kits.loops import BOTH_LOOPS
 
 PROGRESS = {"say": "progress", "id": "$id", "progress": 1, "total": None, "message": None}
@@ -33,7 +33,7 @@ async def test_a_call_does_not_wait_for_all_calls_of_another_client_or_tool(othe
     ended: list[tuple[str, str]] = []
     first = WaitingContext("hog")
 
-    async with pool_of(PROGRESS, "answer") as pool, anyio.create_task_group() as tasks:
+    async with open_pool(PROGRESS, "answer") as pool, anyio.create_task_group() as tasks:
 
         async def call(name: str, client: str) -> None:
             ctx = WaitingContext(client)

@@ -22,67 +22,77 @@ from mcp_bridge import (
 )
 from mcp_bridge.export import Export
 from mcp_bridge.middleware import Pipeline, Stage
-from tests.kits.export.export_kit import ALL, PNG, WITH_IDS, double, reference, registry, response, results, text
+from tests.kits.export.export_kit import (
+    ALL,
+    PNG,
+    WITH_IDS,
+    build_response,
+    double,
+    get_call_id,
+    get_text,
+    list_results,
+    make_registry,
+)
 
 JSON_TEXT = ("openai", "openai-responses")
 
 
-async def said(form: str, *calls: tuple[str, Any], strict: bool = False) -> list[str]:
+async def run_calls(form: str, *calls: tuple[str, Any], strict: bool = False) -> list[str]:
     """The texts of the results of calls, made by a model of this format."""
-    export = Export(registry(), form, strict=strict)
-    return [text(form, item) for item in results(form, await export.run(response(form, *calls)))]
+    export = Export(make_registry(), form, strict=strict)
+    return [get_text(form, item) for item in list_results(form, await export.run(build_response(form, *calls)))]
 
 
 @pytest.mark.parametrize("form", ALL)
 async def test_results_have_the_order_and_the_ids_of_the_calls(form: str) -> None:
-    export = Export(registry(), form)
+    export = Export(make_registry(), form)
     name = next(exported for exported, own in export.names.items() if own == "sums.double")
     calls = [("weather", {"city": "Rom"}), (name, {"input": 4}), ("weather", {"city": "Ulm", "days": 2})]
-    result = results(form, await export.run(response(form, *calls)))
-    assert [text(form, item) for item in result] == [
+    result = list_results(form, await export.run(build_response(form, *calls)))
+    assert [get_text(form, item) for item in result] == [
         '{"city":"Rom","unit":"c","days":null}',
         "8",
         '{"city":"Ulm","unit":"c","days":2}',
     ]
     ids = ["id-0", "id-1", "id-2"] if form in WITH_IDS else ["weather", name, "weather"]
-    assert [reference(form, item) for item in result] == ids
+    assert [get_call_id(form, item) for item in result] == ids
 
 
 @pytest.mark.parametrize("form", ALL)
 async def test_a_response_without_calls_has_no_messages(form: str) -> None:
-    assert await Export(registry(), form).run(response(form)) == []
+    assert await Export(make_registry(), form).run(build_response(form)) == []
     for nothing in ({}, None, [], {"choices": [], "candidates": [], "content": "Hello."}, "Hello."):
-        assert await Export(registry(), form).run(nothing) == []
+        assert await Export(make_registry(), form).run(nothing) == []
 
 
 @pytest.mark.parametrize("form", ALL)
 async def test_text_is_verbatim(form: str) -> None:
-    assert await said(form, ("words", {})) == [' verbatim "text"\n']
+    assert await run_calls(form, ("words", {})) == [' verbatim "text"\n']
 
 
 @pytest.mark.parametrize("form", ALL)
 async def test_the_error_of_a_tool_is_verbatim(form: str) -> None:
-    export = Export(registry(), form)
-    (result,) = results(form, await export.run(response(form, ("nowhere", {"city": "X"}))))
-    assert text(form, result) == "no such city: X\n  try again"
+    export = Export(make_registry(), form)
+    (result,) = list_results(form, await export.run(build_response(form, ("nowhere", {"city": "X"}))))
+    assert get_text(form, result) == "no such city: X\n  try again"
     flags = {"anthropic": ("is_error", True), "bedrock": ("status", "error")}
     assert form not in flags or result[flags[form][0]] == flags[form][1]
     assert form != "gemini" or result["response"].keys() == {"error"}
 
 
 async def test_an_unexpected_error_is_not_in_the_result() -> None:
-    (error_text,) = await said("anthropic", ("breaks", {}))
+    (error_text,) = await run_calls("anthropic", ("breaks", {}))
     assert "internal error" in error_text
     assert "12345" not in error_text
 
 
 async def test_invalid_arguments_are_reported_with_their_path() -> None:
-    (error_text,) = await said("anthropic", ("weather", {"city": 5}))
+    (error_text,) = await run_calls("anthropic", ("weather", {"city": 5}))
     assert "$.city: expected type string, got integer" in error_text
 
 
 async def test_a_call_of_an_unknown_tool_does_not_affect_others() -> None:
-    error_text, other = await said("anthropic", ("wether", {}), ("words", {}))
+    error_text, other = await run_calls("anthropic", ("wether", {}), ("words", {}))
     assert "Unknown tool: wether. Did you mean 'weather'" in error_text
     assert "verbatim" in other
 
@@ -97,50 +107,50 @@ async def test_a_call_of_an_unknown_tool_does_not_affect_others() -> None:
     ],
 )
 async def test_a_call_with_invalid_json_does_not_affect_others(arguments: str, problem: str) -> None:
-    error_text, other = await said("openai", ("weather", arguments), ("words", ""))
+    error_text, other = await run_calls("openai", ("weather", arguments), ("words", ""))
     assert "Input validation failed for tool 'weather'" in error_text
     assert problem in error_text
     assert "verbatim" in other
 
 
 async def test_arguments_of_the_responses_api_are_json() -> None:
-    error_text, other = await said("openai-responses", ("weather", "[1]"), ("words", ""))
+    error_text, other = await run_calls("openai-responses", ("weather", "[1]"), ("words", ""))
     assert "expected an object, got array" in error_text
     assert "verbatim" in other
 
 
 @pytest.mark.parametrize("arguments", ["", "null", "{}"])
 async def test_missing_arguments_are_an_empty_object(arguments: str) -> None:
-    assert await said("openai", ("words", arguments)) == [' verbatim "text"\n']
+    assert await run_calls("openai", ("words", arguments)) == [' verbatim "text"\n']
 
 
 @pytest.mark.parametrize("arguments", [{}, {"input": 1, "more": 2}])
 async def test_the_argument_input_is_required(arguments: Any) -> None:
     export = Export([double], "gemini")
     (name,) = export.names
-    (result,) = results("gemini", await export.run(response("gemini", (name, arguments))))
-    assert "$." in text("gemini", result)
+    (result,) = list_results("gemini", await export.run(build_response("gemini", (name, arguments))))
+    assert "$." in get_text("gemini", result)
 
 
 async def test_a_tool_that_was_not_exported_cannot_be_called() -> None:
-    export = Export(registry(), "anthropic", only=["words"])
-    (result,) = results("anthropic", await export.run(response("anthropic", ("weather", {"city": "Rom"}))))
+    export = Export(make_registry(), "anthropic", only=["words"])
+    (result,) = list_results("anthropic", await export.run(build_response("anthropic", ("weather", {"city": "Rom"}))))
     assert result["is_error"] is True
     assert "Unknown tool: weather." in result["content"]
 
 
 async def test_a_call_of_a_tool_that_was_removed_is_an_error() -> None:
-    tools = registry()
+    tools = make_registry()
     export = Export(tools, "anthropic")
     tools.unregister("words")
-    (result,) = results("anthropic", await export.run(response("anthropic", ("words", {}))))
+    (result,) = list_results("anthropic", await export.run(build_response("anthropic", ("words", {}))))
     assert result == {"type": "tool_result", "tool_use_id": "id-0", "is_error": True, "content": "Unknown tool: words."}
 
 
 @pytest.mark.parametrize("form", ALL)
 def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
-    export = Export(registry(), form)
-    section: Any = response(form, ("words", {}))
+    export = Export(make_registry(), form)
+    section: Any = build_response(form, ("words", {}))
     parts = [section]
     for step in {
         "openai": ("choices", 0, "message", "tool_calls", 0),
@@ -159,13 +169,13 @@ def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
 @pytest.mark.parametrize("form", ALL)
 def test_calls_are_found_in_objects_with_attributes(form: str) -> None:
     answer = json.loads(
-        json.dumps(response(form, ("weather", "{}"))), object_hook=lambda value: SimpleNamespace(**value)
+        json.dumps(build_response(form, ("weather", "{}"))), object_hook=lambda value: SimpleNamespace(**value)
     )
-    assert [call.name for call in Export(registry(), form).calls(answer)] == ["weather"]
+    assert [call.name for call in Export(make_registry(), form).calls(answer)] == ["weather"]
 
 
 def test_a_result_for_gemini_has_the_id_of_its_call_if_there_is_one() -> None:
-    export = Export(registry(), "gemini")
+    export = Export(make_registry(), "gemini")
     with_id, without = export.calls(
         [{"functionCall": {"id": "7", "name": "words", "args": {}}}, {"functionCall": {"name": "words"}}]
     )
@@ -177,15 +187,15 @@ def test_a_result_for_gemini_has_the_id_of_its_call_if_there_is_one() -> None:
 
 async def test_a_call_of_a_custom_tool_of_openai_gets_an_error() -> None:
     call = {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
-    (value,) = await Export(registry(), "openai").run({"tool_calls": [call]})
+    (value,) = await Export(make_registry(), "openai").run({"tool_calls": [call]})
     assert value["tool_call_id"] == "c"
     assert "Unknown tool: shell." in value["content"]
 
 
-def shown(form: str, *content: Any, **more: Any) -> Any:
+def format_result(form: str, *content: Any, **more: Any) -> Any:
     """One result with this content, as the format has it."""
-    export = Export(registry(), form)
-    (call,) = export.calls(response(form, ("words", {})))
+    export = Export(make_registry(), form)
+    (call,) = export.calls(build_response(form, ("words", {})))
     value = export.result(call, ToolResult(**{"success": True, "content": content, **more}))
     return next(iter(value.values())) if form in ("gemini", "bedrock") else value
 
@@ -195,15 +205,15 @@ DATA = "iVBORw0KGgowMTIz"
 
 def test_images_are_blocks_if_the_format_supports_them() -> None:
     content = (Text("a dot"), Image(PNG, "image/png"))
-    assert shown("anthropic", *content)["content"] == [
+    assert format_result("anthropic", *content)["content"] == [
         {"type": "text", "text": "a dot"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}},
     ]
-    assert shown("openai-responses", *content)["output"] == [
+    assert format_result("openai-responses", *content)["output"] == [
         {"type": "input_text", "text": "a dot"},
         {"type": "input_image", "image_url": f"data:image/png;base64,{DATA}", "detail": "auto"},
     ]
-    assert shown("bedrock", *content)["content"] == [
+    assert format_result("bedrock", *content)["content"] == [
         {"text": "a dot"},
         {"image": {"format": "png", "source": {"bytes": PNG}}},
     ]
@@ -211,7 +221,7 @@ def test_images_are_blocks_if_the_format_supports_them() -> None:
 
 @pytest.mark.parametrize("form", ["openai", "gemini", "ollama"])
 def test_images_become_a_text_in_other_formats(form: str) -> None:
-    error_text = text(form, shown(form, Text("a dot"), Image(PNG, "image/png")))
+    error_text = get_text(form, format_result(form, Text("a dot"), Image(PNG, "image/png")))
     assert error_text == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
 
 
@@ -231,36 +241,38 @@ def test_blocks_that_no_format_supports_become_a_text(form: str) -> None:
         "[resource memo:2, application/zip, 5 bytes, which cannot be shown here]",
         "a: file:///a.txt (All of it)",
     ]
-    assert [text(form, shown(form, item)) for item in content] == error_text
+    assert [get_text(form, format_result(form, item)) for item in content] == error_text
 
 
 def test_pdfs_are_blocks_if_the_format_supports_them() -> None:
     paper = EmbeddedResource("memo:1", b"%PDF-1.7", "application/pdf")
-    assert shown("anthropic", paper)["content"][0]["source"]["media_type"] == "application/pdf"
-    assert shown("openai-responses", paper)["output"][0]["file_data"].startswith("data:application/pdf;base64,JVBE")
-    assert shown("bedrock", paper)["content"][0]["document"]["source"]["bytes"] == b"%PDF-1.7"
-    assert "memo:1" in text("openai", shown("openai", paper))
+    assert format_result("anthropic", paper)["content"][0]["source"]["media_type"] == "application/pdf"
+    assert format_result("openai-responses", paper)["output"][0]["file_data"].startswith(
+        "data:application/pdf;base64,JVBE"
+    )
+    assert format_result("bedrock", paper)["content"][0]["document"]["source"]["bytes"] == b"%PDF-1.7"
+    assert "memo:1" in get_text("openai", format_result("openai", paper))
 
 
 def test_an_empty_result_in_each_format() -> None:
-    assert "content" not in shown("anthropic", content=None)
-    assert "content" not in shown("anthropic", Text(" "))
-    assert shown("bedrock", content=None)["content"] == [{"text": "The tool returned nothing."}]
-    assert shown("openai", content=None)["content"] == ""
-    assert shown("gemini", content=None)["response"] == {"output": ""}
+    assert "content" not in format_result("anthropic", content=None)
+    assert "content" not in format_result("anthropic", Text(" "))
+    assert format_result("bedrock", content=None)["content"] == [{"text": "The tool returned nothing."}]
+    assert format_result("openai", content=None)["content"] == ""
+    assert format_result("gemini", content=None)["response"] == {"output": ""}
 
 
 def test_a_result_is_converted_to_json() -> None:
-    assert shown("openai", content=None, output={"days": {1}, "at": date(2026, 7, 28)})["content"] == (
+    assert format_result("openai", content=None, output={"days": {1}, "at": date(2026, 7, 28)})["content"] == (
         '{"days":[1],"at":"2026-07-28"}'
     )
 
 
 def test_a_failure_has_the_content_of_the_tool() -> None:
-    value = shown("anthropic", Text("half of it"), success=False, error="then it broke")
+    value = format_result("anthropic", Text("half of it"), success=False, error="then it broke")
     assert value["is_error"] is True
     assert [block["text"] for block in value["content"]] == ["then it broke", "half of it"]
-    assert shown("gemini", Text("half"), success=False, error="broke")["response"] == {"error": "broke\nhalf"}
+    assert format_result("gemini", Text("half"), success=False, error="broke")["response"] == {"error": "broke\nhalf"}
 
 
 class Watching:
@@ -282,33 +294,35 @@ async def test_calls_run_in_the_pipeline_with_the_given_context() -> None:
     tools.register(ToolEntry("a.b", "", lambda data: data, {"type": "integer"}))
     export = Export(tools, "anthropic")
     (name,) = export.names
-    answer = response("anthropic", (name, {"input": 3}))
+    answer = build_response("anthropic", (name, {"input": 3}))
     await export.run(answer, lambda call: CallContext(principal=f"model {call.exported}"))
     await export.run(answer)
     assert watching.seen == [("a.b", 3, f"model {name}"), ("a.b", 3, None)]
 
 
 async def test_calls_of_a_model_may_be_nested_in_the_call_of_a_tool() -> None:
-    tools = registry()
+    tools = make_registry()
 
     async def agent(data: Any, ctx: CallContext) -> Any:
-        return await Export(tools, "openai", only=["words"]).run(response("openai", ("words", {}), ("words", {})), ctx)
+        return await Export(tools, "openai", only=["words"]).run(
+            build_response("openai", ("words", {}), ("words", {})), ctx
+        )
 
     tools.register(ToolEntry("agent", "", agent, {"type": "object"}))
     export = Export(tools, "gemini")
-    (result,) = results("gemini", await export.run(response("gemini", ("agent", {}))))
+    (result,) = list_results("gemini", await export.run(build_response("gemini", ("agent", {}))))
     assert [item["content"] for item in json.loads(result["response"]["output"])] == [' verbatim "text"\n'] * 2
 
 
 @pytest.mark.parametrize("form", JSON_TEXT)
 async def test_null_for_an_optional_argument_is_a_missing_argument(form: str) -> None:
-    error_text = await said(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
+    error_text = await run_calls(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
     assert error_text == ['{"city":"Rom","unit":"c","days":null}']
 
 
 @pytest.mark.parametrize("form", JSON_TEXT)
 async def test_null_is_invalid_if_the_export_is_not_strict(form: str) -> None:
-    (error_text,) = await said(form, ("weather", {"city": "Rom", "unit": None}))
+    (error_text,) = await run_calls(form, ("weather", {"city": "Rom", "unit": None}))
     assert "$.unit: expected type string, got null" in error_text
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge._cli.desktop_options import MODEL_APIS
-from tests.kits.export.export_kit import ALL, functions
+from tests.kits.export.export_kit import ALL, list_functions
 
 TOOLS = '''
 from mcp_bridge import ToolEntry, tool
@@ -43,7 +43,7 @@ def run(folder: Path, *args: str) -> Any:
 def test_stdout_has_the_tools_and_stderr_the_problems(folder: Path) -> None:
     process = run(folder, "export", "tools", "anthropic")
     assert process.returncode == 0, process.stderr
-    value = functions("anthropic", json.loads(process.stdout))
+    value = list_functions("anthropic", json.loads(process.stdout))
     assert value["reads"][0] == "Read a file."
     assert value["reads"][1]["properties"]["lines"] == {"type": "integer", "default": 10}
     assert process.stderr.splitlines() == [
@@ -62,7 +62,7 @@ def test_selected_tools_are_written_to_a_file(folder: Path) -> None:
     process = run(folder, "export", "tools", "gemini", "--only", "reads", "--output", "made.json")
     assert (process.returncode, process.stdout) == (0, "")
     assert "Wrote made.json" in process.stderr
-    assert set(functions("gemini", json.loads((folder / "made.json").read_text()))) == {"reads"}
+    assert set(list_functions("gemini", json.loads((folder / "made.json").read_text()))) == {"reads"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_bridge import ToolEntry
 from mcp_bridge.export import Export
-from tests.kits.export.export_kit import TREE, functions, response
+from tests.kits.export.export_kit import TREE, build_response, list_functions
 from tests.kits.fuzzing import examples
 
 CLOSED = {"additionalProperties": False}
@@ -21,38 +21,38 @@ ONE = {"const": 1, "type": "integer"}
 FORM = "openai-responses"
 
 
-def exporting(schema: Any) -> Export:
+def export_schema(schema: Any) -> Export:
     return Export([ToolEntry("t", "", lambda data: data, schema)], FORM, strict=True)
 
 
-def strict(schema: Any) -> Any:
+def get_strict_schema(schema: Any) -> Any:
     """The strict form of a schema that has one."""
-    export = exporting(schema)
+    export = export_schema(schema)
     assert [str(problem) for problem in export.problems] == []
     assert export.tools[0]["strict"] is True
-    return functions(FORM, export.tools)["t"][1]
+    return list_functions(FORM, export.tools)["t"][1]
 
 
-def of(part: Any, **more: Any) -> dict[str, Any]:
+def build_object(part: Any, **more: Any) -> dict[str, Any]:
     """An object with one required property."""
     return {"type": "object", "properties": {"a": part}, "required": ["a"], **more}
 
 
-def optional(part: Any) -> Any:
+def make_optional(part: Any) -> Any:
     """What becomes of an optional property."""
-    value = strict({"type": "object", "properties": {"a": part}})
+    value = get_strict_schema({"type": "object", "properties": {"a": part}})
     assert value["required"] == ["a"]
     return value["properties"]["a"]
 
 
-def arguments(schema: Any, sent: Any) -> Any:
+def read_arguments(schema: Any, sent: Any) -> Any:
     """What the tool gets of what a model has sent."""
-    (call,) = exporting(schema).calls(response(FORM, ("t", sent)))
+    (call,) = export_schema(schema).calls(build_response(FORM, ("t", sent)))
     return call.arguments
 
 
 def test_every_object_is_closed_and_every_property_required() -> None:
-    assert strict(TREE) == {
+    assert get_strict_schema(TREE) == {
         "type": "object",
         "properties": {
             "root": {"$ref": "#/$defs/node"},
@@ -101,7 +101,7 @@ def test_every_object_is_closed_and_every_property_required() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "value"),
+    ("subschema", "value"),
     [
         (TEXT, TEXT),
         ({"type": "array", "items": TEXT, "minItems": 1}, {"type": "array", "items": TEXT, "minItems": 1}),
@@ -118,12 +118,12 @@ def test_every_object_is_closed_and_every_property_required() -> None:
         ),
     ],
 )
-def test_keywords_that_strict_mode_supports(section: Any, value: Any) -> None:
-    assert strict(of(section))["properties"]["a"] == value
+def test_keywords_that_strict_mode_supports(subschema: Any, value: Any) -> None:
+    assert get_strict_schema(build_object(subschema))["properties"]["a"] == value
 
 
 @pytest.mark.parametrize(
-    ("section", "value"),
+    ("subschema", "value"),
     [
         (TEXT, {"type": ["string", "null"], "description": "null: as if it were left out"}),
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
@@ -132,8 +132,8 @@ def test_keywords_that_strict_mode_supports(section: Any, value: Any) -> None:
         ({"type": ["string", "null"], "default": "x"}, {"type": ["string", "null"], "description": 'Default: "x"'}),
     ],
 )  # fmt: skip
-def test_optional_properties_accept_null(section: Any, value: Any) -> None:
-    assert optional(section) == value
+def test_optional_properties_accept_null(subschema: Any, value: Any) -> None:
+    assert make_optional(subschema) == value
 
 
 def test_branches_with_different_constants_are_alternatives() -> None:
@@ -143,15 +143,15 @@ def test_branches_with_different_constants_are_alternatives() -> None:
         "required": ["kind"],
     }
     dog = {"type": "object", "properties": {"kind": {"enum": ["dog", "wolf"]}}, "required": ["kind"]}
-    schema = of(
+    schema = build_object(
         {"oneOf": [{"$ref": "#/$defs/cat"}, dog], "discriminator": {"propertyName": "kind"}}, **{"$defs": {"cat": cat}}
     )
-    assert len(strict(schema)["properties"]["a"]["anyOf"]) == 2
-    assert arguments(schema, {"a": {"kind": "cat", "lives": None}}) == {"a": {"kind": "cat"}}
+    assert len(get_strict_schema(schema)["properties"]["a"]["anyOf"]) == 2
+    assert read_arguments(schema, {"a": {"kind": "cat", "lives": None}}) == {"a": {"kind": "cat"}}
 
 
 @pytest.mark.parametrize(
-    ("section", "path"),
+    ("subschema", "path"),
     [
         ({"type": "string", "minLength": 1}, "$.properties.a.minLength"),
         ({"type": "string", "format": "uri"}, "$.properties.a.format"),
@@ -168,7 +168,7 @@ def test_branches_with_different_constants_are_alternatives() -> None:
         ({"type": "object", "properties": {}, "required": ["b"]}, "$.properties.a.required"),
         ({"allOf": [TEXT, {"type": "string", "pattern": "x"}]}, "$.properties.a.allOf"),
         ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "$.properties.a.oneOf"),
-        ({"oneOf": [of(TEXT), of({"const": 1})]}, "$.properties.a.oneOf"),
+        ({"oneOf": [build_object(TEXT), build_object({"const": 1})]}, "$.properties.a.oneOf"),
         ({"type": "string", "anyOf": [TEXT]}, "$.properties.a.type"),
         ({"$ref": "#/properties/b"}, "$.properties.a.$ref"),
         ({"type": "string", "not": {"const": "x"}}, "$.properties.a.not"),
@@ -176,23 +176,23 @@ def test_branches_with_different_constants_are_alternatives() -> None:
         ({"type": "object", "properties": {"a b": {}}}, '$.properties.a.properties["a b"]'),
     ],
 )
-def test_a_tool_that_strict_mode_cannot_express_is_reported_and_not_changed(section: Any, path: str) -> None:
-    schema = of(section)
-    export = exporting(schema)
+def test_a_tool_that_strict_mode_cannot_express_is_reported_and_not_changed(subschema: Any, path: str) -> None:
+    schema = build_object(subschema)
+    export = export_schema(schema)
     assert [problem.path for problem in export.problems] == [path]
     assert export.tools[0]["strict"] is False
-    assert functions(FORM, export.tools)["t"][1] == schema
+    assert list_functions(FORM, export.tools)["t"][1] == schema
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}])
 def test_a_tool_that_accepts_any_arguments_is_not_strict(schema: Any) -> None:
-    export = exporting(schema)
+    export = export_schema(schema)
     assert [problem.path for problem in export.problems] == ["$"]
     assert export.tools[0]["strict"] is False
 
 
 def test_a_tool_without_arguments_is_strict() -> None:
-    assert strict({"type": "object", "properties": {}}) == {
+    assert get_strict_schema({"type": "object", "properties": {}}) == {
         "type": "object",
         "properties": {},
         "required": [],
@@ -200,51 +200,51 @@ def test_a_tool_without_arguments_is_strict() -> None:
     }
 
 
-def nested(levels: int) -> dict[str, Any]:
-    return of(nested(levels - 1)) if levels else TEXT
+def make_nested(levels: int) -> dict[str, Any]:
+    return build_object(make_nested(levels - 1)) if levels else TEXT
 
 
-def many(count: int) -> dict[str, Any]:
+def make_properties(count: int) -> dict[str, Any]:
     return {"type": "object", "properties": {f"p{number}": TEXT for number in range(count)}}
 
 
-def enum(count: int, width: int) -> dict[str, Any]:
-    return of({"type": "string", "enum": [str(number).zfill(width) for number in range(count)]})
+def make_enum(count: int, width: int) -> dict[str, Any]:
+    return build_object({"type": "string", "enum": [str(number).zfill(width) for number in range(count)]})
 
 
 @pytest.mark.parametrize(
     ("fits", "exceeds", "text"),
     [
-        (nested(10), nested(11), "11 levels of objects"),
-        (many(5_000), many(5_001), "5001 properties"),
-        (enum(1_000, 3), enum(1_001, 4), "1001 values of enums"),
-        (enum(10, 11_999), enum(10, 12_001), "120011 characters of names and values"),
+        (make_nested(10), make_nested(11), "11 levels of objects"),
+        (make_properties(5_000), make_properties(5_001), "5001 properties"),
+        (make_enum(1_000, 3), make_enum(1_001, 4), "1001 values of enums"),
+        (make_enum(10, 11_999), make_enum(10, 12_001), "120011 characters of names and values"),
     ],
 )  # fmt: skip
 def test_a_schema_above_a_limit_is_reported(fits: Any, exceeds: Any, text: str) -> None:
-    assert exporting(fits).problems == ()
-    export = exporting(exceeds)
+    assert export_schema(fits).problems == ()
+    export = export_schema(exceeds)
     (problem,) = export.problems
     assert problem.text.startswith(f"it has {text}, and strict mode accepts ")
     assert export.tools[0]["strict"] is False
 
 
 @pytest.mark.parametrize(
-    ("section", "sent", "got"),
+    ("subschema", "sent", "got"),
     [
         (TEXT, {"a": None}, {}),
         ({"type": ["string", "null"]}, {"a": None}, {"a": None}),
         ({"type": "object", "properties": {"b": TEXT}}, {"a": {"b": None}}, {"a": {}}),
         ({"type": "array", "items": {"$ref": "#"}}, {"a": [{"a": None}]}, {"a": [{}]}),
-        ({"anyOf": [of(TEXT), {"type": "object", "properties": {"b": TEXT}}]}, {"a": {"b": None}}, {"a": {}}),
+        ({"anyOf": [build_object(TEXT), {"type": "object", "properties": {"b": TEXT}}]}, {"a": {"b": None}}, {"a": {}}),
     ],
 )
-def test_null_for_an_optional_argument_is_removed(section: Any, sent: Any, got: Any) -> None:
-    assert arguments({"type": "object", "properties": {"a": section}}, sent) == got
+def test_null_for_an_optional_argument_is_removed(subschema: Any, sent: Any, got: Any) -> None:
+    assert read_arguments({"type": "object", "properties": {"a": subschema}}, sent) == got
 
 
 def test_null_for_a_required_argument_is_passed_to_the_tool() -> None:
-    assert arguments(of(TEXT), {"a": None}) == {"a": None}
+    assert read_arguments(build_object(TEXT), {"a": None}) == {"a": None}
 
 
 async def test_arguments_that_are_nested_without_end_are_rejected() -> None:
@@ -253,17 +253,17 @@ async def test_arguments_that_are_nested_without_end_are_rejected() -> None:
         deep = {"a": deep}
     schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
     call = {"type": "function_call", "name": "t", "arguments": deep, "call_id": "1"}
-    (result,) = await exporting(schema).run(call)
+    (result,) = await export_schema(schema).run(call)
     assert "nested deeper than 64 levels" in str(result["output"])
 
 
 def test_alternatives_at_the_root_are_strict_in_the_argument_input() -> None:
-    schema = {"anyOf": [of(TEXT), {"type": "object", "properties": {"b": TEXT}}]}
-    export = exporting({"type": "object", "properties": {}, **schema})
+    schema = {"anyOf": [build_object(TEXT), {"type": "object", "properties": {"b": TEXT}}]}
+    export = export_schema({"type": "object", "properties": {}, **schema})
     assert export.tools[0]["strict"] is False  # `properties` beside `anyOf`
-    export = exporting(schema)
+    export = export_schema(schema)
     assert export.tools[0]["strict"] is True
-    (call,) = export.calls(response(FORM, ("t", {"input": {"b": None}})))
+    (call,) = export.calls(build_response(FORM, ("t", {"input": {"b": None}})))
     assert call.arguments == {}
 
 
@@ -276,15 +276,15 @@ def test_converting_recursive_alternatives_takes_linear_time() -> None:
         }
         for key in "ab"
     ]
-    schema = of({"$ref": "#/$defs/any"}, **{"$defs": {"any": {"oneOf": kinds}}})
+    schema = build_object({"$ref": "#/$defs/any"}, **{"$defs": {"any": {"oneOf": kinds}}})
     sent: Any = None
     for _ in range(60):
         sent = {"next": sent, "kind": "b"}
-    got = arguments(schema, {"a": sent})
+    got = read_arguments(schema, {"a": sent})
     assert str(got).count("kind") == 60
     assert "None" not in str(got)
     doubled = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(60)} | {"d60": TEXT}
-    assert strict({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": doubled})
+    assert get_strict_schema({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": doubled})
 
 
 PARTS = st.recursive(
@@ -298,7 +298,7 @@ PARTS = st.recursive(
             {"type": "boolean", "default": True},
             {"$ref": "#/$defs/node"},
             {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}], "description": "Or none."},
-            {"oneOf": [{"$ref": "#/$defs/node"}, of({"const": 2})]},
+            {"oneOf": [{"$ref": "#/$defs/node"}, build_object({"const": 2})]},
         ]
     ),
     lambda parts: (
@@ -318,32 +318,32 @@ SCHEMAS = st.builds(
 )
 
 
-def pair(draw: Any, schema: Any, depth: int = 0) -> tuple[Any, Any]:
+def draw_pair(draw: Any, schema: Any, depth: int = 0) -> tuple[Any, Any]:
     """A value that fits, as a strict model sends it and as the tool has to get it."""
     if "$ref" in schema:
-        return pair(draw, NODE, depth)
+        return draw_pair(draw, NODE, depth)
     for word in ("anyOf", "oneOf"):
         if word in schema:
-            return pair(draw, draw(st.sampled_from(schema[word])), depth)
+            return draw_pair(draw, draw(st.sampled_from(schema[word])), depth)
     if "enum" in schema or "const" in schema:
         value = draw(st.sampled_from(schema.get("enum") or [schema["const"]]))
         return value, value
     key = schema["type"] if isinstance(schema["type"], str) else draw(st.sampled_from(schema["type"]))
     if key == "array":
-        items = [pair(draw, schema["items"], depth + 1) for _ in range(draw(st.integers(0, 2)))]
+        items = [draw_pair(draw, schema["items"], depth + 1) for _ in range(draw(st.integers(0, 2)))]
         return [sent for sent, _ in items], [got for _, got in items]
     if key == "object":
-        return pairs(draw, schema, depth)
+        return draw_pairs(draw, schema, depth)
     value = {"string": "x", "integer": 3, "number": 1.5, "null": None, "boolean": False}[key]
     return value, value
 
 
-def pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
+def draw_pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
     sent, got = {}, {}
-    for name, section in schema["properties"].items():
-        takes_null = section.get("type") == ["number", "null"] or "anyOf" in section
+    for name, subschema in schema["properties"].items():
+        takes_null = subschema.get("type") == ["number", "null"] or "anyOf" in subschema
         if name in schema.get("required", ()) or takes_null or (depth < 4 and draw(st.booleans())):
-            sent[name], got[name] = pair(draw, section, depth + 1)
+            sent[name], got[name] = draw_pair(draw, subschema, depth + 1)
         else:
             sent[name] = None
     return sent, got
@@ -352,12 +352,12 @@ def pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
 @examples(30)
 @given(SCHEMAS, st.data())
 def test_valid_arguments_fit_the_strict_form_and_are_restored(schema: Any, data: Any) -> None:
-    value = strict(schema)
-    sent, got = pair(data.draw, schema)
+    value = get_strict_schema(schema)
+    sent, got = draw_pair(data.draw, schema)
     jsonschema.Draft202012Validator.check_schema(value)
     jsonschema.Draft202012Validator(schema).validate(got)
     jsonschema.Draft202012Validator(value).validate(sent)
-    assert arguments(schema, sent) == got
+    assert read_arguments(schema, sent) == got
 
 
 VALUES = st.recursive(
@@ -370,25 +370,25 @@ VALUES = st.recursive(
 @examples(30)
 @given(SCHEMAS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
 def test_arguments_that_fit_the_strict_form_fit_the_tool(schema: Any, value: dict[str, Any]) -> None:
-    made = strict(schema)
+    made = get_strict_schema(schema)
     value = {**dict.fromkeys(made["properties"]), **value}
     if jsonschema.Draft202012Validator(made).is_valid(value):
-        jsonschema.Draft202012Validator(schema).validate(arguments(schema, value))
+        jsonschema.Draft202012Validator(schema).validate(read_arguments(schema, value))
 
 
-def objects(schema: Any) -> list[dict[str, Any]]:
+def list_objects(schema: Any) -> list[dict[str, Any]]:
     """All objects in a schema."""
     if isinstance(schema, list):
-        return [result for section in schema for result in objects(section)]
+        return [result for subschema in schema for result in list_objects(subschema)]
     if not isinstance(schema, dict):
         return []
     own = [schema] if "object" in str(schema.get("type")) else []
-    return own + [result for section in schema.values() for result in objects(section)]
+    return own + [result for subschema in schema.values() for result in list_objects(subschema)]
 
 
 @examples(30)
 @given(SCHEMAS)
 def test_strict_objects_are_closed_and_require_all_properties(schema: Any) -> None:
-    for result in objects(strict(schema)):
+    for result in list_objects(get_strict_schema(schema)):
         assert result["additionalProperties"] is False
         assert sorted(result["required"]) == sorted(result["properties"])

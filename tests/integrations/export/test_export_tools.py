@@ -16,20 +16,20 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._contracts.errors import ToolNotFound
 from mcp_bridge.errors import ConfigError
 from mcp_bridge.export import FORMATS, Export
-from tests.kits.export.export_kit import ALL, TREE, functions, registry
+from tests.kits.export.export_kit import ALL, TREE, list_functions, make_registry
 from tests.kits.fuzzing import examples
 
 SAFE = set(string.ascii_letters + string.digits + "_-")
 COMPOSED = {"anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"}
 
 
-def entry(name: str = "t", schema: Any = None, description: Any = "") -> ToolEntry:
+def make_entry(name: str = "t", schema: Any = None, description: Any = "") -> ToolEntry:
     return ToolEntry(name, description, lambda data: data, {} if schema is None else schema)
 
 
-def exported(schema: Any) -> Any:
+def export_entries(schema: Any) -> Any:
     """What becomes of a schema, which is the same in all formats."""
-    return functions("openai", Export([entry(schema=schema)], "openai").tools)["t"][1]
+    return list_functions("openai", Export([make_entry(schema=schema)], "openai").tools)["t"][1]
 
 
 def test_the_public_module_has_four_names() -> None:
@@ -43,38 +43,38 @@ def test_all_formats_are_listed() -> None:
 
 @pytest.mark.parametrize("form", ALL)
 def test_nothing_of_a_schema_is_lost(form: str) -> None:
-    assert functions(form, Export(registry(), form).tools)["tree"][1] == TREE
+    assert list_functions(form, Export(make_registry(), form).tools)["tree"][1] == TREE
 
 
 @pytest.mark.parametrize("form", ALL)
 def test_a_description_is_unchanged_or_left_out(form: str) -> None:
     arguments = {"a": "", "b": None, "c": "Reads.\n\nMore."}
-    export = Export([entry(name, description=text) for name, text in arguments.items()], form)
-    error_text = {name: description for name, (description, _) in functions(form, export.tools).items()}
+    export = Export([make_entry(name, description=text) for name, text in arguments.items()], form)
+    error_text = {name: description for name, (description, _) in list_functions(form, export.tools).items()}
     assert error_text == {"a": None, "b": None, "c": "Reads.\n\nMore."}
 
 
 @pytest.mark.parametrize("form", ALL)
 def test_an_export_is_json_and_deterministic(form: str) -> None:
-    first, second = Export(registry(), form), Export(reversed(registry().list()), form)
+    first, second = Export(make_registry(), form), Export(reversed(make_registry().list()), form)
     assert json.dumps(first.tools) == json.dumps(second.tools)
 
 
 @pytest.mark.parametrize("schema", [{}, True, {"$schema": "http://json-schema.org/draft-07/schema#"}])
 def test_a_tool_that_accepts_any_object_has_no_properties(schema: Any) -> None:
-    assert exported(schema) == {"type": "object", "properties": {}}
+    assert export_entries(schema) == {"type": "object", "properties": {}}
 
 
 @pytest.mark.parametrize("schema", [{"type": "integer"}, {"type": ["string", "null"]}, {"enum": ["a", "b"]}])
 def test_an_input_that_is_no_object_is_the_argument_input(schema: Any) -> None:
-    assert exported(schema) == {"type": "object", "properties": {"input": schema}, "required": ["input"]}
+    assert export_entries(schema) == {"type": "object", "properties": {"input": schema}, "required": ["input"]}
 
 
 @pytest.mark.parametrize("word", ["anyOf", "oneOf", "allOf"])
 def test_alternatives_at_the_root_are_the_argument_input(word: str) -> None:
     schema = {"type": "object", "properties": {"a": {}, "b": {}}, word: [{"required": ["a"]}, {"required": ["b"]}]}
-    export = Export([entry(schema=schema)], "openai")
-    value = functions("openai", export.tools)["t"][1]
+    export = Export([make_entry(schema=schema)], "openai")
+    value = list_functions("openai", export.tools)["t"][1]
     assert value["properties"]["input"] == schema
     assert not COMPOSED & value.keys()
     (problem,) = export.problems
@@ -82,26 +82,26 @@ def test_alternatives_at_the_root_are_the_argument_input(word: str) -> None:
 
 
 def test_a_reference_at_the_root_is_replaced_by_its_target() -> None:
-    export = Export([entry(schema={"$ref": "#/$defs/node", "$defs": TREE["$defs"]})], "openai")
-    value = functions("openai", export.tools)["t"][1]
+    export = Export([make_entry(schema={"$ref": "#/$defs/node", "$defs": TREE["$defs"]})], "openai")
+    value = list_functions("openai", export.tools)["t"][1]
     assert value == {**TREE["$defs"]["node"], "$defs": TREE["$defs"]}
     assert export.problems == ()
 
 
 def test_a_reference_to_nothing_or_to_itself_is_reported() -> None:
     for reference in ("#", "#/$defs/none"):
-        export = Export([entry(schema={"$ref": reference, "properties": {"a": {}}})], "anthropic")
+        export = Export([make_entry(schema={"$ref": reference, "properties": {"a": {}}})], "anthropic")
         assert [problem.path for problem in export.problems] == ["$.$ref"]
 
 
 def test_a_tool_can_be_left_out() -> None:
-    export = Export(registry(), "openai", only=["sums.double", "weather"])
+    export = Export(make_registry(), "openai", only=["sums.double", "weather"])
     assert set(export.names.values()) == {"sums.double", "weather"}
 
 
 def test_an_unknown_name_is_an_error_with_the_nearest_one() -> None:
     with pytest.raises(ToolNotFound, match="Did you mean 'weather'"):
-        Export(registry(), "openai", only=["wether"])
+        Export(make_registry(), "openai", only=["wether"])
 
 
 def test_an_unknown_format_is_an_error_with_all_formats() -> None:
@@ -120,26 +120,26 @@ def test_an_export_may_have_no_tools() -> None:
 
 
 def test_tools_for_the_responses_api_always_have_strict() -> None:
-    assert [item["strict"] for item in Export([entry()], "openai-responses").tools] == [False]
-    assert "strict" not in Export([entry()], "openai").tools[0]["function"]
+    assert [item["strict"] for item in Export([make_entry()], "openai-responses").tools] == [False]
+    assert "strict" not in Export([make_entry()], "openai").tools[0]["function"]
 
 
 def test_a_changed_name_is_reported() -> None:
-    assert [str(item) for item in Export([entry("a.b", {"type": "object"})], "openai").problems] == [
+    assert [str(item) for item in Export([make_entry("a.b", {"type": "object"})], "openai").problems] == [
         "tool 'a.b': $: the tool is called 'a_b_2e7336dc'"
     ]
 
 
 def test_names_for_gemini_begin_with_a_letter() -> None:
-    export = Export([entry("2fa"), entry("_2fa"), entry("2.fa")], "gemini")
+    export = Export([make_entry("2fa"), make_entry("_2fa"), make_entry("2.fa")], "gemini")
     assert {name[0] for name in export.names} == {"_"}
     assert export.names["_2fa"] == "_2fa"
     assert set(export.names.values()) == {"2fa", "_2fa", "2.fa"}
-    assert "2fa" in Export([entry("2fa")], "openai").names
+    assert "2fa" in Export([make_entry("2fa")], "openai").names
 
 
 def test_a_name_that_looks_like_a_shortened_one_is_not_changed() -> None:
-    export = Export([entry("a_b_2e7336dc"), entry("a.b")], "openai")
+    export = Export([make_entry("a_b_2e7336dc"), make_entry("a.b")], "openai")
     assert export.names["a_b_2e7336dc"] == "a_b_2e7336dc"
     assert set(export.names.values()) == {"a_b_2e7336dc", "a.b"}
 
@@ -147,15 +147,15 @@ def test_a_name_that_looks_like_a_shortened_one_is_not_changed() -> None:
 @examples(50)
 @given(st.lists(st.text(), unique=True, max_size=8), st.sampled_from(ALL), st.randoms())
 def test_all_names_are_valid_and_unique_in_any_order(names: list[str], form: str, chance: Any) -> None:
-    export = Export([entry(name) for name in names], form)
+    export = Export([make_entry(name) for name in names], form)
     assert sorted(export.names.values()) == sorted(names)
-    assert set(functions(form, export.tools)) == set(export.names)
+    assert set(list_functions(form, export.tools)) == set(export.names)
     for name in export.names:
         assert 1 <= len(name) <= 64
         assert set(name) <= SAFE
         assert form != "gemini" or name[0] not in "0123456789-"
     shuffled = chance.sample(names, len(names))
-    assert Export([entry(name) for name in shuffled], form).names == export.names
+    assert Export([make_entry(name) for name in shuffled], form).names == export.names
 
 
 SCALARS = st.sampled_from([{"type": "string"}, {"type": "integer", "minimum": 0}, {"enum": [1, "a", None]}, {}, True])
@@ -188,8 +188,8 @@ VALUES = st.recursive(
 @examples(50)
 @given(schemas(), VALUES, st.sampled_from(ALL))
 def test_the_exported_schema_accepts_the_same_arguments_as_the_tool(schema: Any, value: Any, form: str) -> None:
-    export = Export([entry(schema=schema)], form)
-    made = functions(form, export.tools)["t"][1]
+    export = Export([make_entry(schema=schema)], form)
+    made = list_functions(form, export.tools)["t"][1]
     jsonschema.Draft202012Validator.check_schema(made)
     assert made["type"] == "object"
     assert not COMPOSED & made.keys()
@@ -208,12 +208,12 @@ def _objects_alone(export: Export) -> bool:
 
 def test_duplicate_entries_are_rejected() -> None:
     with pytest.raises(ValueError, match="already registered"):
-        Export([entry(), entry()], "openai")
+        Export([make_entry(), make_entry()], "openai")
 
 
 def test_an_export_is_a_snapshot() -> None:
     tools = ToolRegistry()
-    tools.register(entry("first"))
+    tools.register(make_entry("first"))
     export = Export(tools, "openai")
-    tools.register(entry("second"))
+    tools.register(make_entry("second"))
     assert list(export.names) == ["first"]

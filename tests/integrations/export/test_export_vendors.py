@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 
 from mcp_bridge import EmbeddedResource, Image, Text, ToolEntry, ToolResult
 from mcp_bridge.export import Export
-from tests.kits.export.export_kit import TREE, functions, registry, response, results, text
+from tests.kits.export.export_kit import TREE, build_response, get_text, list_functions, list_results, make_registry
 
 CALLS = (("weather", {"city": "Rom"}), ("nowhere", {"city": "X"}), ("painting", {}), ("silent", {}), ("words", {}))
 
@@ -30,7 +30,7 @@ def converse() -> Any:
     return botocore.session.get_session().get_service_model("bedrock-runtime").operation_model("Converse")
 
 
-def closed(kind: Any) -> TypeAdapter[Any]:
+def close_objects(kind: Any) -> TypeAdapter[Any]:
     """A vendor's TypedDict that takes no field but its own."""
     return TypeAdapter(with_config(ConfigDict(extra="forbid"))(kind))
 
@@ -41,24 +41,24 @@ def strict(request: pytest.FixtureRequest) -> bool:
 
 
 def test_chat_completions_accept_the_tools(strict: bool) -> None:
-    tools = Export(registry(), "openai", strict=strict).tools
+    tools = Export(make_registry(), "openai", strict=strict).tools
     adapter = TypeAdapter(list[openai.types.chat.ChatCompletionFunctionToolParam])
     assert adapter.validate_python(tools) == tools
 
 
 def test_the_responses_api_accepts_the_tools(strict: bool) -> None:
-    for tool in Export(registry(), "openai-responses", strict=strict).tools:
-        assert closed(openai.types.responses.FunctionToolParam).validate_python(tool) == tool
+    for tool in Export(make_registry(), "openai-responses", strict=strict).tools:
+        assert close_objects(openai.types.responses.FunctionToolParam).validate_python(tool) == tool
         assert openai.types.responses.FunctionTool.model_validate(tool, strict=True).strict is tool["strict"]
 
 
 def test_anthropic_accepts_the_tools() -> None:
-    for tool in Export(registry(), "anthropic").tools:
+    for tool in Export(make_registry(), "anthropic").tools:
         assert TypeAdapter(anthropic.types.ToolParam).validate_python(tool) == tool
 
 
 def test_gemini_accepts_the_tools() -> None:
-    export = Export(registry(), "gemini")
+    export = Export(make_registry(), "gemini")
     (tool,) = gemini.GenerateContentConfig(tools=export.tools).tools or []
     assert isinstance(tool, gemini.Tool)
     declared = {item.name: item for item in tool.function_declarations or []}
@@ -68,13 +68,13 @@ def test_gemini_accepts_the_tools() -> None:
 
 
 def test_bedrock_accepts_the_tools() -> None:
-    arguments = {"modelId": "m", "toolConfig": {"tools": Export(registry(), "bedrock").tools}}
+    arguments = {"modelId": "m", "toolConfig": {"tools": Export(make_registry(), "bedrock").tools}}
     report = ParamValidator().validate(arguments, converse().input_shape)
     assert report.generate_report() == ""
 
 
 def test_ollama_accepts_the_tools() -> None:
-    export = Export(registry(), "ollama")
+    export = Export(make_registry(), "ollama")
     value = {item.function.name: item.function for item in map(ollama.Tool.model_validate, export.tools)}
     assert set(value) == set(export.names)
     assert value["tree"].parameters.required == ["root"]
@@ -83,9 +83,9 @@ def test_ollama_accepts_the_tools() -> None:
     assert value["tree"].parameters.properties["tags"].items == {"type": "string"}
 
 
-def parsed(form: str) -> Any:
+def parse_tools(form: str) -> Any:
     """A vendor's answer as its SDK hands it out."""
-    arguments = response(form, *CALLS)
+    arguments = build_response(form, *CALLS)
     match form:
         case "openai":
             return openai.types.chat.ChatCompletion.model_validate(arguments)
@@ -107,10 +107,10 @@ def parsed(form: str) -> Any:
 
 async def messages(form: str) -> list[dict[str, Any]]:
     """What comes of the calls in an answer of the vendor's SDK."""
-    export = Export(registry(), form)
-    assert [call.name for call in export.calls(parsed(form))] == [name for name, _ in CALLS]
-    result = await export.run(parsed(form))
-    assert len(results(form, result)) == len(CALLS)
+    export = Export(make_registry(), form)
+    assert [call.name for call in export.calls(parse_tools(form))] == [name for name, _ in CALLS]
+    result = await export.run(parse_tools(form))
+    assert len(list_results(form, result)) == len(CALLS)
     return result
 
 
@@ -121,7 +121,7 @@ async def test_chat_completions_accept_the_results() -> None:
 
 async def test_the_responses_api_accepts_the_results() -> None:
     for item in await messages("openai-responses"):
-        taken = closed(FunctionCallOutput).validate_python(item)
+        taken = close_objects(FunctionCallOutput).validate_python(item)
         assert taken == item
         assert {section["type"] for section in taken["output"] if isinstance(section, dict)} <= {
             "input_text",
@@ -143,9 +143,9 @@ def check_block(block: dict[str, Any]) -> list[str]:
     """
     parts = block.get("content")
     plain = {**block, "content": "in parts"} if isinstance(parts, list) else block
-    assert closed(anthropic.types.ToolResultBlockParam).validate_python(plain) == plain
+    assert close_objects(anthropic.types.ToolResultBlockParam).validate_python(plain) == plain
     for section in parts if isinstance(parts, list) else ():
-        assert closed(ANTHROPIC[section["type"]]).validate_python(section) == section
+        assert close_objects(ANTHROPIC[section["type"]]).validate_python(section) == section
     return [section["type"] for section in parts] if isinstance(parts, list) else []
 
 
@@ -177,27 +177,27 @@ async def test_ollama_accepts_the_results() -> None:
     assert value[-1].content == ' verbatim "text"\n'
 
 
-def shown(form: str) -> dict[str, Any]:
+def export_result(form: str) -> dict[str, Any]:
     """One result with text, a picture and a PDF."""
-    export = Export(registry(), form)
-    call = export.calls(parsed(form))[0]
+    export = Export(make_registry(), form)
+    call = export.calls(parse_tools(form))[0]
     paper = EmbeddedResource("memo:1", b"%PDF-1.7", "application/pdf")
     return export.result(call, ToolResult(success=True, content=[Text("a"), Image(b"GIF89a", "image/gif"), paper]))
 
 
 def test_vendors_accept_images_and_pdfs() -> None:
-    closed(FunctionCallOutput).validate_python(shown("openai-responses"))
-    assert check_block(shown("anthropic")) == ["text", "image", "document"]
-    message = {"role": "user", "content": [shown("bedrock")]}
+    close_objects(FunctionCallOutput).validate_python(export_result("openai-responses"))
+    assert check_block(export_result("anthropic")) == ["text", "image", "document"]
+    message = {"role": "user", "content": [export_result("bedrock")]}
     report = ParamValidator().validate({"modelId": "m", "messages": [message]}, converse().input_shape)
     assert report.generate_report() == ""
 
 
 @pytest.mark.parametrize("form", ["openai", "openai-responses", "anthropic", "gemini", "ollama"])
 async def test_results_have_the_output_of_the_tools(form: str) -> None:
-    first, second, *_ = results(form, await messages(form))
-    assert text(form, first) == '{"city":"Rom","unit":"c","days":null}'
-    assert text(form, second) == "no such city: X\n  try again"
+    first, second, *_ = list_results(form, await messages(form))
+    assert get_text(form, first) == '{"city":"Rom","unit":"c","days":null}'
+    assert get_text(form, second) == "no such city: X\n  try again"
 
 
 def test_the_strict_form_of_a_model_is_that_of_the_sdk() -> None:
@@ -217,7 +217,7 @@ def test_the_strict_form_of_a_model_is_that_of_the_sdk() -> None:
     entry = ToolEntry("trip", "", lambda data: data, Trip.model_json_schema())
     export = Export([entry], "openai", strict=True)
     theirs = openai.pydantic_function_tool(Trip)["function"]["parameters"]
-    ours = functions("openai", export.tools)["trip"][1]
+    ours = list_functions("openai", export.tools)["trip"][1]
     assert export.problems == ()
     assert ours["$defs"]["Spot"] == theirs["$defs"]["Spot"]
     assert ours["$defs"]["Trip"] == theirs["$defs"]["Trip"]

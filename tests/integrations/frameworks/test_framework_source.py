@@ -50,12 +50,12 @@ def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "convert_toolbox", convert_box)
 
 
-def written(folder: Path, text: str, name: str = "theirs") -> Path:
+def write_manual(folder: Path, text: str, name: str = "theirs") -> Path:
     (folder / f"{name}.py").write_text(dedent(CREW) + dedent(text), "utf-8")
     return folder
 
 
-def module(folder: Path, **names: Any) -> Path:
+def make_module(folder: Path, **names: Any) -> Path:
     """A module that offers these very objects."""
     (folder / "held.py").write_text("", "utf-8")
     value = type(sys)("held")
@@ -65,7 +65,7 @@ def module(folder: Path, **names: Any) -> Path:
     return folder
 
 
-async def offer_of(folder: Path, *objects: str, **options: Any) -> Offer:
+async def get_offer(folder: Path, *objects: str, **options: Any) -> Offer:
     """What a source without sets of tools publishes."""
     offers: list[Offer] = []
     with anyio.fail_after(TIMEOUT):
@@ -77,7 +77,7 @@ async def offer_of(folder: Path, *objects: str, **options: Any) -> Offer:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, *objects: str, **options: Any) -> AsyncIterator[Callable[[], Any]]:
+async def run_source(folder: Path, *objects: str, **options: Any) -> AsyncIterator[Callable[[], Any]]:
     """A source while it runs; what it has published last can be waited for."""
     send, receive = anyio.create_memory_object_stream[Offer](100)
     source = FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder))
@@ -88,7 +88,7 @@ async def running(folder: Path, *objects: str, **options: Any) -> AsyncIterator[
             tasks.cancel_scope.cancel()
 
 
-def names(offer: Offer) -> list[str]:
+def list_names(offer: Offer) -> list[str]:
     return [entry.name for entry in offer.tools]
 
 
@@ -110,24 +110,24 @@ def names(offer: Offer) -> list[str]:
     ],
 )
 async def test_a_reference_is_a_tool_a_list_or_a_function(tmp_path: Path, text: str, reference: str) -> None:
-    offer = await offer_of(written(tmp_path, text), reference)
-    assert names(offer) == ["turn"]
+    offer = await get_offer(write_manual(tmp_path, text), reference)
+    assert list_names(offer) == ["turn"]
     assert offer.problems == []
 
 
 async def test_an_object_that_is_named_twice_counts_once(tmp_path: Path) -> None:
-    offer = await offer_of(written(tmp_path, "many = [one, one]"), "theirs:one", "theirs:many", "theirs:one")
-    assert (names(offer), offer.problems) == (["turn"], [])
+    offer = await get_offer(write_manual(tmp_path, "many = [one, one]"), "theirs:one", "theirs:many", "theirs:one")
+    assert (list_names(offer), offer.problems) == (["turn"], [])
 
 
 async def test_of_two_tools_of_one_name_the_first_is_published(tmp_path: Path) -> None:
     text = "two = Turn(description='Second.')\nsame = [Turn(), Turn()]"
-    offer = await offer_of(written(tmp_path, text), "theirs:one", "theirs:two")
+    offer = await get_offer(write_manual(tmp_path, text), "theirs:one", "theirs:two")
     assert [tool.description for tool in offer.tools] == ["Turns."]
     assert offer.problems == [
         "'theirs:one' and 'theirs:two' both have a tool named 'turn'. The first is published. Rename or remove one"
     ]
-    offer = await offer_of(tmp_path, "theirs:same")
+    offer = await get_offer(tmp_path, "theirs:same")
     assert "'theirs:same[0]' and 'theirs:same[1]'" in offer.problems[0]
 
 
@@ -168,8 +168,8 @@ async def test_an_object_that_cannot_be_imported_does_not_affect_others(
     """
     (tmp_path / "bad.py").write_text("def", "utf-8")
     (tmp_path / "raises.py").write_text("a = 1\nb = a / 0\n", "utf-8")
-    offer = await offer_of(written(tmp_path, text), reference, "theirs:one")
-    assert names(offer) == ["turn"]
+    offer = await get_offer(write_manual(tmp_path, text), reference, "theirs:one")
+    assert list_names(offer) == ["turn"]
     (problem,) = offer.problems
     assert words in problem
     assert reference.partition(":")[0] in problem
@@ -177,7 +177,7 @@ async def test_an_object_that_cannot_be_imported_does_not_affect_others(
 
 async def test_a_source_without_any_tool_fails_with_all_reasons(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as exc_info:
-        await offer_of(written(tmp_path, ""), "theirs:no", "gone:one")
+        await get_offer(write_manual(tmp_path, ""), "theirs:no", "gone:one")
     first, second = str(exc_info.value).splitlines()
     assert "'theirs:no'" in first
     assert "'gone:one'" in second or "gone" in second
@@ -185,13 +185,13 @@ async def test_a_source_without_any_tool_fails_with_all_reasons(tmp_path: Path) 
 
 async def test_a_function_that_makes_tools_has_a_time_limit(tmp_path: Path) -> None:
     text = "import anyio\nasync def slow(): await anyio.sleep_forever()"
-    offer = await offer_of(written(tmp_path, text), "theirs:slow", "theirs:one", start_timeout=0.5)
-    assert names(offer) == ["turn"]
+    offer = await get_offer(write_manual(tmp_path, text), "theirs:slow", "theirs:one", start_timeout=0.5)
+    assert list_names(offer) == ["turn"]
     assert "'theirs:slow' has made nothing within 0.5 seconds" in offer.problems[0]
 
 
 async def test_output_of_a_module_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    await offer_of(written(tmp_path, "print('hello')"), "theirs:one")
+    await get_offer(write_manual(tmp_path, "print('hello')"), "theirs:one")
     assert capsys.readouterr() == ("", "hello\n")
 
 
@@ -201,8 +201,8 @@ async def test_output_of_a_module_goes_to_stderr(tmp_path: Path, capsys: pytest.
 @pytest.mark.usefixtures("boxes")
 async def test_a_set_of_tools_is_open_while_the_source_runs(tmp_path: Path) -> None:
     box = Box("a", "b")
-    async with running(module(tmp_path, box=box), "held:box") as offers:
-        assert names(await offers()) == ["a", "b"]
+    async with run_source(make_module(tmp_path, box=box), "held:box") as offers:
+        assert list_names(await offers()) == ["a", "b"]
         assert box.log == ["open", "list"]
     assert box.log == ["open", "list", "close"]
 
@@ -210,35 +210,35 @@ async def test_a_set_of_tools_is_open_while_the_source_runs(tmp_path: Path) -> N
 @pytest.mark.usefixtures("boxes")
 async def test_a_change_of_one_set_is_published_with_the_others(tmp_path: Path) -> None:
     box, other = Box("a"), Box("x")
-    async with running(
-        module(tmp_path, box=box, other=other, tool=entry("t")), "held:box", "held:other", "held:tool"
+    async with run_source(
+        make_module(tmp_path, box=box, other=other, tool=entry("t")), "held:box", "held:other", "held:tool"
     ) as offers:
-        assert names(await offers()) == ["t", "a", "x"]
+        assert list_names(await offers()) == ["t", "a", "x"]
         box.change("a", "b")
-        assert names(await offers()) == ["t", "a", "b", "x"]
+        assert list_names(await offers()) == ["t", "a", "b", "x"]
 
 
 @pytest.mark.usefixtures("boxes")
 async def test_tools_of_a_set_that_cannot_be_listed_again_stay_published(tmp_path: Path) -> None:
     box = Box("a")
-    async with running(module(tmp_path, box=box), "held:box") as offers:
+    async with run_source(make_module(tmp_path, box=box), "held:box") as offers:
         await offers()
         box.change("b", fails="list")
         offer = await offers()
-        assert names(offer) == ["a"]
+        assert list_names(offer) == ["a"]
         assert offer.problems == ["'held:box': RuntimeError: cannot list: its tools stay as they were"]
         box.change("c")
         offer = await offers()
-        assert (names(offer), offer.problems) == (["c"], [])
+        assert (list_names(offer), offer.problems) == (["c"], [])
 
 
 @pytest.mark.usefixtures("boxes")
 @pytest.mark.parametrize("what", ["open", "list"])
 async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, what: str) -> None:
     box, other = Box("a", fails=what), Box("x")
-    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
+    async with run_source(make_module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
         offer = await offers()
-        assert names(offer) == ["x"]
+        assert list_names(offer) == ["x"]
         assert offer.problems == [f"'held:box': RuntimeError: cannot {what}"]
 
 
@@ -246,28 +246,28 @@ async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, 
 @pytest.mark.parametrize("what", ["open", "list"])
 async def test_opening_a_set_of_tools_has_a_time_limit(tmp_path: Path, what: str) -> None:
     box, other = Box("a", hangs=what), Box("x")
-    failure = module(tmp_path, box=box, other=other)
-    async with running(failure, "held:box", "held:other", start_timeout=3) as offers:
+    failure = make_module(tmp_path, box=box, other=other)
+    async with run_source(failure, "held:box", "held:other", start_timeout=3) as offers:
         offer = await offers()
-        assert names(offer) == ["x"]
+        assert list_names(offer) == ["x"]
         assert "'held:box' was not opened and listed within 3 seconds" in offer.problems[0]
 
 
 @pytest.mark.usefixtures("boxes")
 async def test_tools_of_a_set_that_ends_are_removed(tmp_path: Path) -> None:
     box, other = Box("a"), Box("x")
-    async with running(module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
-        assert names(await offers()) == ["a", "x"]
+    async with run_source(make_module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
+        assert list_names(await offers()) == ["a", "x"]
         box.change("a", fails="end")
         offer = await offers()
-        assert names(offer) == ["x"]
+        assert list_names(offer) == ["x"]
         assert offer.problems == ["'held:box': RuntimeError: the server has gone"]
 
 
 @pytest.mark.usefixtures("boxes")
 async def test_a_set_of_tools_that_cannot_close_does_not_affect_others(tmp_path: Path) -> None:
     box = Box("a", fails="close")
-    async with running(module(tmp_path, box=box), "held:box") as offers:
+    async with run_source(make_module(tmp_path, box=box), "held:box") as offers:
         await offers()
     assert box.log[-1] == "close"
 
@@ -275,7 +275,7 @@ async def test_a_set_of_tools_that_cannot_close_does_not_affect_others(tmp_path:
 @pytest.mark.usefixtures("boxes")
 async def test_a_source_fails_if_its_only_set_of_tools_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="'held:box': RuntimeError: cannot open"):
-        await offer_of(module(tmp_path, box=Box("a", fails="open")), "held:box")
+        await get_offer(make_module(tmp_path, box=Box("a", fails="open")), "held:box")
 
 
 # UTCP manuals
@@ -299,8 +299,8 @@ MANUAL = {
 async def test_an_invalid_manual_does_not_affect_others(tmp_path: Path) -> None:
     (tmp_path / "manual.json").write_text(json.dumps(MANUAL), "utf-8")
     (tmp_path / "wrong.json").write_text("{", "utf-8")
-    bridge = settings(
-        written(tmp_path, ""), "    utcp: [manual.json, wrong.json, gone.json]\n    objects: ['theirs:one']\n"
+    bridge = write_settings(
+        write_manual(tmp_path, ""), "    utcp: [manual.json, wrong.json, gone.json]\n    objects: ['theirs:one']\n"
     )
     async with connect(bridge) as client:
         assert await call_text(client, "echo", words="a  b") == "a  b"
@@ -319,7 +319,7 @@ async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
     source = FrameworkSource(
         "s",
         FrameworkOptions(objects=["held:box", "theirs:one"]),
-        SourceContext(directory=module(written(tmp_path, ""), box=box)),
+        SourceContext(directory=make_module(write_manual(tmp_path, ""), box=box)),
     )
     with anyio.fail_after(TIMEOUT):
         async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
@@ -330,19 +330,19 @@ async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
                 await anyio.lowlevel.checkpoint()
 
 
-def settings(folder: Path, options: str) -> Bridge:
+def write_settings(folder: Path, options: str) -> Bridge:
     file = folder / "settings.yaml"
     file.write_text(f"sources:\n  - type: framework\n{options}", "utf-8")
     return build_from_settings(load(file, {}))
 
 
 async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_path: Path) -> None:
-    bridge = settings(written(tmp_path, ""), "    objects: ['theirs:one']\n")
+    bridge = write_settings(write_manual(tmp_path, ""), "    objects: ['theirs:one']\n")
     async with connect(bridge) as client:
         assert await call_text(client, "turn", word="ab") == "ba"
 
 
 def test_settings_without_objects_are_rejected_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give objects, utcp, or both") as exc_info:
-        settings(tmp_path, "    start_timeout: 5s\n")
+        write_settings(tmp_path, "    start_timeout: 5s\n")
     assert exc_info.value.line == 2

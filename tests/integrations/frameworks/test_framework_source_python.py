@@ -59,37 +59,37 @@ def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "convert_toolbox", convert_box)
 
 
-def source(folder: Path, text: str = TEXT, tools: Sequence[str] = (), **options: Any) -> PythonSource:
+def make_source(folder: Path, text: str = TEXT, tools: Sequence[str] = (), **options: Any) -> PythonSource:
     (folder / "theirs.py").write_text(dedent(text), "utf-8")
     return PythonSource("s", path=folder / "theirs.py", tools=tools, **options)
 
 
-def names(offer: Offer) -> list[str]:
+def list_names(offer: Offer) -> list[str]:
     return sorted(entry.name for entry in offer.tools)
 
 
 def test_single_tools_of_a_module_are_published_once_each(tmp_path: Path) -> None:
-    offer = source(tmp_path).load()
-    assert names(offer) == ["one", "own"]
+    offer = make_source(tmp_path).load()
+    assert list_names(offer) == ["one", "own"]
     assert offer.problems == []
 
 
 def test_lists_are_published_if_they_are_named(tmp_path: Path) -> None:
-    offer = source(tmp_path, tools=["many", "_hidden"]).load()
-    assert names(offer) == ["first", "hidden", "one", "own", "second"]
+    offer = make_source(tmp_path, tools=["many", "_hidden"]).load()
+    assert list_names(offer) == ["first", "hidden", "one", "own", "second"]
     (problem,) = offer.problems
     assert problem.startswith("'theirs:many[2]' and 'theirs:one' both have a tool named 'one'")
 
 
 def test_a_function_of_the_same_name_precedes_a_tool(tmp_path: Path) -> None:
-    offer = source(tmp_path, TEXT + "\n    two = made('own')").load()
-    assert names(offer) == ["one", "own"]
+    offer = make_source(tmp_path, TEXT + "\n    two = made('own')").load()
+    assert list_names(offer) == ["one", "own"]
     assert "'the file itself' and 'theirs:two' both have a tool named 'own'" in offer.problems[0]
 
 
 async def test_a_set_of_tools_is_served_if_it_is_named(tmp_path: Path) -> None:
     with anyio.fail_after(TIMEOUT):
-        async with connect(Bridge(sources=[AttachedSource(source=source(tmp_path, tools=["words"]))])) as client:
+        async with connect(Bridge(sources=[AttachedSource(source=make_source(tmp_path, tools=["words"]))])) as client:
             assert await call_text(client, "up") == "UP"
             assert await call_text(client, "own") == "own"
             assert await call_text(client, "one") == "made"
@@ -97,17 +97,17 @@ async def test_a_set_of_tools_is_served_if_it_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("boxes")
 async def test_a_named_set_of_tools_is_open_and_its_changes_are_published(tmp_path: Path) -> None:
-    framework_source = source(tmp_path, f"{BOX}\nbox, other = Box('a'), Box('b')", ["box"])
+    framework_source = make_source(tmp_path, f"{BOX}\nbox, other = Box('a'), Box('b')", ["box"])
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(framework_source.run, send.send_nowait)
-            assert names(await receive.receive()) == ["a"]
+            assert list_names(await receive.receive()) == ["a"]
             theirs: Any = sys.modules["theirs"]
             box: Box = theirs.box
             assert box.log == ["open", "list"]
             box.change("a", "c")
-            assert names(await receive.receive()) == ["a", "c"]
+            assert list_names(await receive.receive()) == ["a", "c"]
             tasks.cancel_scope.cancel()
     assert box.log[-1] == "close"
     assert theirs.other.log == []
@@ -115,7 +115,7 @@ async def test_a_named_set_of_tools_is_open_and_its_changes_are_published(tmp_pa
 
 @pytest.mark.usefixtures("boxes")
 async def test_the_failure_to_open_the_only_set_of_tools_is_reported(tmp_path: Path) -> None:
-    framework_source = source(tmp_path, f"{BOX}\nbox = Box('a', fails='open')", ["box"])
+    framework_source = make_source(tmp_path, f"{BOX}\nbox = Box('a', fails='open')", ["box"])
     offers: list[Offer] = []
     with anyio.fail_after(TIMEOUT), pytest.raises(SourceError, match="'theirs:box': RuntimeError: cannot open"):
         await framework_source.run(offers.append)
@@ -127,15 +127,15 @@ async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = BOX + "\nbox = Box('{}')"
-    framework_source = source(tmp_path, text.format("a"), ["box"], watch=True)
+    framework_source = make_source(tmp_path, text.format("a"), ["box"], watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with caplog.at_level(logging.INFO, "mcp_bridge"), anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(framework_source.run, send.send_nowait)
-            assert names(await receive.receive()) == ["a"]
+            assert list_names(await receive.receive()) == ["a"]
             old: Box = sys.modules["theirs"].box
             (tmp_path / "theirs.py").write_text(text.format("b"), "utf-8")
-            assert names(await receive.receive()) == ["b"]
+            assert list_names(await receive.receive()) == ["b"]
             new: Box = sys.modules["theirs"].box
             while "close" not in old.log:
                 await anyio.lowlevel.checkpoint()
@@ -146,7 +146,7 @@ async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
 async def test_an_edit_is_published_without_tools_that_cannot_be(tmp_path: Path) -> None:
     text = "from tests.kits.frameworks.shapes_llamaindex import FunctionTool\n"
     text += "def turn(): ...\none = FunctionTool(turn, {})\n"
-    framework_source = source(tmp_path, text + "one.requires_context = True", watch=True)
+    framework_source = make_source(tmp_path, text + "one.requires_context = True", watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with anyio.fail_after(TIMEOUT):
         async with send, receive, anyio.create_task_group() as tasks:
@@ -154,7 +154,7 @@ async def test_an_edit_is_published_without_tools_that_cannot_be(tmp_path: Path)
             assert "needs the context of a workflow" in (await receive.receive()).problems[0]
             (tmp_path / "theirs.py").write_text(f"{text}two = FunctionTool(print, {{}})\none.requires_context = True")
             offer = await receive.receive()
-            assert names(offer) == ["print"]
+            assert list_names(offer) == ["print"]
             assert len(offer.problems) == 1
             tasks.cancel_scope.cancel()
 

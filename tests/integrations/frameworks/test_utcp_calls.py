@@ -63,25 +63,25 @@ def site() -> Iterator[str]:
     server.server_close()
 
 
-def over_http(url: str, name: str = "ask", inputs: Any = None, **more: Any) -> dict[str, Any]:
+def build_http_tool(url: str, name: str = "ask", inputs: Any = None, **more: Any) -> dict[str, Any]:
     """A tool that is an address."""
     template = {"call_template_type": "http", "url": url, "http_method": "GET", **more}
     return {"name": name, "inputs": inputs or {"type": "object"}, "tool_call_template": template}
 
 
-def manual(*tools: Any) -> dict[str, Any]:
+def build_manual(*tools: Any) -> dict[str, Any]:
     return {"utcp_version": "1.0.1", "manual_version": "1.0.0", "tools": list(tools)}
 
 
 async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "1234")
-    tool = over_http(
+    tool = build_http_tool(
         f"{site}/users/{{user}}",
         http_method="POST",
         headers={"X-Key": "${A_KEY}"},
         body_field="given",
     )
-    async with connect_to_objects(manual(tool)) as client:
+    async with connect_to_objects(build_manual(tool)) as client:
         result = await client.call_tool("ask", {"user": "a/b", "deep": True, "page": 2, "given": {"n": 1}})
     error_text = json.loads(result.content[0].text)
     assert error_text["path"] == "/users/a%2Fb"
@@ -92,21 +92,21 @@ async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monk
 
 async def test_a_text_is_text_and_outputs_are_structured(site: str) -> None:
     texts = {"type": "object", "properties": {"path": {"type": "string"}}}
-    other = over_http(f"{site}/here", "other") | {"outputs": texts}
-    async with connect_to_objects(manual(over_http(f"{site}/text"), other)) as client:
+    other = build_http_tool(f"{site}/here", "other") | {"outputs": texts}
+    async with connect_to_objects(build_manual(build_http_tool(f"{site}/text"), other)) as client:
         assert await run_tool(client, "ask") == ("just text", False)
         assert (await client.call_tool("other", {})).structured_content["path"] == "/here"
 
 
 async def test_an_error_response_is_a_failure_with_its_reason(site: str) -> None:
-    async with connect_to_objects(manual(over_http(f"{site}/forbidden"))) as client:
+    async with connect_to_objects(build_manual(build_http_tool(f"{site}/forbidden"))) as client:
         text, is_error = await run_tool(client, "ask")
     assert is_error
     assert text == "HTTP 403: Forbidden: this city is closed"
 
 
 async def test_a_missing_part_of_the_url_is_named(site: str) -> None:
-    async with connect_to_objects(manual(over_http(f"{site}/users/{{user}}"))) as client:
+    async with connect_to_objects(build_manual(build_http_tool(f"{site}/users/{{user}}"))) as client:
         text, is_error = await run_tool(client, "ask")
     assert is_error
     assert "user: required, because it is a part of the URL" in text
@@ -115,7 +115,7 @@ async def test_a_missing_part_of_the_url_is_named(site: str) -> None:
 async def test_an_unreachable_server_is_unavailable_and_the_error_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "sesame")
     auth = {"auth_type": "api_key", "api_key": "${A_KEY}", "var_name": "key", "location": "query"}
-    async with connect_to_objects(manual(over_http("http://127.0.0.1:9/", auth=auth))) as client:
+    async with connect_to_objects(build_manual(build_http_tool("http://127.0.0.1:9/", auth=auth))) as client:
         text, is_error = await run_tool(client, "ask")
     assert is_error
     assert "'127.0.0.1' does not respond" in text
@@ -124,8 +124,8 @@ async def test_an_unreachable_server_is_unavailable_and_the_error_has_no_key(mon
 
 async def test_the_problem_of_an_invalid_template_has_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "sesame")
-    wrong = over_http("https://example.org/${A_KEY}", http_method="${A_KEY}")
-    bridge = build_bridge(manual(wrong))
+    wrong = build_http_tool("https://example.org/${A_KEY}", http_method="${A_KEY}")
+    bridge = build_bridge(build_manual(wrong))
     async with connect(bridge):
         (problem,) = bridge.problems["objects"]
     assert "the UTCP tool 'ask': its call template is not valid: http_method" in problem
@@ -133,7 +133,7 @@ async def test_the_problem_of_an_invalid_template_has_no_values(monkeypatch: pyt
 
 
 async def test_a_manual_of_the_package_utcp_is_accepted(site: str) -> None:
-    value = UtcpManualSerializer().validate_dict(manual(over_http(f"{site}/text")))
+    value = UtcpManualSerializer().validate_dict(build_manual(build_http_tool(f"{site}/text")))
     assert isinstance(value, UtcpManual)
     assert convert_toolbox(value) is not None
     async with connect_to_objects(value) as client:
@@ -145,7 +145,7 @@ async def test_a_shell_command_gets_each_argument_as_one_word(tmp_path: Path) ->
     steps = [{"command": f"cd {tmp_path}"}, {"command": f"cat {tmp_path}/a.txt | grep UTCP_ARG_word_UTCP_END"}]
     inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
     tool = {"name": "find", "inputs": inputs, "tool_call_template": {"call_template_type": "cli", "commands": steps}}
-    async with connect_to_objects(manual(tool)) as client:
+    async with connect_to_objects(build_manual(tool)) as client:
         assert await run_tool(client, "find", word="tw") == ("two", False)
         text, is_error = await run_tool(client, "find", word="x; echo two")
     assert "two" not in text
@@ -158,7 +158,7 @@ async def test_a_shell_command_runs_in_the_folder_of_its_manual(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     template = {"call_template_type": "cli", "commands": [{"command": "pwd | cat"}]}
-    (tmp_path / "manual.json").write_text(json.dumps(manual({"name": "where", "tool_call_template": template})))
+    (tmp_path / "manual.json").write_text(json.dumps(build_manual({"name": "where", "tool_call_template": template})))
     async with connect_to_objects(read_manual(tmp_path / "manual.json")) as client:
         assert await run_tool(client, "where") == (str(tmp_path), False)
 
@@ -181,7 +181,7 @@ ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
 async def test_a_shell_command_rejects_values_that_could_become_options(
     text: str, arguments: dict[str, str], message: str
 ) -> None:
-    async with connect_to_objects(manual(for_shell(text))) as client:
+    async with connect_to_objects(build_manual(build_shell_tool(text))) as client:
         found, is_error = await run_tool(client, "find", **arguments)
     assert is_error
     assert message in found
@@ -198,11 +198,11 @@ async def test_a_shell_command_rejects_values_that_could_become_options(
     ],
 )
 async def test_a_shell_command_accepts_other_values(text: str, word: str, output: str) -> None:
-    async with connect_to_objects(manual(for_shell(text))) as client:
+    async with connect_to_objects(build_manual(build_shell_tool(text))) as client:
         assert await run_tool(client, "find", word=word) == (output, False)
 
 
-def for_shell(text: str) -> dict[str, Any]:
+def build_shell_tool(text: str) -> dict[str, Any]:
     """A tool that is a command for a shell, and takes a word."""
     inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
     template = {"call_template_type": "cli", "commands": [{"command": text}]}

@@ -20,25 +20,25 @@ from tests.kits.frameworks.framework_clients import build_bridge, connect_to_obj
 ECHO = "import sys; print('|'.join(sys.argv[1:]))"
 
 
-def written(folder: Path, *tools: Any, name: str = "tools.json", **more: Any) -> Path:
+def write_manual(folder: Path, *tools: Any, name: str = "tools.json", **more: Any) -> Path:
     """The file of a manual."""
     path = folder / name
     path.write_text(json.dumps({"utcp_version": "1.0.1", "manual_version": "1.0.0", "tools": tools, **more}))
     return path
 
 
-def command(text: str, name: str = "run", **more: Any) -> dict[str, Any]:
+def build_command(text: str, name: str = "run", **more: Any) -> dict[str, Any]:
     """A tool that is a command."""
     template = {"call_template_type": "cli", "commands": [{"command": text}], **more}
     return {"name": name, "description": "Runs.", "tool_call_template": template}
 
 
-def declares(*names: str) -> dict[str, Any]:
+def schema_of(*names: str) -> dict[str, Any]:
     """The inputs of a tool that takes anything under these names."""
     return {"type": "object", "properties": {name: {} for name in names}}
 
 
-def script(folder: Path, text: str) -> str:
+def write_script(folder: Path, text: str) -> str:
     """A program, as a command begins with it."""
     path = folder / "program.py"
     path.write_text(text)
@@ -46,13 +46,13 @@ def script(folder: Path, text: str) -> str:
 
 
 async def test_a_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
-    program = script(tmp_path, ECHO)
+    program = write_script(tmp_path, ECHO)
     tool = {
-        **command(f'{program} --to "UTCP_ARG_to_UTCP_END" x=UTCP_ARG_n_UTCP_END UTCP_ARG_more_UTCP_END'),
+        **build_command(f'{program} --to "UTCP_ARG_to_UTCP_END" x=UTCP_ARG_n_UTCP_END UTCP_ARG_more_UTCP_END'),
         "inputs": {"properties": {"to": {"type": "string"}, "n": {"type": "integer"}, "more": {}}, "required": ["to"]},
         "tags": ["shell"],
     }
-    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+    async with connect_to_objects(read_manual(write_manual(tmp_path, tool))) as client:
         (tools,) = (await client.list_tools()).tools
         assert (tools.name, tools.description) == ("run", "Runs.")
         assert tools.input_schema["type"] == "object"
@@ -65,8 +65,8 @@ async def test_a_command_gets_each_argument_as_one_word(tmp_path: Path) -> None:
 
 
 async def test_the_error_of_a_program_has_its_stderr(tmp_path: Path) -> None:
-    program = script(tmp_path, "import sys; print('half done'); sys.exit('no such city')")
-    async with connect_to_objects(read_manual(written(tmp_path, command(program)))) as client:
+    program = write_script(tmp_path, "import sys; print('half done'); sys.exit('no such city')")
+    async with connect_to_objects(read_manual(write_manual(tmp_path, build_command(program)))) as client:
         result = await client.call_tool("run", {})
     assert result.is_error
     assert result.content[0].text == "no such city"
@@ -74,9 +74,9 @@ async def test_the_error_of_a_program_has_its_stderr(tmp_path: Path) -> None:
 
 
 async def test_json_output_of_a_program_is_structured(tmp_path: Path) -> None:
-    program = script(tmp_path, "print('{\"height\": 3967}')")
-    tool = command(program) | {"outputs": {"type": "object", "properties": {"height": {"type": "integer"}}}}
-    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+    program = write_script(tmp_path, "print('{\"height\": 3967}')")
+    tool = build_command(program) | {"outputs": {"type": "object", "properties": {"height": {"type": "integer"}}}}
+    async with connect_to_objects(read_manual(write_manual(tmp_path, tool))) as client:
         result = await client.call_tool("run", {})
     assert result.structured_content == {"height": 3967}
 
@@ -84,28 +84,32 @@ async def test_json_output_of_a_program_is_structured(tmp_path: Path) -> None:
 async def test_a_program_gets_the_variables_of_its_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", "not for programs")
     monkeypatch.setenv("A_KEY", "1234")
-    program = script(tmp_path, "import os; print(os.environ.get('A_SECRET'), os.environ.get('KEY'), os.getcwd())")
+    program = write_script(tmp_path, "import os; print(os.environ.get('A_SECRET'), os.environ.get('KEY'), os.getcwd())")
     (tmp_path / "sub").mkdir()
-    tool = command(program, env_vars={"KEY": "${A_KEY}"}, working_dir="sub")
-    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+    tool = build_command(program, env_vars={"KEY": "${A_KEY}"}, working_dir="sub")
+    async with connect_to_objects(read_manual(write_manual(tmp_path, tool))) as client:
         assert await run_tool(client, "run") == (f"None 1234 {tmp_path}/sub", False)
-    open_one = command(program, inherit_env_vars=["A_SECRET"])
-    async with connect_to_objects(read_manual(written(tmp_path, open_one))) as client:
+    open_one = build_command(program, inherit_env_vars=["A_SECRET"])
+    async with connect_to_objects(read_manual(write_manual(tmp_path, open_one))) as client:
         assert (await run_tool(client, "run"))[0].startswith("not for programs None")
 
 
 async def test_a_program_runs_in_the_folder_of_its_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
-    tool = command(script(tmp_path, "import os; print(os.getcwd())"))
+    tool = build_command(write_script(tmp_path, "import os; print(os.getcwd())"))
     monkeypatch.chdir(tmp_path / "elsewhere")
-    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+    async with connect_to_objects(read_manual(write_manual(tmp_path, tool))) as client:
         assert await run_tool(client, "run") == (str(tmp_path), False)
 
 
 async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
-    program = script(tmp_path, ECHO)
+    program = write_script(tmp_path, ECHO)
     old = [
-        {"name": key, "inputs": declares("to", "loud", "quiet", "many"), key: {kind: "cli", "command_name": program}}
+        {
+            "name": key,
+            "inputs": schema_of("to", "loud", "quiet", "many"),
+            key: {kind: "cli", "command_name": program},
+        }
         for key, kind in (("tool_provider", "provider_type"), ("tool_transport", "transport_type"))
     ]
     path = tmp_path / "old.json"
@@ -117,10 +121,14 @@ async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
 
 
 async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_path: Path) -> None:
-    program = script(tmp_path, ECHO)
-    old = {"name": "old", "inputs": declares("to"), "tool_provider": {"provider_type": "cli", "command_name": program}}
-    new = command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": declares("to")}
-    async with connect_to_objects(read_manual(written(tmp_path, old, new))) as client:
+    program = write_script(tmp_path, ECHO)
+    old = {
+        "name": "old",
+        "inputs": schema_of("to"),
+        "tool_provider": {"provider_type": "cli", "command_name": program},
+    }
+    new = build_command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": schema_of("to")}
+    async with connect_to_objects(read_manual(write_manual(tmp_path, old, new))) as client:
         for tool in ("old", "run"):
             text, is_error = await run_tool(client, tool, to="Bonn", output="/etc/passwd")
             assert is_error
@@ -128,8 +136,8 @@ async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_pa
 
 
 async def test_output_with_too_many_values_is_an_error(tmp_path: Path) -> None:
-    program = script(tmp_path, "print('[' + '[],' * 300_000 + '0]')")
-    async with connect_to_objects(read_manual(written(tmp_path, command(program)))) as client:
+    program = write_script(tmp_path, "print('[' + '[],' * 300_000 + '0]')")
+    async with connect_to_objects(read_manual(write_manual(tmp_path, build_command(program)))) as client:
         text, is_error = await run_tool(client, "run")
     assert is_error
     assert "has succeeded, but its output has more than 250000 values" in text
@@ -152,17 +160,17 @@ async def test_output_with_too_many_values_is_an_error(tmp_path: Path) -> None:
 async def test_a_value_cannot_become_an_option(
     tmp_path: Path, template: str, arguments: dict[str, Any], output: str | None
 ) -> None:
-    tool = command(f"{script(tmp_path, ECHO)} {template}") | {"inputs": declares("a", "to")}
-    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+    tool = build_command(f"{write_script(tmp_path, ECHO)} {template}") | {"inputs": schema_of("a", "to")}
+    async with connect_to_objects(read_manual(write_manual(tmp_path, tool))) as client:
         text, is_error = await run_tool(client, "run", **arguments)
     assert is_error is (output is None)
     assert text == output or "the value begins with '-', so the program would read it as an option" in text
 
 
 async def test_an_option_of_an_old_manual_may_have_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
-    program = script(tmp_path, ECHO)
-    old = {"name": "old", "inputs": declares("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
-    async with connect_to_objects(read_manual(written(tmp_path, old))) as client:
+    program = write_script(tmp_path, ECHO)
+    old = {"name": "old", "inputs": schema_of("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
+    async with connect_to_objects(read_manual(write_manual(tmp_path, old))) as client:
         assert await run_tool(client, "old", n=-1, to=["--output", "x"]) == (
             "--n=-1|--to=--output|--to|x",
             False,
@@ -183,7 +191,7 @@ async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     place = ("127.0.0.1", listener.extra(SocketAttribute.local_port))
     text = f"import socket, time; line = socket.create_connection({place}); line.send(b'x'); time.sleep(600)"
-    manual = read_manual(written(tmp_path, command(script(tmp_path, text))))
+    manual = read_manual(write_manual(tmp_path, build_command(write_script(tmp_path, text))))
     async with listener, anyio.create_task_group() as watching, connect_to_objects(manual) as client:
         watching.start_soon(listener.serve, follow)
         with anyio.fail_after(30):
@@ -196,7 +204,7 @@ async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None
 
 
 async def test_a_manual_may_be_yaml_or_a_mapping(tmp_path: Path) -> None:
-    program = script(tmp_path, ECHO)
+    program = write_script(tmp_path, ECHO)
     path = tmp_path / "tools.yaml"
     path.write_text(
         "utcp_version: 1.0.1\ntools:\n  - name: run\n    tool_call_template:\n"
@@ -204,7 +212,7 @@ async def test_a_manual_may_be_yaml_or_a_mapping(tmp_path: Path) -> None:
     )
     async with connect_to_objects(read_manual(path)) as client:
         assert await run_tool(client, "run") == ("yes", False)
-    async with connect_to_objects({"utcp_version": "1.0.1", "tools": [command(f"{program} no")]}) as client:
+    async with connect_to_objects({"utcp_version": "1.0.1", "tools": [build_command(f"{program} no")]}) as client:
         assert await run_tool(client, "run") == ("no", False)
 
 
@@ -213,7 +221,7 @@ async def test_a_broken_tool_of_a_manual_does_not_affect_others(
 ) -> None:
     monkeypatch.delenv("NOT_SET", raising=False)
     tools = [
-        command(script(tmp_path, ECHO)),
+        build_command(write_script(tmp_path, ECHO)),
         {"description": "nameless"},
         {"name": "uncallable"},
         {"name": "untyped", "tool_call_template": {"url": "https://example.org"}},
@@ -222,7 +230,7 @@ async def test_a_broken_tool_of_a_manual_does_not_affect_others(
         {"name": "plain", "tool_call_template": {"call_template_type": "http", "url": "http://example.org"}},
         {"name": "keyed", "tool_call_template": {"call_template_type": "http", "url": "https://x.org/${NOT_SET}"}},
     ]
-    path = written(tmp_path, *tools)
+    path = write_manual(tmp_path, *tools)
     bridge = build_bridge(read_manual(path))
     async with connect(bridge) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["run"]
@@ -287,19 +295,19 @@ def test_other_objects_are_no_manuals() -> None:
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
-        (command("no-such-program --now"), "there is no program 'no-such-program' on PATH"),
+        (build_command("no-such-program --now"), "there is no program 'no-such-program' on PATH"),
         ({"name": "run", "tool_call_template": {"call_template_type": "cli", "commands": []}}, "has no commands"),
     ],
 )
 async def test_a_command_that_cannot_run_is_a_problem(tool: dict[str, Any], words: str, tmp_path: Path) -> None:
-    box = convert_toolbox(read_manual(written(tmp_path, tool)))
+    box = convert_toolbox(read_manual(write_manual(tmp_path, tool)))
     assert list(await box.list_entries()) == []
     assert words in str(getattr(box, "problems", ()))
 
 
 async def test_a_null_character_in_an_argument_is_rejected(tmp_path: Path) -> None:
-    tool = {**command(f"{script(tmp_path, ECHO)} UTCP_ARG_x_UTCP_END"), "inputs": {"properties": {"x": {}}}}
-    async with connect_to_objects(read_manual(written(tmp_path, tool))) as client:
+    tool = {**build_command(f"{write_script(tmp_path, ECHO)} UTCP_ARG_x_UTCP_END"), "inputs": {"properties": {"x": {}}}}
+    async with connect_to_objects(read_manual(write_manual(tmp_path, tool))) as client:
         text, is_error = await run_tool(client, "run", x="a\0b")
         assert is_error
         assert "null characters" in text

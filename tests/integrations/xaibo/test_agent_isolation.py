@@ -32,7 +32,7 @@ def add(a: int, b: int) -> int:
 
 
 @asynccontextmanager
-async def isolated(
+async def build_isolated_agent(
     folder: Path, hooks: HookRegistry, *, exchange: str = "", other: bool = False, options: Any = None, **more: Any
 ) -> Any:
     """A client of a bridge with an isolated agent, under hooks."""
@@ -48,7 +48,7 @@ async def isolated(
         yield client
 
 
-def hooks_on(tool: str, result: HookResult | None, event: str = "tool:pre") -> tuple[HookRegistry, list[Any]]:
+def build_hooks(tool: str, result: HookResult | None, event: str = "tool:pre") -> tuple[HookRegistry, list[Any]]:
     """Hooks with this decision for one tool, and the list of what they receive for all tools."""
     received: list[Any] = []
     hooks = HookRegistry(fail_closed=("tool:pre",))
@@ -62,8 +62,8 @@ def hooks_on(tool: str, result: HookResult | None, event: str = "tool:pre") -> t
 
 
 async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path) -> None:
-    hooks, result = hooks_on("mytools-add", DENIED)
-    async with isolated(tmp_path, hooks) as client:
+    hooks, result = build_hooks("mytools-add", DENIED)
+    async with build_isolated_agent(tmp_path, hooks) as client:
         assert await call_text(client, "helper", message=ADD) == "failed: Tool 'mytools-add' was denied: no sums"
         wrong = '{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}'
         assert (await call_text(client, "helper", message=wrong)).startswith("failed: Input validation failed")
@@ -72,8 +72,8 @@ async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path)
 
 
 async def test_an_allowed_tool_of_an_isolated_agent_runs_once_with_its_policies(tmp_path: Path) -> None:
-    hooks, result = hooks_on("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
-    async with isolated(tmp_path, hooks, exchange=DOUBLED) as client:
+    hooks, result = build_hooks("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
+    async with build_isolated_agent(tmp_path, hooks, exchange=DOUBLED) as client:
         assert await call_text(client, "helper", message=ADD) == "10"
         assert await call_text(client, "helper", message='{"name": "add_one"}') == "10"
     names = [data["tool_name"] for data in result]
@@ -81,8 +81,8 @@ async def test_an_allowed_tool_of_an_isolated_agent_runs_once_with_its_policies(
 
 
 async def test_the_time_limit_of_a_tool_applies_inside_an_isolated_agent(tmp_path: Path) -> None:
-    hooks, _ = hooks_on("", None)
-    async with isolated(tmp_path, hooks) as client:
+    hooks, _ = build_hooks("", None)
+    async with build_isolated_agent(tmp_path, hooks) as client:
         text = await call_text(client, "helper", message='{"name": "mytools-wait"}')
     assert text.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
 
@@ -97,15 +97,15 @@ async def test_the_user_is_asked_about_a_tool_of_an_isolated_agent(tmp_path: Pat
 
 
 async def test_an_isolated_agent_cannot_use_the_name_of_another_sources_tool(tmp_path: Path) -> None:
-    hooks, _ = hooks_on("", None)
-    async with isolated(tmp_path, hooks, other=True) as client:
+    hooks, _ = build_hooks("", None)
+    async with build_isolated_agent(tmp_path, hooks, other=True) as client:
         assert "another source has a tool of this name" in await call_text(client, "helper", message=ADD)
 
 
 @pytest.mark.parametrize("prefix", ["", "x"])
 async def test_policies_see_a_tool_of_an_isolated_agent_under_its_published_name(tmp_path: Path, prefix: str) -> None:
-    hooks, _ = hooks_on("plus", DENIED)
+    hooks, _ = build_hooks("plus", DENIED)
     options = {"offer": "both", "prefix": prefix, "alias": {"mytools-add": "plus"}}
-    async with isolated(tmp_path, hooks, options=options) as client:
+    async with build_isolated_agent(tmp_path, hooks, options=options) as client:
         name = f"{prefix}__helper" if prefix else "helper"
         assert await call_text(client, name, message=ADD) == "failed: Tool 'plus' was denied: no sums"

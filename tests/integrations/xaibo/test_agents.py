@@ -110,7 +110,7 @@ PNG_START = "iVBORw0KGgo"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
-def served(folder: Path, text: str, offer: str = "agent") -> SourceBridge:
+def build_source_bridge(folder: Path, text: str, offer: str = "agent") -> SourceBridge:
     """An agent, served."""
     write_files(folder, parts=PARTS, it_yaml=text)
     return SourceBridge(folder, agent=folder / "it.yaml", offer=offer)
@@ -118,7 +118,7 @@ def served(folder: Path, text: str, offer: str = "agent") -> SourceBridge:
 
 async def test_an_agent_is_a_tool_with_a_message_as_its_argument(tmp_path: Path) -> None:
     text = "{id: echo.v1, description: Echoes., modules: [{id: it, module: parts.Echo}]}"
-    async with served(tmp_path, text).client() as client:
+    async with build_source_bridge(tmp_path, text).client() as client:
         (tool,) = (await client.list_tools()).tools
         assert tool.description == "Echoes."
         assert tool.input_schema["required"] == ["message"]
@@ -140,7 +140,7 @@ exchange:
 
 
 async def test_each_entry_point_is_a_tool_also_under_a_dotted_id(tmp_path: Path) -> None:
-    source = served(tmp_path, ENTRIES % "[e1, e2]")
+    source = build_source_bridge(tmp_path, ENTRIES % "[e1, e2]")
     async with source.client() as client:
         names = {tool.description: tool.name for tool in (await client.list_tools()).tools}
         assert sorted(entry.name for entry in source.source._agents) == ["multi.dot.e1", "multi.dot.e2"]
@@ -149,7 +149,7 @@ async def test_each_entry_point_is_a_tool_also_under_a_dotted_id(tmp_path: Path)
 
 
 async def test_a_message_goes_to_the_module_for_text(tmp_path: Path) -> None:
-    source = served(tmp_path, ENTRIES % "e2")
+    source = build_source_bridge(tmp_path, ENTRIES % "e2")
     async with source.client() as client:
         (name,) = await list_schemas(client)
         assert await call_text(client, name, message="hi") == "two hi"
@@ -158,7 +158,7 @@ async def test_a_message_goes_to_the_module_for_text(tmp_path: Path) -> None:
 
 async def test_an_error_of_an_agent_is_a_failure_with_its_text(tmp_path: Path) -> None:
     text = "{id: it, modules: [{id: it, module: parts.Fails, config: {api_key: sesame-open}}]}"
-    async with served(tmp_path, text).client() as client:
+    async with build_source_bridge(tmp_path, text).client() as client:
         assert (
             await call_text(client, "it", message="value") == "error: The agent 'it' failed: ValueError: no such thing"
         )
@@ -170,7 +170,7 @@ async def test_an_error_of_an_agent_is_a_failure_with_its_text(tmp_path: Path) -
 
 
 async def test_attachments_become_content_of_their_kind(tmp_path: Path) -> None:
-    async with served(tmp_path, SIMPLE % ("it", "Draws")).client() as client:
+    async with build_source_bridge(tmp_path, SIMPLE % ("it", "Draws")).client() as client:
         text, image, wav, mp3, notes, raw, odd, own = (await client.call_tool("it", {"message": ""})).content
         assert text.text == "Here."
         assert (image.type, image.mime_type, image.data[:11]) == ("image", "image/png", PNG_START)
@@ -203,7 +203,7 @@ def test_the_media_type_of_an_attachment_is_declared_or_detected(attachment: dic
 
 
 async def test_an_agent_without_a_response_has_an_empty_result(tmp_path: Path) -> None:
-    async with served(tmp_path, SIMPLE % ("it", "Silent")).client() as client:
+    async with build_source_bridge(tmp_path, SIMPLE % ("it", "Silent")).client() as client:
         answer = await client.call_tool("it", {"message": "x"})
         assert not answer.is_error
 
@@ -218,24 +218,24 @@ modules:
 
 @pytest.mark.parametrize(("scope", "message"), [("agent", ["1", "2", "3"]), ("instance", ["1", "1", "1"])])
 async def test_modules_live_as_long_as_their_scope(scope: str, message: list[str], tmp_path: Path) -> None:
-    async with served(tmp_path, REMEMBERS % scope).client() as client:
+    async with build_source_bridge(tmp_path, REMEMBERS % scope).client() as client:
         assert [await call_text(client, "it", message="x") for _ in range(3)] == message
 
 
 async def test_agent_and_tools_share_modules_of_the_scope_agent(tmp_path: Path) -> None:
-    async with served(tmp_path, REMEMBERS % "agent", "both").client() as client:
+    async with build_source_bridge(tmp_path, REMEMBERS % "agent", "both").client() as client:
         assert sorted(await list_schemas(client)) == ["it", "recall"]
         await call_text(client, "it", message="this")
         assert await call_text(client, "recall") == '["this"]'
 
 
 async def test_agent_and_tools_do_not_share_modules_of_one_call(tmp_path: Path) -> None:
-    async with served(tmp_path, REMEMBERS % "instance", "both").client() as client:
+    async with build_source_bridge(tmp_path, REMEMBERS % "instance", "both").client() as client:
         assert [await call_text(client, "it", message="x") for _ in range(3)] == ["1", "1", "1"]
 
 
 async def test_a_module_may_depend_on_the_xaibo_object(tmp_path: Path) -> None:
-    async with served(tmp_path, SIMPLE % ("it", "Knows")).client() as client:
+    async with build_source_bridge(tmp_path, SIMPLE % ("it", "Knows")).client() as client:
         assert await call_text(client, "it", message="x") == "it"
 
 
@@ -248,7 +248,7 @@ async def test_providers_are_published_if_the_agent_cannot_be_made(tmp_path: Pat
       - {id: talk, module: parts.Echo}
       - {id: memory, module: parts.Memory}
     """
-    source = served(tmp_path, text, "both")
+    source = build_source_bridge(tmp_path, text, "both")
     async with source.client() as client:
         assert list(await list_schemas(client)) == ["recall"]
     (problem,) = source.problems
@@ -258,11 +258,11 @@ async def test_providers_are_published_if_the_agent_cannot_be_made(tmp_path: Pat
 
 async def test_an_agent_without_a_module_for_text_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="agent 'it' has no entry point that takes text"):
-        await served(tmp_path, SIMPLE % ("it", "Looks")).source.run(lambda _: None)
+        await build_source_bridge(tmp_path, SIMPLE % ("it", "Looks")).source.run(lambda _: None)
 
 
 async def test_memory_does_not_grow_with_the_calls_of_an_agent(tmp_path: Path) -> None:
-    source = served(tmp_path, REMEMBERS % "instance")
+    source = build_source_bridge(tmp_path, REMEMBERS % "instance")
     async with source.bridge.run_sources():
         await source.bridge.wait_until_started()
         (entry,) = source.source._agents
@@ -307,7 +307,7 @@ class TestOnTrio:
 
     async def test_agents_are_rejected_on_trio(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="agents of Xaibo run only on asyncio"):
-            await served(tmp_path, SIMPLE % ("it", "Echo")).source.run(lambda _: None)
+            await build_source_bridge(tmp_path, SIMPLE % ("it", "Echo")).source.run(lambda _: None)
 
 
 OWN_MODELS = """

@@ -15,29 +15,29 @@ from mcp_bridge._integrations.xaibo.schemas import build_schema, convert_argumen
 from mcp_bridge.xaibo import ToolParameter
 
 
-def property_of(**fields: Any) -> Any:
+def build_property(**fields: Any) -> Any:
     """The schema of one parameter."""
     return build_schema({"p": ToolParameter(**fields)})["properties"]["p"]
 
 
 def test_a_type_of_json_schema_is_not_changed() -> None:
     kinds = ["string", "integer", "number", "boolean", "object", "null"]
-    assert [property_of(type=key) for key in kinds] == [{"type": key} for key in kinds]
+    assert [build_property(type=key) for key in kinds] == [{"type": key} for key in kinds]
 
 
 def test_a_python_name_of_a_type_becomes_its_json_type() -> None:
     aliases = ["str", "int", "float", "bool", "dict", "None"]
     kinds = ["string", "integer", "number", "boolean", "object", "null"]
-    assert [property_of(type=alias) for alias in aliases] == [{"type": key} for key in kinds]
+    assert [build_property(type=alias) for alias in aliases] == [{"type": key} for key in kinds]
 
 
 def test_an_unknown_type_is_left_out() -> None:
-    assert [property_of(type=key) for key in ("any", "", "String", "list[str]")] == [{}] * 4
+    assert [build_property(type=key) for key in ("any", "", "String", "list[str]")] == [{}] * 4
 
 
 @pytest.mark.parametrize("case", ["array", "list"])
 def test_an_array_has_items_of_any_kind(case: str) -> None:
-    assert property_of(type=case) == {"type": "array", "items": {}}
+    assert build_property(type=case) == {"type": "array", "items": {}}
 
 
 def test_objects_and_the_root_allow_further_properties() -> None:
@@ -48,11 +48,11 @@ def test_objects_and_the_root_allow_further_properties() -> None:
 
 @pytest.mark.parametrize("description", [None, ""])
 def test_an_empty_description_is_left_out(description: str | None) -> None:
-    assert property_of(type="string", description=description) == {"type": "string"}
+    assert build_property(type="string", description=description) == {"type": "string"}
 
 
 def test_a_description_is_copied() -> None:
-    assert property_of(type="string", description="Where.") == {"type": "string", "description": "Where."}
+    assert build_property(type="string", description="Where.") == {"type": "string", "description": "Where."}
 
 
 def test_required_names_are_in_order_and_left_out_if_there_are_none() -> None:
@@ -69,7 +69,7 @@ def test_a_default_makes_a_required_parameter_optional() -> None:
 
 @pytest.mark.parametrize("default", ["", 0, False, {"a": [None]}])
 def test_a_default_is_copied_unchanged(default: Any) -> None:
-    assert property_of(type="any", default=default) == {"default": default}
+    assert build_property(type="any", default=default) == {"default": default}
 
 
 def test_a_default_is_a_copy() -> None:
@@ -86,17 +86,17 @@ def test_a_default_that_is_not_json_is_left_out_but_makes_the_parameter_optional
 
 @pytest.mark.parametrize(("case", "message"), [("null", {"type": "null", "default": None}), ("any", {"default": None})])
 def test_an_explicit_default_of_null_is_copied(case: str, message: Any) -> None:
-    assert property_of(type=case, default=None) == message
+    assert build_property(type=case, default=None) == message
 
 
 @pytest.mark.parametrize("case", ["string", "array"])
 def test_a_default_of_null_is_left_out_if_the_type_forbids_it(case: str) -> None:
-    assert "default" not in property_of(type=case, default=None)
+    assert "default" not in build_property(type=case, default=None)
 
 
 def test_a_default_of_null_is_left_out_if_it_was_not_set_or_the_parameter_is_required() -> None:
-    assert property_of(type="any") == {}
-    assert property_of(type="any", default=None, enum=["a"]) == {"enum": ["a"]}
+    assert build_property(type="any") == {}
+    assert build_property(type="any", default=None, enum=["a"]) == {"enum": ["a"]}
     schema = build_schema({"p": ToolParameter(type="any", default=None, required=True)})
     assert schema == {"type": "object", "properties": {"p": {}}, "required": ["p"]}
 
@@ -112,7 +112,7 @@ def test_a_default_of_null_is_left_out_if_it_was_not_set_or_the_parameter_is_req
     ],
 )
 def test_members_of_an_enum_have_the_type_of_the_parameter(case: str, enum: list[str], members: list[Any]) -> None:
-    result = property_of(type=case, enum=enum)["enum"]
+    result = build_property(type=case, enum=enum)["enum"]
     assert [(type(item) is bool, item) for item in result] == [(type(item) is bool, item) for item in members]
 
 
@@ -129,12 +129,12 @@ def test_members_of_an_enum_have_the_type_of_the_parameter(case: str, enum: list
     ],
 )
 def test_the_type_is_left_out_if_the_enum_does_not_match_it(case: str, enum: list[str]) -> None:
-    assert property_of(type=case, enum=enum) == {"enum": enum}
+    assert build_property(type=case, enum=enum) == {"enum": enum}
 
 
 def test_a_number_in_two_forms_is_one_member() -> None:
-    assert property_of(type="number", enum=["1", "1.0", "2"])["enum"] == [1, 2]
-    assert property_of(type="string", enum=["a", "a"])["enum"] == ["a"]
+    assert build_property(type="number", enum=["1", "1.0", "2"])["enum"] == [1, 2]
+    assert build_property(type="string", enum=["a", "a"])["enum"] == ["a"]
 
 
 def test_the_enum_of_an_array_applies_to_its_items() -> None:
@@ -145,15 +145,15 @@ def test_the_enum_of_an_array_applies_to_its_items() -> None:
 
 @pytest.mark.parametrize("case", ["object", "null"])
 def test_objects_and_null_have_no_enum(case: str) -> None:
-    assert property_of(type=case, enum=["a"]) == {"type": case}
+    assert build_property(type=case, enum=["a"]) == {"type": case}
 
 
 def test_an_empty_enum_is_left_out() -> None:
-    assert property_of(type="string", enum=[]) == {"type": "string"}
+    assert build_property(type="string", enum=[]) == {"type": "string"}
 
 
 def test_a_default_among_the_members_has_their_type() -> None:
-    assert property_of(type="integer", enum=["1", "2"], default="2") == {
+    assert build_property(type="integer", enum=["1", "2"], default="2") == {
         "type": "integer",
         "enum": [1, 2],
         "default": 2,
@@ -249,5 +249,5 @@ def test_parameters_that_are_no_mapping_raise_a_type_error() -> None:
 
 def test_an_enum_of_many_members_is_read_quickly() -> None:
     enum = [str(number) for number in range(50_000)]
-    value = property_of(type="integer", enum=[*enum, *enum])["enum"]
+    value = build_property(type="integer", enum=[*enum, *enum])["enum"]
     assert value == list(range(50_000))

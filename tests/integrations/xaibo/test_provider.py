@@ -24,7 +24,7 @@ from mcp_bridge.xaibo import (
     ToolParameterError,
     ToolResult,
 )
-from tests.kits.xaibo.vocabulary_document import example
+from tests.kits.xaibo.vocabulary_document import get_example
 from tests.kits.xaibo.vocabulary_document import written as as_run
 from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas, write_files
 
@@ -99,7 +99,7 @@ class TestTheDocumentsProvider:
         write_files(tmp_path, seed_weather="from typing import Any, Dict, List\n")
         with (tmp_path / "seed_weather.py").open("a", encoding="utf-8") as file:
             file.write("from mcp_bridge.xaibo import Tool, ToolParameter, ToolResult\n")
-            file.write(as_run(example("class WeatherToolProvider")))
+            file.write(as_run(get_example("class WeatherToolProvider")))
         write_files(
             tmp_path,
             s_yaml="sources: [{type: xaibo, provider: 'seed_weather:WeatherToolProvider', config: {api_key: none}}]",

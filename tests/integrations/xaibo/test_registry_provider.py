@@ -28,14 +28,14 @@ SCHEMA = {
 }
 
 
-def provide(handler: Any = str, name: str = "find", schema: dict[str, Any] = SCHEMA) -> RegistryToolProvider:
+def make_provider(handler: Any = str, name: str = "find", schema: dict[str, Any] = SCHEMA) -> RegistryToolProvider:
     registry = ToolRegistry()
     registry.register(ToolEntry(name, "Finds.", handler, schema))
     return RegistryToolProvider(registry)
 
 
 async def test_parameters_are_those_of_the_schema() -> None:
-    (tool,) = await provide().list_tools()
+    (tool,) = await make_provider().list_tools()
     result = {name: (item.type, item.required, item.default, item.enum) for name, item in tool.parameters.items()}
     assert result == {
         "city": ("string", True, None, None),
@@ -59,12 +59,12 @@ async def test_parameters_are_those_of_the_schema() -> None:
     ],
 )
 async def test_parts_of_a_schema_without_a_field_are_in_the_description(name: str, lost: dict[str, Any]) -> None:
-    (tool,) = await provide().list_tools()
+    (tool,) = await make_provider().list_tools()
     assert json.loads(tool.parameters[name].description.removeprefix("JSON Schema: ")) == lost
 
 
 async def test_models_are_those_of_xaibo_if_it_is_imported() -> None:
-    provider = provide()
+    provider = make_provider()
     assert isinstance((await provider.list_tools())[0], Tool)
     assert LLMOptions(functions=await provider.list_tools()).functions[0].name == "find"
     assert isinstance(await provider.execute_tool("find", {"city": "Oslo"}), ToolResult)
@@ -80,12 +80,12 @@ async def test_models_are_those_of_xaibo_if_it_is_imported() -> None:
     ],
 )
 async def test_results_of_tools_become_results_of_the_provider(output: Any, result: Any) -> None:
-    returned = await provide(lambda _: output).execute_tool("find", {"city": "Oslo"})
+    returned = await make_provider(lambda _: output).execute_tool("find", {"city": "Oslo"})
     assert (returned.success, returned.result, returned.error) == (True, result, None)
 
 
 async def test_errors_are_results() -> None:
-    provider = provide()
+    provider = make_provider()
     wrong = await provider.execute_tool("find", {"city": 1})
     assert (wrong.success, "- $.city: expected type string, got integer" in wrong.error) == (False, True)
     failure = await provider.execute_tool("lose", {})
@@ -93,7 +93,7 @@ async def test_errors_are_results() -> None:
 
 
 async def test_an_input_that_is_not_an_object_and_an_unusual_name_reach_the_tool() -> None:
-    provider = provide(lambda data: data, "a b", {"type": "array", "items": {"type": "integer"}})
+    provider = make_provider(lambda data: data, "a b", {"type": "array", "items": {"type": "integer"}})
     (tool,) = await provider.list_tools()
     assert set(tool.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
     assert (await provider.execute_tool(tool.name, {"input": [1]})).result == [1]

@@ -23,7 +23,7 @@ from mcp_bridge.xaibo import (
     Tool,
     ToolProviderProtocol,
 )
-from tests.kits.xaibo.vocabulary_document import DOCUMENT, IMPORTS, example, examples, run, written
+from tests.kits.xaibo.vocabulary_document import DOCUMENT, IMPORTS, get_example, list_examples, run, write_examples
 
 WEATHER = "class WeatherToolProvider"
 MOCK = "class MockToolProvider"
@@ -33,30 +33,30 @@ ERRORS = "class ToolError("
 @pytest.fixture
 async def weather() -> Any:
     """The document's provider."""
-    return (await run(example(WEATHER)))["WeatherToolProvider"]({"api_key": "k"})
+    return (await run(get_example(WEATHER)))["WeatherToolProvider"]({"api_key": "k"})
 
 
 def test_all_examples_of_the_document_are_tested() -> None:
-    assert len(examples()) == 11
+    assert len(list_examples()) == 11
     rest = DOCUMENT.read_text("utf-8")
-    for text in examples():
+    for text in list_examples():
         assert text in rest
         rest = rest.replace(text, "", 1)
     assert not [word for word in ("async def", "class ", "await ", "assert ", " = ") if word in rest]
 
 
 def test_only_import_lines_are_changed() -> None:
-    for text in examples():
-        pairs = zip(text.splitlines(), written(text).splitlines(), strict=True)
+    for text in list_examples():
+        pairs = zip(text.splitlines(), write_examples(text).splitlines(), strict=True)
         assert {before.split(" import ")[0] for before, after in pairs if before != after} <= {
             "from xaibo.core.protocols.tools",
             "from xaibo.core.models.tools",
         }
-    assert "from mcp_bridge.xaibo import ToolProviderProtocol\n" in written(example(WEATHER))
+    assert "from mcp_bridge.xaibo import ToolProviderProtocol\n" in write_examples(get_example(WEATHER))
 
 
 async def test_the_protocol_of_the_document_is_that_of_the_package() -> None:
-    theirs = (await run(example("class ToolProviderProtocol")))["ToolProviderProtocol"]
+    theirs = (await run(get_example("class ToolProviderProtocol")))["ToolProviderProtocol"]
     ours = MockToolProvider([], {})
     assert isinstance(ours, theirs)
     assert isinstance(ours, ToolProviderProtocol)
@@ -64,7 +64,7 @@ async def test_the_protocol_of_the_document_is_that_of_the_package() -> None:
 
 
 async def test_tools_are_listed_with_their_parameters(weather: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    await run(example("    for param_name, param"), tool_provider=weather)
+    await run(get_example("    for param_name, param"), tool_provider=weather)
     assert capsys.readouterr().out.splitlines() == [
         "get_current_weather: Get current weather conditions for a city",
         "  city (string): City name",
@@ -76,14 +76,14 @@ async def test_tools_are_listed_with_their_parameters(weather: Any, capsys: pyte
 
 
 async def test_results_and_errors_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    text = example("result = await tool_provider.execute_tool")
+    text = get_example("result = await tool_provider.execute_tool")
     await run(text, tool_provider=MockToolProvider([], {"get_weather": 21}))
     await run(text, tool_provider=MockToolProvider([], {"get_weather": ValueError("rain")}))
     assert capsys.readouterr().out.splitlines() == ["Weather data: 21", "Error: rain"]
 
 
 async def test_the_tool_of_the_document_has_this_schema() -> None:
-    tool = (await run(example("tool = Tool(")))["tool"]
+    tool = (await run(get_example("tool = Tool(")))["tool"]
     assert build_schema(tool.parameters) == {
         "type": "object",
         "properties": {
@@ -100,7 +100,7 @@ async def test_the_tool_of_the_document_has_this_schema() -> None:
 
 
 async def test_the_three_parameters_of_the_document_have_this_schema() -> None:
-    names = await run(example("param = ToolParameter("))
+    names = await run(get_example("param = ToolParameter("))
     schema = build_schema({name: names[name] for name in ("param", "enum_param", "number_param")})
     assert schema == {
         "type": "object",
@@ -119,7 +119,7 @@ async def test_the_three_parameters_of_the_document_have_this_schema() -> None:
 
 
 async def test_the_results_of_the_document_reach_the_model() -> None:
-    first, second = [text for text in examples() if text.startswith("result = ToolResult(")]
+    first, second = [text for text in list_examples() if text.startswith("result = ToolResult(")]
     success = to_result((await run(first))["result"], call_id="1")
     assert success == ToolResult(
         success=True,
@@ -146,7 +146,7 @@ async def test_the_weather_tools_accept_arguments_of_their_schemas(weather: Any)
 
 
 async def test_the_errors_of_the_document_are_converted_by_their_names() -> None:
-    names = await run(example(ERRORS))
+    names = await run(get_example(ERRORS))
     for name in ("ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"):
         assert names[name].__bases__[0].__name__ == IMPORTS[name].__bases__[0].__name__
         result = convert_known_error(names[name]("the reason"))
@@ -157,7 +157,7 @@ async def test_the_errors_of_the_document_are_converted_by_their_names() -> None
 
 
 async def test_the_error_handling_of_the_document_returns_results(weather: Any) -> None:
-    execute = (await run(example(ERRORS)))["execute_tool"]
+    execute = (await run(get_example(ERRORS)))["execute_tool"]
 
     async def work(name: str, parameters: dict[str, Any]) -> Any:
         if parameters["city"] == "Atlantis":
@@ -177,7 +177,7 @@ async def test_the_error_handling_of_the_document_returns_results(weather: Any) 
 
 
 async def test_the_mock_of_the_document_behaves_like_that_of_the_package() -> None:
-    names = await run(example(MOCK))
+    names = await run(get_example(MOCK))
     assert names["mock_provider"].call_history == [("test_tool", {})]
     results = {"a": {"b": 1}, "broken": ValueError("no")}
     theirs, ours = names["MockToolProvider"]([], results), MockToolProvider([], results)
@@ -187,7 +187,7 @@ async def test_the_mock_of_the_document_behaves_like_that_of_the_package() -> No
 
 
 async def test_the_document_runs_with_the_mock_of_the_package() -> None:
-    text = example(MOCK)
+    text = get_example(MOCK)
     usage = text[text.index("# Usage in tests") :]
     names = await run(usage)
     assert type(names["mock_provider"]) is MockToolProvider
@@ -214,7 +214,7 @@ class ScriptedLLM:
 async def test_the_call_loop_of_the_document_runs_with_a_scripted_model(weather: Any) -> None:
     llm = ScriptedLLM(LLMFunctionCall(id="c1", name="get_weather_forecast", arguments={"city": "Oslo", "days": 1}))
     messages = [LLMMessage.user("Will it rain in Oslo?")]
-    names = await run(example("# Get tools from provider"), tool_provider=weather, llm=llm, messages=messages)
+    names = await run(get_example("# Get tools from provider"), tool_provider=weather, llm=llm, messages=messages)
     assert isinstance(llm, LLMProtocol)
     (_, options) = llm.seen[0]
     assert options is not None
@@ -235,5 +235,5 @@ async def test_the_examples_need_no_xaibo(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError):
         __import__("xaibo")
-    assert isinstance((await run(example("tool = Tool(")))["tool"], Tool)
-    await run(example(WEATHER))
+    assert isinstance((await run(get_example("tool = Tool(")))["tool"], Tool)
+    await run(get_example(WEATHER))

@@ -21,7 +21,7 @@ from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 PICTURE = Image(b"\x89PNG", "image/png")
 
 
-async def shown(answer: Any) -> dict[str, Any]:
+async def render(answer: Any) -> dict[str, Any]:
     """What a client gets for a provider's answer."""
     registry = ToolRegistry()
     entry = ToolEntry("t", "d", lambda _: to_result(answer))
@@ -31,50 +31,53 @@ async def shown(answer: Any) -> dict[str, Any]:
     return to_mcp(result, to_wire(entry.to_tool_definition()), "2025-11-25")
 
 
-def texts(made: dict[str, Any]) -> list[str]:
+def list_texts(made: dict[str, Any]) -> list[str]:
     """The text blocks of a result."""
     return [block["text"] for block in made["content"]]
 
 
 async def test_a_text_is_the_output_and_data_becomes_json() -> None:
-    assert texts(await shown(xaibo.ToolResult(success=True, result="so it is"))) == ["so it is"]
-    assert texts(await shown(xaibo.ToolResult(success=True, result=[1, None]))) == ["[1,null]"]
+    assert list_texts(await render(xaibo.ToolResult(success=True, result="so it is"))) == ["so it is"]
+    assert list_texts(await render(xaibo.ToolResult(success=True, result=[1, None]))) == ["[1,null]"]
 
 
 async def test_a_success_without_a_result_is_empty() -> None:
-    result = await shown(xaibo.ToolResult(success=True))
+    result = await render(xaibo.ToolResult(success=True))
     assert result["content"] == []
     assert "isError" not in result
 
 
 async def test_a_provider_that_returns_none_has_failed() -> None:
-    result = await shown(None)
-    assert (result["isError"], texts(result)) == (True, ["The provider returned None instead of a ToolResult."])
+    result = await render(None)
+    assert (result["isError"], list_texts(result)) == (True, ["The provider returned None instead of a ToolResult."])
 
 
 async def test_a_failure_has_its_error_verbatim_followed_by_its_result() -> None:
-    result = await shown(xaibo.ToolResult(success=False, error="No 'X' – really", result={"tried": 2}))
+    result = await render(xaibo.ToolResult(success=False, error="No 'X' – really", result={"tried": 2}))
     assert result["isError"] is True
-    assert texts(result) == ["No 'X' – really", '{"tried":2}']
+    assert list_texts(result) == ["No 'X' – really", '{"tried":2}']
     assert "structuredContent" not in result
 
 
 @pytest.mark.parametrize("error", [None, ""])
 async def test_a_failure_without_a_text_has_a_default_text(error: str | None) -> None:
-    assert texts(await shown(xaibo.ToolResult(success=False, error=error))) == ["Tool failed"]
-    assert texts(await shown(xaibo.ToolResult(success=False, error=error, result="half"))) == ["Tool failed", "half"]
+    assert list_texts(await render(xaibo.ToolResult(success=False, error=error))) == ["Tool failed"]
+    assert list_texts(await render(xaibo.ToolResult(success=False, error=error, result="half"))) == [
+        "Tool failed",
+        "half",
+    ]
 
 
 async def test_the_error_of_a_success_is_in_the_meta() -> None:
-    result = await shown(xaibo.ToolResult(success=True, result="done", error="slowly"))
-    assert (texts(result), result["_meta"]) == (["done"], {"mcp-bridge/error": "slowly"})
+    result = await render(xaibo.ToolResult(success=True, result="done", error="slowly"))
+    assert (list_texts(result), result["_meta"]) == (["done"], {"mcp-bridge/error": "slowly"})
     assert "isError" not in result
 
 
 async def test_content_blocks_are_not_changed() -> None:
-    result = await shown(xaibo.ToolResult(success=True, result=[Text("a"), PICTURE]))
+    result = await render(xaibo.ToolResult(success=True, result=[Text("a"), PICTURE]))
     assert [block["type"] for block in result["content"]] == ["text", "image"]
-    assert [block["type"] for block in (await shown({"success": True, "result": PICTURE}))["content"]] == ["image"]
+    assert [block["type"] for block in (await render({"success": True, "result": PICTURE}))["content"]] == ["image"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ tree = ToolEntry("tree", "", lambda data: data, TREE)
 FUNCTIONS = (weather, nowhere, breaks, painting, silent, words)
 
 
-def registry() -> ToolRegistry:
+def make_registry() -> ToolRegistry:
     """The tools above."""
     tools = ToolRegistry()
     for function in FUNCTIONS:
@@ -85,7 +85,7 @@ def registry() -> ToolRegistry:
     return tools
 
 
-def response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
+def build_response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
     """What a vendor's API answers where its model calls these; text in place of arguments is sent as it is."""
     numbered = [(f"id-{number}", name, arguments) for number, (name, arguments) in enumerate(calls)]
     match form:
@@ -114,15 +114,15 @@ def response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
             uses = [{"toolUse": {"toolUseId": id, "name": name, "input": given}} for id, name, given in numbered]
             return {"output": {"message": {"role": "assistant", "content": [{"text": "Let me see."}, *uses]}}}
         case _:
-            functions = [{"function": {"name": name, "arguments": given}} for _, name, given in numbered]
-            return {"model": "m", "message": {"role": "assistant", "content": "", "tool_calls": functions}}
+            items = [{"function": {"name": name, "arguments": given}} for _, name, given in numbered]
+            return {"model": "m", "message": {"role": "assistant", "content": "", "tool_calls": items}}
 
 
 def _text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def results(form: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def list_results(form: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The single results in what is appended to a conversation."""
     match form:
         case "anthropic":
@@ -134,7 +134,7 @@ def results(form: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return messages
 
 
-def text(form: str, result: dict[str, Any]) -> str:
+def get_text(form: str, result: dict[str, Any]) -> str:
     """The text of a result; an object as JSON."""
     match form:
         case "openai-responses":
@@ -148,14 +148,14 @@ def text(form: str, result: dict[str, Any]) -> str:
     return str(result["content"])
 
 
-def reference(form: str, result: dict[str, Any]) -> str:
+def get_call_id(form: str, result: dict[str, Any]) -> str:
     """What a result says which call it is of: an id, or a name where the vendor has no ids."""
     keys = {"openai": "tool_call_id", "openai-responses": "call_id", "anthropic": "tool_use_id"}
     keys |= {"gemini": "name", "bedrock": "toolUseId", "ollama": "tool_name"}
     return str(result[keys[form]])
 
 
-def functions(form: str, tools: list[dict[str, Any]]) -> dict[str, tuple[str | None, dict[str, Any]]]:
+def list_functions(form: str, tools: list[dict[str, Any]]) -> dict[str, tuple[str | None, dict[str, Any]]]:
     """The exported tools of any format: description and schema by name."""
     schema = {"openai": "parameters", "ollama": "parameters", "openai-responses": "parameters"}
     schema |= {"anthropic": "input_schema", "gemini": "parametersJsonSchema", "bedrock": "inputSchema"}

@@ -21,7 +21,7 @@ def write(data: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
-def say(message: Any) -> None:
+def send(message: Any) -> None:
     """A line."""
     write(json.dumps(message).encode() + b"\n")
 
@@ -32,7 +32,7 @@ def main(steps: list[Any]) -> None:
     if steps and steps[0] == "first":
         run(steps[1:], 0)
         sys.stdin.read()  # until the bridge lets go
-    say(OFFER)
+    send(OFFER)
     for line in sys.stdin:
         message = json.loads(line)
         if message["do"] == "call":
@@ -53,9 +53,9 @@ def run(steps: list[Any], number: int) -> None:
             time.sleep(600)
         elif step == "answer":
             result = {"success": True, "output": "fine", "error": None, "content": None, "code": None, "meta": None}
-            say({"say": "result", "id": number, "result": result})
+            send({"say": "result", "id": number, "result": result})
         else:
-            say(json.loads(json.dumps(step).replace('"$id"', str(number))))
+            send(json.loads(json.dumps(step).replace('"$id"', str(number))))
 
 
 if __name__ == "__main__":

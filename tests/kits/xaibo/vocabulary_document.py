@@ -29,7 +29,7 @@ IMPORTS: dict[str, Any] = {
 """What the examples use and do not import. The last line is what a reader imports from us."""
 
 
-def examples() -> list[str]:
+def list_examples() -> list[str]:
     """Every example, in the document's order: lines of code, and what is indented below them, with no prose between."""
     result: list[str] = []
     within = after_code = False
@@ -44,19 +44,19 @@ def examples() -> list[str]:
     return [text.rstrip("\n") + "\n" for text in result]
 
 
-def example(beginning: str) -> str:
+def get_example(beginning: str) -> str:
     """The example that has a line which begins so."""
-    return next(text for text in examples() if any(line.startswith(beginning) for line in text.splitlines()))
+    return next(text for text in list_examples() if any(line.startswith(beginning) for line in text.splitlines()))
 
 
-def written(text: str) -> str:
+def write_examples(text: str) -> str:
     """An example as it is run: only its import lines are changed."""
     return _IMPORT.sub("from mcp_bridge.xaibo import", text)
 
 
 async def run(text: str, **placeholders: Any) -> dict[str, Any]:
     """Run an example with the imports and placeholders that it leaves undefined, and nothing else; its names."""
-    text = written(text)
+    text = write_examples(text)
     missing = _undefined(text)
     assert set(placeholders) <= missing, f"not needed: {set(placeholders) - missing}"
     supplied = {name: IMPORTS[name] for name in missing - set(placeholders)}
