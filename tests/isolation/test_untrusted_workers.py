@@ -25,11 +25,11 @@ from mcp_bridge._isolation.process import FailedSource
 from mcp_bridge._isolation.source import IsolatedSource
 from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.isolation_kit import wait_until
-from tests.kits.isolation.strange_worker import OFFER
+from tests.kits.isolation.scripted_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.paths import KITS
 
-WORKER = KITS / "isolation" / "strange_worker.py"
+WORKER = KITS / "isolation" / "scripted_worker.py"
 ORDER = WorkerOrder(
     type="python", name="strange", options={}, directory=str(WORKER.parent), working_dir=str(WORKER.parent)
 )

@@ -21,7 +21,7 @@ from mcp_bridge._isolation.pool import WorkerPool
 from mcp_bridge._protocol.peer.line_writer import MAX_BUFFERED_OUTPUT
 from tests.isolation.test_untrusted_workers import ORDER, REQUEST, WORKER
 from tests.kits.constants import TIMEOUT
-from tests.kits.isolation.strange_worker import OFFER
+from tests.kits.isolation.scripted_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS
 
 
