@@ -1,4 +1,4 @@
-"""An isolated tool may call all published tools, a sandboxed one only those that the settings name."""
+"""An isolated tool may call all published tools, a sandboxed one only those in the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call in a worker that is cancelled leaves none of its programs behind, and the worker and its others stay."""
+"""Cancelling a call in a worker ends the programs of the call, but neither the worker nor other programs."""
 
 from __future__ import annotations
 

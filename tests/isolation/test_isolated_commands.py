@@ -1,4 +1,4 @@
-"""Every command leaves an isolated source to its workers: nothing of it is imported in the bridge's own process."""
+"""No command imports the modules of an isolated source in the process of the bridge."""
 
 from __future__ import annotations
 

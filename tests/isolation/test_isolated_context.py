@@ -1,4 +1,4 @@
-"""What a call can do from within a worker is what it can do in the bridge's own process."""
+"""A call in a worker can do the same as in the process of the bridge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.kits.questions.asking_people import Model, Person, folders
 
 
 async def attempt(call: Any) -> Any:
-    """What a request comes to: its result or its error."""
+    """Return the result or the error of a request."""
     try:
         return dump_result(await call)
     except MCPError as error:
@@ -28,7 +28,7 @@ async def attempt(call: Any) -> Any:
 
 
 class Client:
-    """Everything that a client can be asked, once for each way; `heard` has what it was told."""
+    """Answers of a client to all kinds of questions. `heard` has its notifications."""
 
     def __init__(self, mode: str, *answers: Any) -> None:
         self._mode, self._answers = mode, answers
@@ -47,7 +47,7 @@ class Client:
 
     @property
     def asked(self) -> list[Any]:
-        """What was asked, for each way."""
+        """Return the questions by their kinds."""
         pairs = zip(self.people, self.models, strict=True)
         return [sorted(map(str, map(dump_result, (*person.asked, *model.asked)))) for person, model in pairs]
 
@@ -71,7 +71,7 @@ REJECTED = ("refused", "broken schema")
 
 
 async def fill_in(params: Any) -> types.ElicitResult:
-    """Accept whatever is asked: an address for a form of one, a name, or the message itself."""
+    """Accept a form with an address, a name, or the message as the value."""
     if params.mode == "url":
         return types.ElicitResult(action="accept")
     fields = params.requested_schema["properties"]
@@ -81,7 +81,7 @@ async def fill_in(params: Any) -> types.ElicitResult:
 
 @dataclass(frozen=True)
 class Case:
-    """A call that asks, what the user does each time, and words of the result."""
+    """A call with a question, the actions of the user, and words of the result."""
 
     tool: str
     answers: tuple[Any, ...]
@@ -90,7 +90,7 @@ class Case:
 
 
 def asking(kind: str, *answers: Any, words: str) -> Case:
-    """A call of the tool that asks for one kind of form."""
+    """Return a call of the tool that asks one kind of form."""
     return Case("asks", answers, (words,), {"kind": kind})
 
 

@@ -1,4 +1,4 @@
-"""What comes from a worker is what would come from the bridge's own process: a table, run both ways."""
+"""Results from a worker are the same as from the process of the bridge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESOURCES = ["text", "json", "bytes", "several", "broken", "failing", "items/som
 
 
 async def attempt(call: Any) -> Any:
-    """What a request comes to: its result or its error, without what differs from one to the next."""
+    """Return the result or the error of a request, without parts that always differ."""
     try:
         return dump_result(await call)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What goes between the bridge and a worker comes out as it went in."""
+"""Messages between the bridge and a worker are the same after encoding and decoding."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ results = some.builds(
 
 
 def transfer(message: Any) -> Any:
-    """As it arrives at the other side of a pipe."""
+    """Return a value after encoding it as JSON and decoding it."""
     return orjson.loads(orjson.dumps(message))
 
 

@@ -1,4 +1,4 @@
-"""A worker is whatever its tools have made of it: nothing that it says hurts the bridge, or the next call."""
+"""Tools control the process of their worker, but no message of it affects the bridge or the next call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FINE = {"success": True, "output": 1, "error": None, "content": None, "code": No
 
 @contextlib.asynccontextmanager
 async def open_pool(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
-    """A pool whose workers do this in each call."""
+    """Open a pool of workers that carry out these steps in each call."""
     pool = WorkerPool(
         ORDER,
         IsolationOptions(workers=workers),
@@ -54,7 +54,7 @@ async def open_pool(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
 
 
 async def call_for_output(pool: WorkerPool) -> Any:
-    """What a call comes to: its output, or the code of its error."""
+    """Return the output of a call, or the code of its error."""
     try:
         answer = await pool.call(REQUEST, RunningCall())
     except CallError as error:

@@ -1,4 +1,4 @@
-"""Workers that keep the state of earlier calls."""
+"""Calls reach the worker with the state of earlier calls."""
 
 from __future__ import annotations
 

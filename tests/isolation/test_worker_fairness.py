@@ -1,4 +1,4 @@
-"""Calls that wait for a worker take turns: many calls of one tool or client do not hold up another one."""
+"""Calls get workers in turns, so many calls of one tool or client do not delay others."""
 
 from __future__ import annotations
 

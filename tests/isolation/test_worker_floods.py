@@ -1,4 +1,4 @@
-"""A worker that sends messages without end has to wait; it costs the bridge, and the other workers, little."""
+"""A worker that floods the bridge with messages has to wait, and hardly affects others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 class CountingContext(RunningCall):
-    """Counts what a call does, and never finishes a call of another tool."""
+    """Counts the actions of a call. Nested calls never end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class CountingContext(RunningCall):
 
 
 async def call_flooding(ctx: CountingContext, steps: list[Any], request: WorkerCall = REQUEST) -> Any:
-    """Return the result of a call whose worker carries out these steps."""
+    """Return the result of a call in a worker that carries out these steps."""
 
     def count(message: Any) -> None:
         ctx.counts["messages"] += 1
@@ -78,7 +78,7 @@ def low_rate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def measure(ctx: CountingContext, message: Any, times: int) -> float:
-    """Return how many seconds a call takes that sends a message so many times."""
+    """Return the duration of a call that sends a message so many times."""
     before = time.monotonic()
     result = await call_flooding(ctx, [{"raw": json.dumps(message) + "\n", "times": times}, "answer"])
     assert result.output == "fine"

@@ -1,4 +1,4 @@
-"""A server over HTTP that is broken in any way affects only its own tools."""
+"""A broken server over HTTP affects only its tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server over stdio that is broken in any way affects only its own tools."""
+"""A broken server over stdio affects only its tools."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def serve(folder: Path, fault: str, token: str, *options: str) -> Iterator[subpr
 
 
 def find_bridge(process: subprocess.Popen[bytes], options: tuple[str, ...]) -> int:
-    """Return the process id of the bridge itself, which has a supervisor unless it is served without."""
+    """Return the process id of the bridge below its supervisors."""
     if options:
         return process.pid
     (reaper,) = psutil.Process(process.pid).children()

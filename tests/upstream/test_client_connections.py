@@ -1,4 +1,4 @@
-"""With `sessions: client`, each client has its own connection to a server, and so its own state there."""
+"""With `sessions`, each client has a separate connection to a server, and so a separate state there."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ async def forward_connections(server: str, opening: anyio.Event) -> AsyncIterato
 
 
 async def copy_bytes(source: SocketStream, target: SocketStream) -> None:
-    """Copy what one end sends to the other, until one of them closes."""
+    """Copy bytes from one end to the other, until one of them closes."""
     with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         while True:
             await target.send(await source.receive())

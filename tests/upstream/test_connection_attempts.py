@@ -1,4 +1,4 @@
-"""A server that could not be reached at the start is used soon after it is there."""
+"""An unreachable server is used soon after it has started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source remembers of the resources that clients are subscribed to."""
+"""A source remembers the subscriptions of clients to resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of upstreams that create tasks can be called by every client, through a gateway that has no tasks itself."""
+"""Every client can call tools that create tasks, through a gateway without tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 async def confirm(context: Any, params: Any) -> ElicitResult:
-    """Confirm whatever the server asks."""
+    """Confirm all questions of the server."""
     return ElicitResult(action="accept", content={"confirm": True})
 
 

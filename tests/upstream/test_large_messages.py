@@ -1,4 +1,4 @@
-"""Messages of servers that would take much memory, or hold the event loop, are not parsed."""
+"""Messages with very many values are not parsed, because this would take much memory and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twenty servers of several kinds of which five are broken; and how much memory broken ones may take."""
+"""Twenty servers, of which five are broken, and the memory that broken ones may use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEGABYTE = 1024**2
 
 @contextlib.asynccontextmanager
 async def serve(folder: Path, servers: Json, token: str) -> AsyncIterator[Client]:
-    """Connect the official client to a bridge in a process of its own, whose command line ends with the token."""
+    """Connect the official client to a bridge in another process. Its command line ends with the token."""
     (folder / token).mkdir()
     settings = write_settings(folder / token, servers, limits={"timeout": "20s"})
     program, *arguments = command("--no-guard", str(settings))

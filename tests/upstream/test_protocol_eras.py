@@ -1,4 +1,4 @@
-"""What a server can ask works through a gateway as it does directly, in both eras of the client."""
+"""Questions of a server work through a gateway as they do directly, in both eras of the client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORDER = {"mail": "ada@example.com", "count": 3}
 
 
 class Customer(Host):
-    """A host that fills in only what has no default, as a user does who accepts a form."""
+    """A host that fills in only fields without a default, like a user who accepts a form."""
 
     async def elicit(self, context: Any, params: Any) -> ElicitResult:
         self.asked.append(params)
@@ -51,7 +51,7 @@ def write_gateway(folder: Path, name: str, entry: Json) -> Path:
 
 
 def build_command(way: str, folder: Path) -> list[str]:
-    """Return the command of the server itself, of a bridge that serves its file, or of gateways in front of it."""
+    """Return the command of the server, of a bridge that serves its file, or of gateways in front of it."""
     direct = [sys.executable, str(SERVER)]
     if way == "direct":
         return direct
@@ -130,7 +130,7 @@ def address() -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def connect_url(url: str, folder: Path, mode: str, **options: Any) -> AsyncIterator[Client]:
-    """Connect to a bridge in front of a server at a URL, as soon as that is up."""
+    """Connect to a bridge in front of a server at a URL, after the server has started."""
     source = build_source({"url": url, **options}, folder)
     async with connect(
         Bridge(None, [AttachedSource(source=source)]), cache=None, mode=mode, **Customer().options

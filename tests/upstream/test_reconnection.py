@@ -1,4 +1,4 @@
-"""When a source connects again, and which calls wait for that. Time is virtual: trio's clock jumps while all wait."""
+"""A source connects again, and calls wait for that. Time is virtual: trio's clock jumps while all tasks wait."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FakeServer:
 
 @asynccontextmanager
 async def run_source(server: FakeServer) -> AsyncIterator[tuple[UpstreamSource, list[Offer]]]:
-    """Run the source of a server; yield it, and what it publishes."""
+    """Run the source of a server. Yield it and its offers."""
     source, offers = UpstreamSource("server", UpstreamOptions(command="unused"), SourceContext()), list[Offer]()
     source._address = server
     async with anyio.create_task_group() as tasks:
@@ -85,7 +85,7 @@ async def call(source: UpstreamSource) -> None:
 
 
 async def measure_failure(source: UpstreamSource) -> float:
-    """Make a call that fails, and return how long it took."""
+    """Make a call that fails, and return its duration."""
     began = anyio.current_time()
     with pytest.raises(ToolUnavailable, match="The server 'server' is not available: it is down"):
         await call(source)

@@ -1,4 +1,4 @@
-"""Everything that a server offers passes through the bridge, however it is reached and in both eras of either side."""
+"""The bridge passes on everything of a server, over every transport and between both eras."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def entry(request: pytest.FixtureRequest) -> Iterator[Json]:
 
 @pytest.fixture(scope="module", params=ASKING, ids=str)
 def asking_entry(request: pytest.FixtureRequest) -> Iterator[Json]:
-    """A server that can send requests and notifications of its own."""
+    """A server that can send requests and notifications."""
     with request.param.run_server() as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Resources of servers are read whatever spelling of their URI a client uses."""
+"""Resources of servers are read by every spelling of their URIs."""
 
 from __future__ import annotations
 

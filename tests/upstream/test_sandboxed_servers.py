@@ -1,4 +1,4 @@
-"""Servers in bubblewrap: they read and write what the settings say, and reach nothing else."""
+"""Servers in bubblewrap have access only to the paths in the settings."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NOT_FOUND = "the program 'no-such-program-anywhere' was not found. Install it, o
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """What is tested here is the same on both event loops, except HTTP, which needs asyncio."""
+    """Return asyncio, because the tests over HTTP need it, and the others do not depend on the event loop."""
     return "asyncio"
 
 

@@ -1,4 +1,4 @@
-"""What the servers behind the bridge print to stderr appears line by line, with the name of the server."""
+"""The stderr of upstreams appears line by line, with the name of the server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ write(b"the last one, without an end"); sys.stderr.buffer.flush()
 
 
 def run_bridge(folder: Path, *names: str) -> list[str]:
-    """Return the lines on the stderr of a bridge whose client disconnects at once."""
+    """Return the lines on the stderr of a bridge. Its client disconnects immediately."""
     servers = {name: {"command": sys.executable, "args": ["-c", SERVER]} for name in names}
     file = write_settings(folder, servers)
     process = subprocess.run(

@@ -1,4 +1,4 @@
-"""Several clients share one server: each question reaches the client whose call asks it, or nobody."""
+"""Several clients share one server. Each question reaches the client of its call, or no client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def connect_all(way: Way, folder: Path, mode: str) -> AsyncIterator[dict[s
 
 
 async def ask_all(clients: dict[str, Client]) -> dict[str, Any]:
-    """Let the calls of all clients ask at the same time, each until it has an answer."""
+    """Ask questions in the calls of all clients at the same time."""
     answers: dict[str, Any] = {}
 
     async def ask_until_answered(name: str, client: Client) -> None:

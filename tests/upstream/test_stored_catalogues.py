@@ -1,4 +1,4 @@
-"""What a server has listed is stored, and published while the server is not connected."""
+"""The tools of a server are stored, and published while the server is not connected."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ sys.exit(subprocess.call(sys.argv[2:]))
 
 
 class SwitchedGateway(ScriptedGateway):
-    """A gateway whose server starts only when a test lets it start."""
+    """A gateway with a server that tests start."""
 
     @property
     def switch(self) -> Path:
@@ -68,7 +68,7 @@ class SwitchedGateway(ScriptedGateway):
 
 
 class RestoredSource(Source):
-    """A source whose stored catalogue is published when a test permits it, and whose server never connects."""
+    """A source without a connection. Tests decide when its stored catalogue is published."""
 
     def __init__(self, name: str, *, error: Exception | None = None) -> None:
         super().__init__(name)

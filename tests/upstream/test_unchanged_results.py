@@ -1,4 +1,4 @@
-"""Results of other servers reach the client as they are, failures too, in both eras of either side."""
+"""Results and failures of upstreams reach the client unchanged, between both eras."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def client(request: pytest.FixtureRequest, mode: str, tmp_path: Path) -> A
 
 
 async def repeat(client: Client, result: Json) -> Json:
-    """Make the server return this result; return what the client gets, without the name of the bridge."""
+    """Make the server return this result. Return the result of the client, without the name of the bridge."""
     received = await client.call_tool("repeat", {"result": result})
     data: Json = received.model_dump(by_alias=True, mode="json", exclude_none=True)
     data.pop("resultType", None)

@@ -1,4 +1,4 @@
-"""A server that rejects a version of the protocol and names another one is used with that."""
+"""A server that rejects a version and names others is used with one of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ for line in sys.stdin:
 
 
 def write_server(folder: Path, version: str) -> Json:
-    """Write the entry of a server that speaks one version, which can be changed while it runs."""
+    """Write the entry of a server with one version. Tests can change the version while it runs."""
     (folder / "versions.json").write_text(json.dumps([version]))
     return {"command": sys.executable, "args": ["-c", SERVER, str(folder / "versions.json")]}
 

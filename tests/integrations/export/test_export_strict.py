@@ -26,7 +26,7 @@ def export_schema(schema: Any) -> Export:
 
 
 def get_strict_schema(schema: Any) -> Any:
-    """The strict form of a schema that has one."""
+    """Return the strict form of a schema."""
     export = export_schema(schema)
     assert [str(problem) for problem in export.problems] == []
     assert export.tools[0]["strict"] is True
@@ -34,19 +34,19 @@ def get_strict_schema(schema: Any) -> Any:
 
 
 def build_object(part: Any, **more: Any) -> dict[str, Any]:
-    """An object with one required property."""
+    """Return a schema of an object with one required property."""
     return {"type": "object", "properties": {"a": part}, "required": ["a"], **more}
 
 
 def make_optional(part: Any) -> Any:
-    """What becomes of an optional property."""
+    """Return the strict form of an optional property."""
     value = get_strict_schema({"type": "object", "properties": {"a": part}})
     assert value["required"] == ["a"]
     return value["properties"]["a"]
 
 
 def read_arguments(schema: Any, sent: Any) -> Any:
-    """What the tool gets of what a model has sent."""
+    """Return the arguments for the tool."""
     (call,) = export_schema(schema).calls(build_response(FORM, ("t", sent)))
     return call.arguments
 
@@ -319,7 +319,7 @@ SCHEMAS = st.builds(
 
 
 def draw_pair(draw: Any, schema: Any, depth: int = 0) -> tuple[Any, Any]:
-    """A value that fits, as a strict model sends it and as the tool has to get it."""
+    """Draw a valid value in its strict form and in the form for the tool."""
     if "$ref" in schema:
         return draw_pair(draw, NODE, depth)
     for word in ("anyOf", "oneOf"):
@@ -377,7 +377,7 @@ def test_arguments_that_fit_the_strict_form_fit_the_tool(schema: Any, value: dic
 
 
 def list_objects(schema: Any) -> list[dict[str, Any]]:
-    """All objects in a schema."""
+    """List all objects in a schema."""
     if isinstance(schema, list):
         return [result for subschema in schema for result in list_objects(subschema)]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What the tests of Xaibo's own objects may use."""
+"""Fixtures for tests with the package xaibo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def without_openai(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if openai were not installed, which agents' models want."""
+    """Hide the package openai, which models of agents need."""
     for name in list(sys.modules):
         if name.partition(".")[0] == "openai":
             monkeypatch.setitem(sys.modules, name, None)

@@ -1,4 +1,4 @@
-"""The tools that an agent calls are calls of their own: validated, governed, limited and recorded like any other."""
+"""Calls of an agent to tools go through the pipeline: they are validated, governed, limited and recorded."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Governed:
         self.bridge = Bridge(registry, [AttachedSource(source=source, selection=selection or Selection())])
 
     def decide(self, tool: str, result: HookResult | None, event: str = "tool:pre") -> list[dict[str, Any]]:
-        """Decide this for one tool. Returns the list of what the hook receives for all tools."""
+        """Make the hook decide this for one tool. Return the data of the hook for all tools."""
         received: list[dict[str, Any]] = []
 
         async def handler(_: str, data: dict[str, Any]) -> HookResult | None:

@@ -1,4 +1,4 @@
-"""The tools of an agent in a worker process are governed by the bridge, which holds the policies."""
+"""The policies of the bridge apply to the tools of an agent in a worker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add(a: int, b: int) -> int:
 async def build_isolated_agent(
     folder: Path, hooks: HookRegistry, *, exchange: str = "", other: bool = False, options: Any = None, **more: Any
 ) -> Any:
-    """A client of a bridge with an isolated agent, under hooks."""
+    """Yield a client of a bridge with an isolated agent and hooks."""
     write_files(folder, parts=PARTS, mytools=MYTOOLS, own=OWN, it_yaml=AGENT % ("Runs", "instance", exchange))
     source = {"type": "xaibo", "agent": "it.yaml", "offer": "agent", "isolation": "process", **(options or {})}
     sources = [source, *([{"type": "python", "path": "own.py"}] if other else [])]
@@ -49,7 +49,7 @@ async def build_isolated_agent(
 
 
 def build_hooks(tool: str, result: HookResult | None, event: str = "tool:pre") -> tuple[HookRegistry, list[Any]]:
-    """Hooks with this decision for one tool, and the list of what they receive for all tools."""
+    """Return hooks with this decision for one tool, and the list of their data for all tools."""
     received: list[Any] = []
     hooks = HookRegistry(fail_closed=("tool:pre",))
 

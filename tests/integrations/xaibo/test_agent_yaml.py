@@ -1,4 +1,4 @@
-"""The YAML of an agent: its providers are served, nothing else of it is made, and what is wrong says where."""
+"""The providers of an agent in YAML are served, nothing else of it is made, and errors have their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole agents as tools: a message in, an answer out, and call ten thousand costs what call one costs."""
+"""Agents are tools that take a message and return a response."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
 def build_source_bridge(folder: Path, text: str, offer: str = "agent") -> SourceBridge:
-    """An agent, served."""
+    """Return a source with an agent."""
     write_files(folder, parts=PARTS, it_yaml=text)
     return SourceBridge(folder, agent=folder / "it.yaml", offer=offer)
 
@@ -281,7 +281,7 @@ async def test_memory_does_not_grow_with_the_calls_of_an_agent(tmp_path: Path) -
 
 
 def _instances(*packages: str) -> int:
-    """How many objects of these packages' classes there are."""
+    """Count the objects of the classes in these packages."""
     kinds = (str(type(item).__module__).partition(".")[0] for item in gc.get_objects())
     return sum(key in packages for key in kinds)
 
@@ -302,7 +302,7 @@ def test_the_measurement_shows_the_growth_of_xaibo_itself(tmp_path: Path) -> Non
 class TestOnTrio:
     @pytest.fixture
     def anyio_backend(self) -> str:
-        """Where agents cannot run."""
+        """Return trio, on which agents cannot run."""
         return "trio"
 
     async def test_agents_are_rejected_on_trio(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every example of the Tools Protocol's document runs on our vocabulary, with only its import lines changed."""
+"""Every example of the Tools Protocol's document runs with this package, and only its import lines are changed."""
 
 from __future__ import annotations
 
@@ -194,14 +194,14 @@ async def test_the_document_runs_with_the_mock_of_the_package() -> None:
 
 
 class ScriptedLLM:
-    """Asks for one call and reads what it came to."""
+    """Requests one call, and reads its result."""
 
     def __init__(self, call: LLMFunctionCall) -> None:
         self.call = call
         self.seen: list[tuple[list[LLMMessage], LLMOptions | None]] = []
 
     async def generate(self, messages: list[LLMMessage], options: LLMOptions | None = None) -> LLMResponse:
-        """The call; nothing once its result is there."""
+        """Return the call, or a text after its result."""
         self.seen.append((list(messages), options))
         answered = any(message.role is LLMRole.FUNCTION for message in messages)
         return LLMResponse(content="", tool_calls=None if answered else [self.call])

@@ -1,4 +1,4 @@
-"""Messages, options and answers of a language model are Xaibo's."""
+"""Messages, options and responses of a language model are like those of Xaibo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ToolParameter as JSON Schema: the table, row by row."""
+"""A ToolParameter becomes JSON Schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_bridge.xaibo import ToolParameter
 
 
 def build_property(**fields: Any) -> Any:
-    """The schema of one parameter."""
+    """Return the schema of one parameter."""
     return build_schema({"p": ToolParameter(**fields)})["properties"]["p"]
 
 
@@ -190,7 +190,7 @@ def test_arguments_are_a_new_mapping_of_the_same_values() -> None:
 
 @dataclass
 class Parameter:
-    """A parameter of a package that nobody knows."""
+    """A parameter of an unknown package."""
 
     type: str
     description: str | None = None

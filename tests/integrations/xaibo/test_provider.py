@@ -1,4 +1,4 @@
-"""A provider by its import path or as an object: its tools reach clients, its answers and errors as they are."""
+"""The tools of a provider reach clients, and its results and errors are unchanged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Holder:
 
 
 class Provider:
-    """One tool, `do`, that does what it is told, synchronously."""
+    """A provider with a synchronous tool, `do`, that calls a function."""
 
     def __init__(self, do: Any = None, parameters: dict[str, Any] | None = None) -> None:
         self.do = do
@@ -78,7 +78,7 @@ class Provider:
 
 
 class Later(Provider):
-    """The same, asynchronously."""
+    """A provider with an asynchronous tool."""
 
     async def list_tools(self) -> list[Tool]:  # type: ignore[override]
         await anyio.lowlevel.checkpoint()
@@ -93,7 +93,7 @@ BOTH = pytest.mark.parametrize("kind", [Provider, Later])
 
 
 class TestTheDocumentsProvider:
-    """The one of the protocol's document, in a file, with nothing but its import lines changed."""
+    """The provider of the protocol's document, with changed import lines."""
 
     async def test_tools_of_a_provider_are_listed_and_called(self, tmp_path: Path) -> None:
         write_files(tmp_path, seed_weather="from typing import Any, Dict, List\n")

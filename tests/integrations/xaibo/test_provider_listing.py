@@ -1,4 +1,4 @@
-"""When providers are asked again, what becomes of that, and what does not."""
+"""The tools of providers are listed again, and changes are published."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOON = 0.001
 
 
 class Changing:
-    """A provider whose tools are `names`; each listing counts, and may fail."""
+    """A provider with the tools `names`. Listings are counted, and may fail."""
 
     def __init__(self, *names: str) -> None:
         self.names = list(names)

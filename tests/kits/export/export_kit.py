@@ -1,4 +1,4 @@
-"""Models of six vendors that want calls, and read what comes of them."""
+"""Responses of models of six vendors with calls, and the results for these models."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ FUNCTIONS = (weather, nowhere, breaks, painting, silent, words)
 
 
 def make_registry() -> ToolRegistry:
-    """The tools above."""
+    """Return a registry with the tools above."""
     tools = ToolRegistry()
     for function in FUNCTIONS:
         tools.register(function.tool_entry)
@@ -86,7 +86,7 @@ def make_registry() -> ToolRegistry:
 
 
 def build_response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
-    """What a vendor's API answers where its model calls these; text in place of arguments is sent as it is."""
+    """Return the response of a vendor's API with these calls. Arguments that are a text are sent unchanged."""
     numbered = [(f"id-{number}", name, arguments) for number, (name, arguments) in enumerate(calls)]
     match form:
         case "openai":
@@ -123,7 +123,7 @@ def _text(arguments: Any) -> str:
 
 
 def list_results(form: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The single results in what is appended to a conversation."""
+    """Return the single results in messages."""
     match form:
         case "anthropic":
             return [block for message in messages for block in message["content"]]
@@ -135,7 +135,7 @@ def list_results(form: str, messages: list[dict[str, Any]]) -> list[dict[str, An
 
 
 def get_text(form: str, result: dict[str, Any]) -> str:
-    """The text of a result; an object as JSON."""
+    """Return the text of a result, or an object as JSON."""
     match form:
         case "openai-responses":
             return str(result["output"])
@@ -149,14 +149,14 @@ def get_text(form: str, result: dict[str, Any]) -> str:
 
 
 def get_call_id(form: str, result: dict[str, Any]) -> str:
-    """What a result says which call it is of: an id, or a name where the vendor has no ids."""
+    """Return the id of the call of a result, or its name if the vendor has no ids."""
     keys = {"openai": "tool_call_id", "openai-responses": "call_id", "anthropic": "tool_use_id"}
     keys |= {"gemini": "name", "bedrock": "toolUseId", "ollama": "tool_name"}
     return str(result[keys[form]])
 
 
 def list_functions(form: str, tools: list[dict[str, Any]]) -> dict[str, tuple[str | None, dict[str, Any]]]:
-    """The exported tools of any format: description and schema by name."""
+    """Return the description and the schema of exported tools of any format, by name."""
     schema = {"openai": "parameters", "ollama": "parameters", "openai-responses": "parameters"}
     schema |= {"anthropic": "input_schema", "gemini": "parametersJsonSchema", "bedrock": "inputSchema"}
     match form:

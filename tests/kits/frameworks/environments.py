@@ -44,14 +44,14 @@ ENVIRONMENTS = {"fastmcp": ("fastmcp", "pydantic_ai"), "llm": ("llm",)}
 
 
 def get_required_packages() -> set[str]:
-    """The frameworks that have to be installed here: what the variable says, else those of the extra `test`."""
+    """Return the frameworks that have to be installed: those of the variable, or those of the extra `test`."""
     if (text := os.environ.get(CLAIMED)) is not None:
         return set(filter(None, text.split(",")))
     return set(MODULES) - set(ENVIRONMENTS)
 
 
 def require_framework(framework: str) -> None:
-    """Leave this test file out where its framework is not installed, and fail where it should be.
+    """Skip this test file if its framework is not installed, and fail if it should be.
 
     Stands before the framework's own import. Raises RuntimeError for a package that this environment should have.
     """
@@ -65,13 +65,13 @@ def require_framework(framework: str) -> None:
 
 
 def list_tests(frameworks: Sequence[str]) -> list[Path]:
-    """The test files that say at their top that they need one of these."""
+    """List the test files that require one of these frameworks."""
     text = re.compile(rf'^(?:require_framework|pytest\.importorskip)\("(?:{"|".join(frameworks)})"', re.MULTILINE)
     return [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if text.search(path.read_text("utf-8"))]
 
 
 def make_environment(name: str) -> Path:
-    """The Python of an environment, which is made new when pyproject.toml is newer than it."""
+    """Return the Python of an environment. It is made again if pyproject.toml is newer."""
     folder, python = FOLDER / name, FOLDER / name / "bin" / "python"
     done = folder / ".done"
     if not done.exists() or done.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:

@@ -1,4 +1,4 @@
-"""What a client sees of an example: through the bridge, and through the client of the example's own package."""
+"""The view of a client on an example: through the bridge, and through the client of its package."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def observe(client: Any) -> dict[str, Any]:
 
 
 async def describe(call: Any) -> str:
-    """Return what a call returned, without what varies and what only one of both sends."""
+    """Return the result of a call, without parts that vary or that only one of both sends."""
     try:
         model = await asyncio.wait_for(call, TIMEOUT)
     except Exception:

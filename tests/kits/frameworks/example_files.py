@@ -19,7 +19,7 @@ OUTSIDE = re.compile(
 
 @dataclass
 class Example:
-    """An example: where it is from, its text, and what came of it."""
+    """An example: its origin, its text, and its outcome."""
 
     place: str
     text: str
@@ -46,14 +46,14 @@ def list_readme_examples(package: str) -> list[Example]:
 
 
 def select_servers(texts: Iterable[tuple[str, str]]) -> Iterator[Example]:
-    """Yield those of the texts that make a server."""
+    """Yield the texts that make a server."""
     for where, text in texts:
         if SERVER.search(text) and "import" in text:
             yield Example(where, text)
 
 
 def needs_more(example: Example) -> bool:
-    """Whether it needs what is outside of this process."""
+    """Whether it needs anything outside of this process."""
     return OUTSIDE.search(example.text) is not None
 
 

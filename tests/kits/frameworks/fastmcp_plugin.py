@@ -39,7 +39,7 @@ class ServerSource(Source):
         self._server = server
 
     async def run(self, publish: Publish) -> None:
-        """Publish everything that the server has."""
+        """Publish everything of the server."""
         discovered = DiscoveredTools()
         discovered.add("server", self._server)
 

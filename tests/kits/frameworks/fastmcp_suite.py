@@ -68,7 +68,7 @@ def select_files(suite: Path) -> list[str]:
 
 
 def run(python: Path, suite: Path, tests: Sequence[str], *options: str) -> dict[str, bool]:
-    """Run tests; whether each that has reached a server has passed."""
+    """Run tests. Return whether each test that has reached a server has passed."""
     report = suite / "report.txt"
     report.write_text("", "utf-8")
     command = [str(python), "-m", "pytest", "-p", "fastmcp_plugin", "-p", "no:cacheprovider", "-q", "-o", "pythonpath="]
@@ -95,7 +95,7 @@ def find_unlisted_failures(passed: Mapping[str, bool], listed: Container[str]) -
 
 
 def list_notes(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Container[str]) -> Iterator[str]:
-    """Yield what does not make the run fail. `again` has the unlisted failures, which have run once more."""
+    """Yield lines that do not make the run fail. `again` has the results of a second run of unlisted failures."""
     for name, has_passed in passed.items():
         if has_passed and is_listed(name, listed):
             yield f"note: it is listed as a difference and passes: {name}"
@@ -105,7 +105,7 @@ def list_notes(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Co
 
 
 def list_problems(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Container[str]) -> Iterator[str]:
-    """Yield what makes the run fail."""
+    """Yield lines that make the run fail."""
     for name in find_unlisted_failures(passed, listed):
         if not again.get(name):
             yield f"it fails and is not listed: {name}"
@@ -114,7 +114,7 @@ def list_problems(passed: Mapping[str, bool], again: Mapping[str, bool], listed:
 
 
 def run_all(groups: Sequence[Mapping[str, Any]]) -> int:
-    """Run the suite and print what differs from the list; the exit code."""
+    """Run the suite and print the differences from the list. Return the exit code."""
     python, suite = make_suite()
     output = {name for group in groups for name in group["tests"]}
     skipped = [name for group in groups if not group.get("runs", True) for name in group["tests"]]

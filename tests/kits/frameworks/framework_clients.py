@@ -1,4 +1,4 @@
-"""What the tests of frameworks share: objects of a framework, served as they are, and an official client at them."""
+"""Objects of frameworks behind a bridge, and the official client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_bridge.testing import connect
 
 
 class Objects(Source):
-    """A source that has them at hand."""
+    """A source of objects."""
 
     name = "objects"
 
@@ -36,13 +36,13 @@ class Objects(Source):
 
 
 def build_bridge(*things: Any) -> Bridge:
-    """A bridge that serves these objects."""
+    """Build a bridge with these objects."""
     return Bridge(sources=[AttachedSource(source=Objects(*things))])
 
 
 @asynccontextmanager
 async def connect_to_objects(*things: Any, says: str | None = None, **options: Any) -> AsyncIterator[Client]:
-    """A client of a bridge that serves these; `says` is what a person at it answers, and None that nobody is asked."""
+    """Yield a client of a bridge with these objects. `says` is the action of its user; without it, the client cannot be asked."""
 
     async def person(*_: Any) -> ElicitResult:
         return ElicitResult(action=says, content={} if says == "accept" else None)
@@ -54,6 +54,6 @@ async def connect_to_objects(*things: Any, says: str | None = None, **options: A
 
 
 async def run_tool(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]:
-    """The text that a tool answers with, and whether that is an error."""
+    """Return the text of the result of a tool, and whether it is an error."""
     result = await client.call_tool(tool, arguments)
     return "\n".join(block.text for block in result.content if block.type == "text"), bool(result.is_error)

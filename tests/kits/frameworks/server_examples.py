@@ -38,7 +38,7 @@ USUAL = ("mcp", "server", "app")
 
 
 async def try_example(example: Example, folder: Path) -> None:
-    """Set the outcome of an example, and the details of what differs."""
+    """Set the outcome of an example, and the details of differences."""
     paths = [folder / name / "server.py" for name in ("bridge", "legacy", "auto")]  # each has a state of its own
     for path in paths:
         path.parent.mkdir()
@@ -64,7 +64,7 @@ async def try_example(example: Example, folder: Path) -> None:
 
 
 def find_server(module: ModuleType) -> Any:
-    """Return the server that is served: the one with a usual name, or the only one."""
+    """Return the server with a usual name, or the only one."""
     servers = {name: value for name, value in vars(module).items() if is_server(value)}
     name = next((name for name in USUAL if name in servers), None)
     return servers[name] if name else next(iter(servers.values())) if len(servers) == 1 else None

@@ -1,4 +1,4 @@
-"""Sets of tools with a life, for the tests: they say when they are opened and closed, change when told, and fail."""
+"""Toolboxes for tests. They record when they are opened and closed, and tests can change them and make them fail."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mcp_bridge._integrations.frameworks.toolboxes import Toolbox
 
 
 def entry(name: str, answer: str = "") -> ToolEntry:
-    """A tool that says its name, or something else."""
+    """Return a tool that returns its name or another text."""
     return ToolEntry(name, f"Says {name}.", lambda data: answer or name)
 
 
 class Box(Toolbox):
-    """A toolbox with tools. `fails` says what does not work (`open`, `list`, `close`), `hangs` what never ends."""
+    """A toolbox with tools. `fails` and `hangs` name the step that fails or never ends (`open`, `list`, `close`)."""
 
     def __init__(self, *names: str, fails: str = "", hangs: str = "") -> None:
         self.names: Sequence[str] = names
@@ -58,5 +58,5 @@ class Box(Toolbox):
 
 
 def convert_box(thing: Any) -> Any:
-    """Replaces `discovery.convert_toolbox`, which does not know a Box."""
+    """Convert a Box too, as a replacement of `discovery.convert_toolbox`."""
     return thing if isinstance(thing, Box) else None

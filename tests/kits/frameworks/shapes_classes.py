@@ -1,4 +1,4 @@
-"""Classes that say which module they are of, for frameworks that are too large to be installed for tests."""
+"""Classes with the module names of frameworks that are too large to be installed for tests."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def with_module(module: str, **names: Any) -> type:
-    """A class of a module; `name` and `bases` are its own, the others are its attributes."""
+    """Make a class of a module, with these attributes."""
     return type(names.pop("name"), names.pop("bases", ()), {"__module__": module, **names})

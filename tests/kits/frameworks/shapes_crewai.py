@@ -11,7 +11,7 @@ from tests.kits.frameworks.shapes_classes import with_module
 
 
 class ToolFailure(BaseModel):
-    """What a tool of CrewAI returns to say that it has failed."""
+    """The value of a failed tool of CrewAI."""
 
     message: str
     reason: str = "tool_reported"

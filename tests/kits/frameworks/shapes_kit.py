@@ -1,4 +1,4 @@
-"""What the tests of frameworks share: tools behind a bridge, and the official client before it."""
+"""Tools behind a bridge, and the official client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PNG = base64.b64decode(
 
 @asynccontextmanager
 async def serve_tools(*entries: ToolEntry) -> AsyncIterator[Client]:
-    """The official client, connected to a bridge with these tools."""
+    """Yield the official client, connected to a bridge with these tools."""
     registry = ToolRegistry()
     for entry in entries:
         registry.register(entry)
@@ -31,13 +31,13 @@ async def serve_tools(*entries: ToolEntry) -> AsyncIterator[Client]:
 
 
 async def get_input_schema(client: Client, name: str) -> dict[str, Any]:
-    """The input schema of a tool, as the client sees it."""
+    """Return the input schema of a tool from the list of a client."""
     (result,) = [tool for tool in (await client.list_tools()).tools if tool.name == name]
     return dict(result.input_schema)
 
 
 async def call_text(client: Client, name: str, **arguments: Any) -> str:
-    """The texts of a tool's answer, a line each; an error begins with its code."""
+    """Return the texts of a result, a line each. An error begins with its code."""
     answer = await client.call_tool(name, arguments)
     text = "\n".join(block.text for block in answer.content if block.type == "text")
     code = (answer.meta or {}).get("mcp-bridge/code")

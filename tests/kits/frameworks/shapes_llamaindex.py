@@ -21,7 +21,7 @@ BaseTool: Any = with_module(TYPES, name="BaseTool")
 
 
 def output(*blocks: Any, raw: Any = None, is_error: bool = False) -> Any:
-    """What a call of a tool comes to."""
+    """The value of a call of a tool."""
     value = Output()
     value.blocks, value.raw_output, value.is_error = list(blocks), raw, is_error
     return value
@@ -33,7 +33,7 @@ def text(words: str) -> Any:
 
 
 def image(data: bytes | None = None, *, url: str | None = None) -> Any:
-    """A block with a picture, base64 as LlamaIndex keeps it."""
+    """A block with an image in base64, like in LlamaIndex."""
     return SimpleNamespace(block_type="image", image=data, path=None, url=url, image_mimetype="image/png")
 
 
@@ -65,7 +65,7 @@ def _read(answer: Any) -> Any:
 
 
 class BaseToolSpec:
-    """A set of tools over the methods that it names."""
+    """A set of tools for some methods."""
 
     spec_functions: Sequence[str] = ()
 

@@ -1,4 +1,4 @@
-"""What the tests of isolation share: one source, served from the bridge's own process and from workers."""
+"""A source that is served in the process of the bridge or in workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 def build_bridge(folder: Path, isolation: Any = None, *, tools: str = "", watch: bool = False, **more: Any) -> Bridge:
-    """A bridge with one source, these tools or all, isolated like this (None: in this process)."""
+    """Build a bridge with one source, with these tools or all. Without `isolation`, they run in this process."""
     offered = folder / "offered"
     offered.mkdir(exist_ok=True)
     for name, text in {"own.py": tools}.items() if tools else ((path.name, path.read_text()) for path in OFFERS):
@@ -33,7 +33,7 @@ def build_bridge(folder: Path, isolation: Any = None, *, tools: str = "", watch:
 
 
 def dump_result(value: Any) -> Any:
-    """A result of the client as JSON, without what differs from call to call."""
+    """Return a result of the client as JSON, without parts that always differ."""
     raw = value.model_dump(mode="json", by_alias=True) if hasattr(value, "model_dump") else value
     return json.loads(VARIES.sub("", json.dumps(raw)))
 
@@ -41,7 +41,7 @@ def dump_result(value: Any) -> Any:
 async def run_in_both_modes(
     folder: Path, do: Callable[[Any], Awaitable[Any]], options: Callable[[], Mapping[str, Any]] = dict, **more: Any
 ) -> tuple[Any, Any]:
-    """What `do` comes to with a client of the source in this process, and with one of the source in a worker."""
+    """Return the values of `do` for a client of the source in this process, and for one of it in a worker."""
     values = []
     for isolation in (None, {"workers": 4}):
         with anyio.fail_after(TIMEOUT):

@@ -1,4 +1,4 @@
-"""A worker that says whatever it is told to: a list of steps, each a message, raw text, or something to do."""
+"""A worker that carries out a list of steps: messages, raw text, or actions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ OFFER = {"say": "offer", "tools": [TOOL], "resources": [], "templates": [], "pro
 
 
 def write(data: bytes) -> None:
-    """All of it, past every buffer."""
+    """Write all bytes without a buffer."""
     while data:
         data = data[os.write(1, data) :]
 
 
 def send(message: Any) -> None:
-    """A line."""
+    """Send a message as a line."""
     write(json.dumps(message).encode() + b"\n")
 
 
 def main(steps: list[Any]) -> None:
-    """Offer, then for each call carry out the steps; `$id` stands for the call's number."""
+    """Send an offer, then carry out the steps for each call. `$id` is replaced by its number."""
     sys.stdin.readline()
     if steps and steps[0] == "first":
         run(steps[1:], 0)
@@ -41,7 +41,7 @@ def main(steps: list[Any]) -> None:
 
 
 def run(steps: list[Any], number: int) -> None:
-    """One step after the other."""
+    """Carry out the steps."""
     for step in steps:
         if isinstance(step, dict) and "raw" in step:
             write(step["raw"].encode("latin-1") * step.get("times", 1))

@@ -89,7 +89,7 @@ TOOLS: list[Json] = [
 
 
 class Offered:
-    """What the server offers, and what it has seen."""
+    """The offer of the server, and the requests that it has received."""
 
     def __init__(self, era: str) -> None:
         self.name = "renamed_later"

@@ -1,4 +1,4 @@
-"""A gateway in front of scripted servers, whose offers tests change."""
+"""A gateway in front of scripted servers. Tests change their offers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def describe_tool(name: str = "read", description: str = "Read a file.", **more:
 
 @dataclass
 class ScriptedGateway:
-    """Settings with scripted servers in a folder. `options` are those of every server."""
+    """Settings with scripted servers in a folder. `options` apply to every server."""
 
     folder: Path
     servers: list[str] = field(default_factory=lambda: ["files"])
@@ -77,7 +77,7 @@ async def list_tools(client: Client) -> dict[str, Any]:
 
 
 async def call_tool(client: Client, name: str, **arguments: Any) -> Any:
-    """Call a tool; return what the server has seen, or the text of the error."""
+    """Call a tool. Return the arguments that the server has received, or the text of the error."""
     result = await client.call_tool(name, arguments)
     text = result.content[0].text  # type: ignore[union-attr]
     return text if result.is_error else json.loads(text)
@@ -91,7 +91,7 @@ async def wait_for_names(client: Client, *names: str, seconds: float = 20) -> No
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    """Let no new content of a file fit on the disk. Tests run as root, for whom every folder is writable."""
+    """Make the disk full. Tests run as root, and for root every folder is writable."""
     open_file = os.open
 
     def open_unless_full(path: Any, *arguments: Any, **options: Any) -> int:

@@ -1,4 +1,4 @@
-"""What the tests of upstreams share: settings with servers that are real processes, and bridges over them."""
+"""Settings with real server processes, and bridges over them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def wait_for_state(source: UpstreamSource, state: str, seconds: float = 20
 
 
 def find_free_port() -> int:
-    """Find a port on which nothing listens."""
+    """Find a free port."""
     with socket.socket() as toolbox:
         toolbox.bind(("127.0.0.1", 0))
         port: int = toolbox.getsockname()[1]

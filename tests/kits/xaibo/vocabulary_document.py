@@ -1,4 +1,4 @@
-"""The examples of the Tools Protocol's document, as they stand in it, and what runs them."""
+"""The examples of the Tools Protocol's document, and functions that run them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IMPORTS: dict[str, Any] = {
 
 
 def list_examples() -> list[str]:
-    """Every example, in the document's order: lines of code, and what is indented below them, with no prose between."""
+    """Return every example, in the order of the document."""
     result: list[str] = []
     within = after_code = False
     for line in DOCUMENT.read_text("utf-8").splitlines():
@@ -45,17 +45,17 @@ def list_examples() -> list[str]:
 
 
 def get_example(beginning: str) -> str:
-    """The example that has a line which begins so."""
+    """Return the example with a line that begins like this."""
     return next(text for text in list_examples() if any(line.startswith(beginning) for line in text.splitlines()))
 
 
 def write_examples(text: str) -> str:
-    """An example as it is run: only its import lines are changed."""
+    """Return an example with changed import lines."""
     return _IMPORT.sub("from mcp_bridge.xaibo import", text)
 
 
 async def run(text: str, **placeholders: Any) -> dict[str, Any]:
-    """Run an example with the imports and placeholders that it leaves undefined, and nothing else; its names."""
+    """Run an example with its undefined imports and placeholders. Return its names."""
     text = write_examples(text)
     missing = _undefined(text)
     assert set(placeholders) <= missing, f"not needed: {set(placeholders) - missing}"
@@ -69,7 +69,7 @@ async def run(text: str, **placeholders: Any) -> dict[str, Any]:
 
 
 def _undefined(text: str) -> set[str]:
-    """The names that a text uses, and neither defines nor imports."""
+    """Return the undefined names in a text."""
     module = symtable.symtable(text, "example", "exec")
     defined = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     used = {

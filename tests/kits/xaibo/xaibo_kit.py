@@ -1,4 +1,4 @@
-"""Xaibo sources that are served in the tests: files, a bridge over a source, the official client."""
+"""Xaibo sources for tests: files, a bridge over a source, and the official client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kits.constants import TIMEOUT
 
 
 def write_files(folder: Path, **files: str) -> Path:
-    """A folder with these Python files; a name that ends in `_yaml` is one of YAML."""
+    """Write Python files. A name with `_yaml` at its end is a YAML file."""
     for name, text in files.items():
         file = f"{name.removesuffix('_yaml')}.yaml" if name.endswith("_yaml") else f"{name}.py"
         (folder / file).write_text(dedent(text), "utf-8")
@@ -35,16 +35,16 @@ class SourceBridge:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be published."""
+        """The problems of the source."""
         return self.bridge.problems.get("mine", [])
 
     def client(self, **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:
-        """The official client, connected for as long as the block."""
+        """Return a context manager for the official client."""
         return connect(self.bridge, **options)
 
     @contextlib.asynccontextmanager
     async def offers(self) -> AsyncIterator[Any]:
-        """What the source publishes, one after the other, and no client."""
+        """Yield a stream of the offers of the source, without a client."""
         send, publishes = anyio.create_memory_object_stream[Offer](100)
         with anyio.fail_after(TIMEOUT), send, publishes:
             async with anyio.create_task_group() as tasks:
@@ -54,12 +54,12 @@ class SourceBridge:
 
 
 async def list_schemas(client: Client) -> dict[str, Mapping[str, Any]]:
-    """The schemas of the tools that a client sees now, by their names."""
+    """Return the schemas of the current tools of a client, by their names."""
     return {tool.name: tool.input_schema for tool in (await client.list_tools(cache_mode="refresh")).tools}
 
 
 async def call_text(client: Client, tool: str, **arguments: Any) -> str:
-    """What a call says, which is marked where it is an error."""
+    """Return the text of a call, with a prefix if it is an error."""
     answer = await client.call_tool(tool, arguments)
     text = "\n".join(getattr(block, "text", block.type) for block in answer.content)
     return f"error: {text}" if answer.is_error else text

@@ -9,6 +9,6 @@ from mcp_bridge._sources.upstream import source
 
 @pytest.fixture(autouse=True)
 def patient_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for servers instead of publishing what was stored: these tests are about what servers offer now."""
+    """Wait for servers instead of publishing stored tools: these tests are about current definitions."""
     monkeypatch.setattr(source, "STORE_PATIENCE", 0.0)
     monkeypatch.setattr(source, "START_PATIENCE", 20.0)

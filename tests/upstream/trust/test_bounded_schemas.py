@@ -1,4 +1,4 @@
-"""Schemas of other servers cannot make the gateway slow, and read nothing."""
+"""Schemas of upstreams cannot make the gateway slow or make it read files."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ VALUES = {"unique items": [[n] for n in range(20_000)], "names of properties": {
 
 @pytest.mark.parametrize("case", COSTLY)
 async def test_no_schema_makes_a_call_slow(tmp_path: Path, case: str) -> None:
-    """Python's own regular expressions would never come to an end here."""
+    """The module `re` of Python would never finish here."""
     schema = {"type": "object", "properties": {"a": COSTLY[case]}, "$defs": double(11)["$defs"]}
     value = VALUES.get(case, TEXT)
     output = {} if case == "names of properties" else {"outputSchema": schema}  # the official client uses `re` for it

@@ -1,4 +1,4 @@
-"""A server that tries to harm the client of the bridge by what it reports, asks and names."""
+"""A server tries to harm the client of the bridge by its reports, questions and names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BAD = ("\x1b", "\x07", "\U000e0041")
 
 @contextlib.asynccontextmanager
 async def connect_to(folder: Path, case: str, seen: list[Any] | None = None) -> AsyncIterator[Client]:
-    """Connect a client of the handshake era; `seen` gets the texts of what it receives."""
+    """Connect a client of the handshake era. `seen` gets the texts of all messages."""
     seen = [] if seen is None else seen
 
     async def receive_log(params: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where the lock file of a settings file is."""
+"""The lock file of a settings file is next to it, or in the state folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool whose definition changes waits until the user has accepted it."""
+"""A tool with a changed definition is quarantined until the user has accepted it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users cannot see in the texts of other servers does not reach models."""
+"""Invisible parts of the texts of upstreams do not reach models."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_ordinary_texts_are_not_changed(text: str) -> None:
 
 
 def poison(text: str) -> dict[str, Any]:
-    """An offer with a text in every place that has one."""
+    """Return an offer with a text in every possible place."""
     schema = {
         "type": "object",
         "title": text,

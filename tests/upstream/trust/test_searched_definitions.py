@@ -1,4 +1,4 @@
-"""A tool that is held back is not found by a search either."""
+"""A search does not find quarantined tools."""
 
 from __future__ import annotations
 

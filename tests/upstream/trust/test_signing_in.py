@@ -1,4 +1,4 @@
-"""Servers over HTTP that require OAuth: the user signs in once, and the bridge keeps the tokens."""
+"""The user signs in once to a server with OAuth, and the bridge stores the tokens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build(folder: Path) -> Bridge:
 
 
 def sign_in(folder: Path, name: str = "tickets", **environ: str) -> Done:
-    """Run the command with a browser that signs in at once."""
+    """Run the command with a browser that signs in immediately."""
     (folder / "browser.py").write_text(BROWSER)
     browser = f"{sys.executable} {folder}/browser.py %s"
     return run("login", name, "gateway.json", cwd=folder, env={"BROWSER": browser, **environ})

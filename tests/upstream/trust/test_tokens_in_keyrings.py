@@ -1,4 +1,4 @@
-"""The tokens of a user who has signed in are in the keyring of the system, if it has a usable one."""
+"""Tokens are in the keyring of the system, if it has a usable one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYRING = "tests.kits.upstream.file_keyring.FileKeyring"
 
 
 class Desk:
-    """A user with settings, a browser that signs in at once, and a keyring; each command is a process of its own."""
+    """A user with settings, a browser that signs in immediately, and a keyring. Each command is a process."""
 
     def __init__(self, folder: Path, server: OAuthServer, transport: str = "http") -> None:
         self.folder, self.server = folder, server

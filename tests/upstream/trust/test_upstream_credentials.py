@@ -1,4 +1,4 @@
-"""Credentials for other servers: where they come from, and that nobody else sees them."""
+"""Credentials for upstreams come from references, and are not visible elsewhere."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def vault() -> Iterator[None]:
 
 @contextlib.contextmanager
 def recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A server over HTTP whose one tool fails with the headers that it got; yields its URL and all headers.
+    """Yield the URL of a server, and all headers that it gets. Its only tool fails with the headers of its request.
 
     `accepted` are the values of `Authorization` without status 401; by default, it accepts all.
     """
