@@ -147,7 +147,7 @@ async def test_a_tool_that_needs_approval_runs_only_if_the_user_agrees() -> None
         ran.append(path)
         return "gone"
 
-    async with connect_to_objects(delete, says="decline") as at:
+    async with connect_to_objects(delete, action="decline") as at:
         text, is_error = await run_tool(at, "delete", path="/a")
         assert is_error
         assert "did not agree" in text
@@ -156,7 +156,7 @@ async def test_a_tool_that_needs_approval_runs_only_if_the_user_agrees() -> None
         assert is_error
         assert "cannot ask" in text
     assert ran == []
-    async with connect_to_objects(delete, says="accept") as at:
+    async with connect_to_objects(delete, action="accept") as at:
         assert await run_tool(at, "delete", path="/c") == ("gone", False)
     assert ran == ["/c"]
 

@@ -172,7 +172,7 @@ async def test_a_tool_that_requires_approval_runs_only_if_the_user_agrees() -> N
         return "gone"
 
     tool = Tool(delete, requires_approval=True)
-    async with connect_to_objects(tool, says="decline") as client:
+    async with connect_to_objects(tool, action="decline") as client:
         text, is_error = await run_tool(client, "delete", path="/a")
         assert is_error
         assert "did not agree" in text
@@ -181,7 +181,7 @@ async def test_a_tool_that_requires_approval_runs_only_if_the_user_agrees() -> N
         assert is_error
         assert "cannot ask" in text
     assert ran == []
-    async with connect_to_objects(tool, says="accept") as client:
+    async with connect_to_objects(tool, action="accept") as client:
         assert await run_tool(client, "delete", path="/c") == ("gone", False)
 
 
@@ -194,7 +194,7 @@ async def test_a_tool_may_ask_for_approval_while_it_runs() -> None:
     async with connect_to_objects(Tool(delete)) as client:
         assert await run_tool(client, "delete", path="/tmp/a") == ("gone", False)
         assert (await run_tool(client, "delete", path="/etc/a"))[1]
-    async with connect_to_objects(Tool(delete), says="accept") as client:
+    async with connect_to_objects(Tool(delete), action="accept") as client:
         assert await run_tool(client, "delete", path="/etc/a") == ("gone", False)
 
 

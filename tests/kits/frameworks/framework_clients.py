@@ -41,14 +41,14 @@ def build_bridge(*things: Any) -> Bridge:
 
 
 @asynccontextmanager
-async def connect_to_objects(*things: Any, says: str | None = None, **options: Any) -> AsyncIterator[Client]:
-    """Yield a client of a bridge with these objects. `says` is the action of its user; without it, the client cannot be asked."""
+async def connect_to_objects(*things: Any, action: str | None = None, **options: Any) -> AsyncIterator[Client]:
+    """Yield a client of a bridge with these objects. `action` is that of its user, or None for a client without one."""
 
-    async def person(*_: Any) -> ElicitResult:
-        return ElicitResult(action=says, content={} if says == "accept" else None)
+    async def answer_form(*_: Any) -> ElicitResult:
+        return ElicitResult(action=action, content={} if action == "accept" else None)
 
-    if says is not None:
-        options["elicitation_callback"] = person
+    if action is not None:
+        options["elicitation_callback"] = answer_form
     async with connect(build_bridge(*things), **options) as client:
         yield client
 
