@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import anyio
 from pydantic import Field, model_validator
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, describe_unknown, remove_duplicates
-from mcp_bridge._integrations.frameworks.references import call_factory, is_factory
 from mcp_bridge._integrations.frameworks.toolboxes import OpenToolboxes, publish_toolboxes
 from mcp_bridge._runtime.python_import import import_attribute
 from mcp_bridge._runtime.source_files import find_source_files
-from mcp_bridge._runtime.third_party import describe_error
+from mcp_bridge._runtime.third_party import call_method, describe_error, is_own_cancellation
 from mcp_bridge._settings.sections import SettingsModel
 from mcp_bridge._settings.values import Duration
 
@@ -92,8 +93,8 @@ class FrameworkSource(Source):
         value = import_attribute(reference, self._directory)
         if discovery.add(reference, value):
             return
-        if is_factory(value):
-            value = await call_factory(value, reference, self.options.start_timeout)
+        if _is_factory(value):
+            value = await _call_factory(value, reference, self.options.start_timeout)
             if discovery.add(reference, value):
                 return
             reference = f"{reference}()"
@@ -108,3 +109,32 @@ def _add_manual(discovery: DiscoveredTools, path: Path) -> None:
     except Exception as error:
         text = str(error) if isinstance(error, SourceError) else describe_error(error)
         discovery.problems.append(text if str(path) in text else f"{path}: {text}")
+
+
+def _is_factory(value: object) -> bool:
+    """Whether this is a function, or a class, that can be called without arguments."""
+    if not callable(value):
+        return False
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(item.default is not item.empty or item.kind in free for item in parameters)
+
+
+async def _call_factory(factory: Any, reference: str, timeout: float | None) -> object:
+    """Call a function without arguments, in a thread if it is synchronous.
+
+    Raises SourceError if it fails or takes longer than `timeout` seconds.
+    """
+    try:
+        with anyio.move_on_after(timeout):
+            return await call_method(factory)
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        raise SourceError(f"'{reference}' failed when it was called: {describe_error(error)}") from error
+    raise SourceError(
+        f"'{reference}' has made nothing within {timeout:g} seconds. Make it do less, or raise start_timeout"
+    )

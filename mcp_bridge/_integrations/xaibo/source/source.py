@@ -17,12 +17,11 @@ from mcp_bridge._engine.selection import Selection
 from mcp_bridge._integrations.xaibo.source import agent_config
 from mcp_bridge._integrations.xaibo.source.agent_tools import AgentProvider
 from mcp_bridge._integrations.xaibo.source.agents import build_entries
-from mcp_bridge._integrations.xaibo.source.importing import import_reference
 from mcp_bridge._integrations.xaibo.source.options import XaiboOptions
 from mcp_bridge._integrations.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge._integrations.xaibo.source.providers import is_provider, make_provider, make_redactor, unwrap_provider
 from mcp_bridge._runtime.event_loop import is_on_asyncio
-from mcp_bridge._runtime.python_import import add_to_path, report_errors
+from mcp_bridge._runtime.python_import import add_to_path, import_attribute, report_errors
 from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 
 
@@ -121,7 +120,7 @@ class XaiboSource(Source):
             add_to_path(self._directory)
             target = self._provider
             if isinstance(target, str):
-                name, target = target, import_reference(target, self._directory)
+                name, target = target, _import_reference(target, self._directory)
             else:
                 name = (target if isinstance(target, type) else type(target)).__name__
             self._add_provider(name, await make_provider(target, name, self._config))
@@ -206,3 +205,21 @@ class XaiboSource(Source):
             with suppress(RuntimeError):
                 # The event may be replaced before the function runs.
                 self._soon(lambda: self._refresh_event.set())  # noqa: PLW0108
+
+
+def _import_reference(reference: str, directory: Path) -> Any:
+    """Return the object of the reference `package.module:Name`, `package.module.Name` or `file.py:Name`.
+
+    Modules in `directory` are importable. Raises SourceError with the part that is wrong, or the place of the failure.
+    """
+    head, _, attribute = reference.rpartition(":" if ":" in reference else ".")
+    if not head or not all(name.isidentifier() for name in attribute.split(".")):
+        raise SourceError(
+            f"provider '{reference}' names nothing. Write it as package.module:Name or path/to/file.py:Name"
+        )
+    if head.endswith(".py"):
+        path = (directory / head).resolve()
+        directory, head = path.parent, path.stem
+        if not path.is_file():
+            raise SourceError(f"{path}: no such file")
+    return import_attribute(f"{head}:{attribute}", directory)
