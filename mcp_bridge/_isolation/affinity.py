@@ -1,4 +1,4 @@
-"""Finds the worker with the state of a call. Calls refer to states by ids, and wait for a worker that is in use."""
+"""Finds the worker with the state of a call. Calls refer to states by ids, and wait while the worker is in use."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def decode_answer(message: Json, question: Question | None = None) -> Any:
 
 
 def encode_needs(needs: NeedsInput) -> Json:
-    """Return a NeedsInput as JSON. Raises ValueError for a question or a state that cannot be sent."""
+    """Return a NeedsInput as JSON. Raises ValueError for an invalid question or state."""
     questions = {str(key): encode_question(question) for key, question in needs.questions.items()}
     return {"questions": questions, "state": to_plain(needs.state)}
 

@@ -152,7 +152,7 @@ class WorkerPool:
         return result
 
     async def _acquire_slot(self, request: WorkerCall, ctx: RunningCall) -> Slot:
-        """Wait for a worker. Tools and clients that wait take turns, as they do in the pipeline."""
+        """Wait for a worker. Tools and clients take turns, as they do in the pipeline."""
         if self._is_nested.get():
             slot = self._nested_slots.acquire_nowait()
             if slot is None:
@@ -203,7 +203,7 @@ class WorkerPool:
         return worker.is_alive and self.current in (None, worker.offer)
 
     async def _wait_for_worker(self, worker: WorkerProcess) -> None:
-        """Wait for a busy worker that keeps the state of a call, until it is free or has ended. Raises Overloaded."""
+        """Wait for the busy worker with the state of a call, until it is free or has ended. Raises Overloaded."""
         # The call of that worker may wait for this one.
         if self._is_nested.get():
             raise Overloaded("The worker that keeps the state of this call is in use. Retry later.")
@@ -275,7 +275,7 @@ class WorkerPool:
             self._schedule_restart()
 
     def _extend_pause(self) -> None:
-        """Back off: workers that end without having run a call are not started over and over."""
+        """Back off, so workers that end without a call are not started over and over."""
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
 
     def _schedule_restart(self) -> None:
@@ -296,7 +296,7 @@ class WorkerPool:
         slot.release()
 
     async def _cancel_call(self, worker: WorkerProcess, slot: Slot) -> None:
-        """Cancel a call, which keeps its slot until it has ended, or until its worker was killed."""
+        """Cancel a call. It keeps its slot until it has ended, or until its worker was killed."""
         if worker.is_alive and not await worker.cancel_call(CANCEL_TIMEOUT):
             logger.warning("source %r: a cancelled call does not end; its worker is killed", self._order.name)
             worker.kill()

@@ -55,11 +55,11 @@ OFFER_START = b'{"say":"offer"'
 
 
 class FailedSource(SourceError):
-    """The source in a worker has reported that it cannot run."""
+    """The source in a worker has failed."""
 
 
 class WorkerProcess:
-    """A process that runs a source, and one call at a time.
+    """A process with a source. It runs one call at a time.
 
     Attributes:
         offer: Its last offer.
@@ -75,7 +75,7 @@ class WorkerProcess:
         on_message: Callable[[Json], None],
         command: Sequence[str] = (),
     ) -> None:
-        """Prepare a worker. `on_message` gets offers and notifications of its source. `command` is what runs in it."""
+        """Prepare a worker. `on_message` gets offers and notifications of its source. `command` runs in it."""
         self._order = order
         self._isolation = isolation
         self._on_message = on_message
@@ -162,13 +162,13 @@ class WorkerProcess:
         return self._call_ended.is_set()
 
     def kill(self) -> None:
-        """End the process now, with all that it has started."""
+        """End the process now, with all its descendants."""
         self._writer = None
         if self._process is not None and not self.ended.is_set():
             self._process.terminate()
 
     async def close(self) -> None:
-        """Close its input, so that it ends by itself; kill it if it does not."""
+        """Close its input, so it can end. Kill it if it does not."""
         self._writer = None
         if self._process is not None:
             self._process.close_input()
@@ -181,7 +181,7 @@ class WorkerProcess:
         return worker_system.describe_status(code, sandboxed=self._isolation.sandbox is not None)
 
     def _send_message(self, message: Json) -> int:
-        """Send a message and return its length. A message to a worker that has ended is dropped."""
+        """Send a message and return its length. A message is dropped if the worker has ended."""
         line = dump_json(message) + b"\n"
         if self._writer is not None:
             self._writer.put_bytes(line)

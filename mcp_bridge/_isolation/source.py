@@ -1,4 +1,4 @@
-"""IsolatedSource: a source all or some of whose tools run in worker processes."""
+"""IsolatedSource runs all or some tools of a source in worker processes."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class IsolatedSource(Source):
         self._nested: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Pass the secrets on to what runs in the bridge's process."""
+        """Pass the secrets on to the part of the source in the bridge's process."""
         if self._isolation.tools:
             self._inner.hide(secrets)
 
     def attach(self, services: SourceServices) -> None:
-        """Pass the services on to what runs in the bridge's process. Workers get theirs from the order."""
+        """Pass the services on to the part in the bridge's process. Workers get theirs from the order."""
         super().attach(services)
         if self._isolation.tools:
             self._inner.attach(services)
 
     async def run(self, publish: Publish) -> None:
-        """Publish what the workers offer until cancelled. Raises SourceError if the source in them has failed.
+        """Publish the offers of workers until cancelled. Raises SourceError if the source in them has failed.
 
         If the first worker cannot be started, the attempts go on, and the offer has a problem until one succeeds.
         """
@@ -90,7 +90,7 @@ class IsolatedSource(Source):
             raise SourceError(f"{type(error).__name__}: {error}") from error
 
     def _split_offer(self, offer: Offer) -> Offer:
-        """Return an offer of the bridge's process. Its tools that match a pattern are called in workers."""
+        """Return an offer of the bridge's process. Its tools are called in workers if they match a pattern."""
         self._tools = {entry.name: entry for entry in offer.tools}
         unused_patterns = set(self._isolation.tools)
         tools = []
@@ -166,7 +166,7 @@ class IsolatedSource(Source):
         return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler
 
     def _publish_tool(self, ctx: RunningCall, tool: ToolEntry) -> ToolEntry:
-        """Return a tool that an agent in a worker calls as it is published, with the handler of `tool`.
+        """Return the published entry of a tool for an agent in a worker, with the handler of `tool`.
 
         The definition is that of the offer, not that of the worker. Only tools of a subagent's modules are in no offer.
         Raises Denied for a tool that is not selected, and for the name of another source's tool, because users could be

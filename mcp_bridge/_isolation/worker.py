@@ -97,7 +97,7 @@ class SourceRunner:
         self._link.send_message({"say": "offer", **encode_offer(offer)})
 
     def _report_secrets(self, secrets: Iterable[str]) -> None:
-        """Send secrets to the bridge, so that it can redact them in later messages."""
+        """Send secrets to the bridge, so it can redact them in later messages."""
         self._link.send_message({"say": "secrets", "secrets": list(secrets)})
 
     async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:

@@ -110,7 +110,7 @@ class IsolatedCall(RunningCall):
         self._notify_bridge("close stream")
 
     def tools(self) -> Sequence[ToolEntry]:
-        """Return the published tools that this call may call through `invoke`."""
+        """Return the published tools for `invoke`."""
         reply = self._link.send_request({"id": self._call, "what": "tools"}).result()
         return [ToolEntry(handler=_reject_local_call, **entry) for entry in reply["answer"]]
 

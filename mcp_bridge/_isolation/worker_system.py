@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def apply_limits(limits: WorkerLimits) -> None:
-    """Apply the limits to this process. The processes that it starts inherit them."""
+    """Apply the limits to this process. Its children inherit them."""
     if sys.platform == "win32":
         return
     import resource
@@ -52,7 +52,7 @@ def list_processes(pid: int) -> frozenset[psutil.Process]:
 
 
 def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> None:
-    """Kill the processes below a supervisor, except `spared`, that were started since `began`, a Unix time."""
+    """Kill the processes below a supervisor with a start after `began`, a Unix time, except `spared`."""
     import psutil
 
     for process in list_processes(pid) - spared:
@@ -62,7 +62,7 @@ def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> N
 
 
 def describe_status(code: int | None, *, sandboxed: bool) -> str:
-    """Return the signal or the exit code that ended a process, as the end of a sentence.
+    """Return the signal or the exit code of a process, as the end of a sentence.
 
     A sandbox reports a signal as an exit code above 128, as shells do.
     """

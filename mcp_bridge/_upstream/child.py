@@ -141,7 +141,7 @@ class LaunchCommand:
 
 
 class Child:
-    """The channel of a server that runs as a child process."""
+    """The channel of a child process."""
 
     def __init__(self, process: SupervisedProcess, reader: MessageReader, receive: Receiver) -> None:
         self._process = process

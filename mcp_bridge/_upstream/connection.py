@@ -24,7 +24,7 @@ Serve = Callable[[UpstreamSession, "ConnectionLink", anyio.CancelScope], Awaitab
 
 
 class UpstreamAddress(Protocol):
-    """The address of a server, from which a channel can be opened."""
+    """The address of a server. It opens channels."""
 
     @property
     def label(self) -> str:
@@ -54,7 +54,7 @@ class ConnectionLink:
         self.reason = ""
 
     def handle_message(self, message: Message, origin: Any) -> bool:
-        """Pass a message to the session. Returns False for a response that is not expected."""
+        """Pass a message to the session. Return False for an unexpected response."""
         return self.session is not None and self.session.handle_message(message, origin)
 
     def end(self, reason: str) -> None:

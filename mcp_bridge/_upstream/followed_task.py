@@ -77,7 +77,7 @@ class TaskFollower:
             task = await self._send_task_request("tasks/get")
 
     async def cancel_task(self) -> None:
-        """Cancel the task on the server, if that can be reached."""
+        """Cancel the task on the server, unless that is unreachable."""
         with contextlib.suppress(RpcError):
             await self._send_task_request("tasks/cancel")
 

@@ -32,7 +32,7 @@ logger = logging.getLogger("mcp_bridge.upstream")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SseUrl(ServerUrl):
-    """The address of a server that uses the older transport. `headers` are sent with every request."""
+    """The address of a server with the older transport. `headers` are sent with every request."""
 
     @asynccontextmanager
     async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
@@ -88,7 +88,7 @@ class SseChannel(HttpStream):
             raise SourceError(self._problem)
 
     def _adopt_endpoint(self, address: str) -> None:
-        """Send messages to this address, unless it is on another host, which would receive credentials."""
+        """Send messages to this address. Another host would receive credentials, so it is rejected."""
         endpoint = urljoin(self._url, address)
         if urlsplit(endpoint)[:2] == urlsplit(self._url)[:2]:
             self._endpoint = endpoint

@@ -1,4 +1,4 @@
-"""Reads the data that servers send, which may be anything, as JSON-RPC messages."""
+"""Reads JSON-RPC messages in the data of servers, which may be anything."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class MessageReader:
         self.budget = TokenBucket(rate=NOTIFICATION_RATE, burst=NOTIFICATION_BURST)
 
     def read_message(self, data: bytes | None) -> Message | None:
-        """Return the message in the data, or None if there is none. Data that is None was too long.
+        """Return the message in the data, or None if there is none. Without data, it was too long.
 
         Text that is not JSON is repaired (`repair_json`). An invalid response becomes an error, so its request does not
         wait any longer. All of this is logged.
@@ -124,7 +124,7 @@ class MessageReader:
         return message
 
     def _log_repair(self, error: ValueError) -> None:
-        """Log the first, second, fourth, eighth ... message that is repaired."""
+        """Log the first, second, fourth, eighth ... repaired message."""
         self._repaired += 1
         if self._repaired.bit_count() == 1:
             text = (
@@ -156,5 +156,5 @@ def find_request(fragments: tuple[bytes, bytes]) -> int | None:
 
 
 def make_failure(number: int | str, problem: str, code: int = INVALID_RESPONSE) -> Message:
-    """Return an error response to a request that will get no valid one."""
+    """Return an error response to a request without a valid one."""
     return make_error(number, RpcError(code, problem))

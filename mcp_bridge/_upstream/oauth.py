@@ -276,7 +276,7 @@ def _find_proxy(url: httpx2.URL) -> str | None:
 
 
 def _check_literal_address(url: httpx2.URL) -> None:
-    """Raise AddressRejected for an IP address that is not public."""
+    """Raise AddressRejected for a private IP address."""
     try:
         address = ip_address(url.host)
     except ValueError:

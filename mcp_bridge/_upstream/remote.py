@@ -74,11 +74,11 @@ class ServerUrl:
 
     @property
     def label(self) -> str:
-        """The address without its query, which may contain secrets."""
+        """The address without its query, because that may contain secrets."""
         return format_address(self.url)
 
     def choose_auth(self) -> httpx2.Auth | None:
-        """Return the object for httpx2 that adds credentials to requests, or None."""
+        """Return an object for httpx2 with the credentials of requests, or None."""
         if self.auth is not None or self.read_headers is None:
             return self.auth
         return HeaderAuth(self.headers, self.read_headers)
@@ -227,7 +227,7 @@ class HttpChannel(HttpStream):
         self._declared = headers
 
     def send(self, message: Message) -> None:
-        """Send a message. A cancellation also closes the response; for a stateless request, that is all."""
+        """Send a message. A cancellation also closes the response, and only that for a stateless request."""
         if message.get("method") == CANCELLED:
             # Many servers never end the stream of a cancelled request.
             scope = self._requests.get(message["params"]["requestId"])
@@ -270,7 +270,7 @@ class HttpChannel(HttpStream):
             logger.warning("a message could not be sent to %s: %s", urlsplit(self._url).hostname, problem)
 
     async def _exchange(self, message: Message, number: Any) -> str:
-        """Send a message and receive what the server sends in response. Return why there is no response, or ''."""
+        """Send a message and receive the response. Return the reason why there is none, or ''."""
         headers = {**self._build_headers(), **self._repeat_body(message)}
         async with self._open_response("POST", self._url, content=dump_message(message), headers=headers) as response:
             if message.get("method") == "initialize":
@@ -310,7 +310,7 @@ class HttpChannel(HttpStream):
         return problem
 
     def _end_lost_session(self, number: Any) -> str:
-        """Fail a request that the server has rejected together with the session."""
+        """Fail a request, because the server has rejected the session."""
         if number is not None:
             self._receive(make_failure(number, "the session has ended", NOT_RECEIVED), number)
         self._on_end("its session has ended")
@@ -337,7 +337,7 @@ class HttpChannel(HttpStream):
         return last, has_response
 
     async def _resume_response(self, last: str, number: Any) -> str:
-        """Resume the stream of a response that broke. Return why that is impossible, or '' once there is a response."""
+        """Resume the broken stream of a response. Return the reason why it is impossible, or '' after the response."""
         attempts = 0
         while last and self._session and attempts < MAX_RESUMES:
             attempts += 1
@@ -358,7 +358,7 @@ class HttpChannel(HttpStream):
         return "the response has ended early"
 
     async def _receive_notifications(self) -> None:
-        """Receive messages that belong to no request, if the server sends any."""
+        """Receive messages outside of requests, if the server sends any."""
         last, retries = "", StreamRetries()
         while True:
             headers = {**self._build_headers(), "accept": "text/event-stream"}
@@ -392,7 +392,7 @@ class HttpChannel(HttpStream):
         return headers
 
     def _repeat_body(self, message: Message) -> dict[str, str]:
-        """Return the headers that repeat the body of a stateless request."""
+        """Return the headers with parts of the body of a stateless request."""
         method, params = message.get("method"), message.get("params") or {}
         if method is None or self._version not in STATELESS_VERSIONS:
             return {}
@@ -451,7 +451,7 @@ def describe_status(response: httpx2.Response) -> str:
 
 
 def format_address(url: str) -> str:
-    """Return an address without its credentials and its query, which may contain secrets."""
+    """Return an address without its credentials and its query, because these may contain secrets."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.port:

@@ -87,7 +87,7 @@ class UpstreamChannel(Protocol):
 
 @runtime_checkable
 class HeaderSender(Protocol):
-    """A channel that sends arguments of calls as headers too."""
+    """A channel with headers for arguments of calls."""
 
     def declare_headers(self, headers: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
         """Send these arguments of tools as headers."""
@@ -233,7 +233,7 @@ class UpstreamSession:
     async def send_request(
         self, method: str, params: Mapping[str, Any], *, timeout: float | None = None
     ) -> Mapping[str, Any]:
-        """Send a request that belongs to no call of a client. Raises RpcError."""
+        """Send a request outside of calls of clients. Raises RpcError."""
         if self.is_stateless:
             params = {**params, "_meta": self._build_envelope({"extensions": _EXTENSIONS})}
         try:
@@ -325,7 +325,7 @@ class UpstreamSession:
             self._listener.handle_resource_update(params["uri"])
 
     def handle_message(self, message: Message, origin: Any = None) -> bool:
-        """Handle a message of the server. Return False for a response that is not expected.
+        """Handle a message of the server. Return False for an unexpected response.
 
         A message on the stream of a call belongs to that call. `origin` is the id of its request, or None.
         """
@@ -405,7 +405,7 @@ class UpstreamSession:
         return {PROTOCOL_VERSION: self.version, CLIENT_INFO: _CLIENT, CLIENT_CAPABILITIES: client_capabilities}
 
     def _find_call(self) -> RelayedCall | None:
-        """Return the call of a question or log message over a pipe, or None if that is not certain.
+        """Return the call of a question or log message over a pipe, or None if it is uncertain.
 
         If several calls are in flight, they must be of one client.
         """

@@ -1,1 +1,1 @@
-"""What is accepted from other servers: pinned definitions, screened texts, bounded schemas; and their credentials."""
+"""Trust in other servers: pinned definitions, screened texts, bounded schemas, and credentials."""

@@ -1,4 +1,4 @@
-"""The lock file of a settings file: the definitions of other servers that the user has accepted."""
+"""The lock file of a settings file: the accepted definitions of other servers."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class DefinitionLock:
 
 
 def _locate(settings: Path) -> tuple[Path, Path | None]:
-    """Return the lock file of settings, and that of earlier versions, or None if it cannot exist.
+    """Return the lock file of settings, and the file of earlier versions, or None if it cannot exist.
 
     Earlier versions left out the suffix of the settings, so `a.yaml` and `a.json` shared a file.
     """

@@ -1,4 +1,4 @@
-"""Fingerprints of the definitions that servers list: SHA-256 over JSON with sorted keys and without spaces."""
+"""Fingerprints of the definitions of servers: SHA-256 over JSON with sorted keys and without spaces."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def make_key(entry: PublishedEntry) -> DefinitionKey:
 
 
 def compute_fingerprint(definition: Mapping[str, Any]) -> str:
-    """Return the fingerprint of a definition. Raises ValueError for one that JSON cannot express."""
+    """Return the fingerprint of a definition. Raises ValueError if JSON cannot express it."""
     text = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

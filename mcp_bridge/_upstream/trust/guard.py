@@ -1,4 +1,4 @@
-"""DefinitionGuard reviews the offers of another server, and publishes only definitions that the user trusts.
+"""DefinitionGuard reviews the offers of another server, and publishes only trusted definitions.
 
 A server could change the description of a tool after the user has accepted it, and give the model other instructions.
 So the first definition of each entry is recorded in the lock file, and each later offer is compared with it:
@@ -70,7 +70,7 @@ NewToolPolicy = Literal["publish", "quarantine"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingDefinition:
-    """A definition that the user has not accepted. `accepted` is the one before; None for a new entry."""
+    """A definition for the user to accept. `accepted` is the one before; None for a new entry."""
 
     server: str
     key: DefinitionKey
@@ -78,7 +78,7 @@ class PendingDefinition:
     current: Definition
 
     def list_changed_parts(self) -> list[str]:
-        """List the parts of the definition that differ, such as `description`."""
+        """List the changed parts of the definition, such as `description`."""
         accepted = self.accepted or {}
         parts = []
         for part in {**self.current, **accepted}:
@@ -88,7 +88,7 @@ class PendingDefinition:
         return parts
 
     def list_differences(self) -> list[tuple[str, list[str]]]:
-        """List the parts that differ, each with its lines: old ones begin with `-`, new ones with `+`."""
+        """List the changed parts with their lines: old ones begin with `-`, new ones with `+`."""
         accepted = self.accepted or {}
         differences = []
         for part in self.list_changed_parts():
@@ -141,7 +141,7 @@ class DefinitionGuard:
         self._lock = lock
 
     def review(self, offer: Offer, *, is_stored: bool = False) -> Offer:
-        """Return the offer to publish, with a problem for each entry that is left out, and a note for each change.
+        """Return the offer to publish, with a problem for each missing entry, and a note for each change.
 
         New definitions of an offer that `is_stored` are not recorded, because the server may have changed them.
         """
@@ -174,7 +174,7 @@ class DefinitionGuard:
         return replace(offer, notes=screen.list_changes() + notes)
 
     def check_entry(self, key: DefinitionKey) -> None:
-        """Raise DefinitionChanged if the definition of an entry is pending, or if that is unknown."""
+        """Raise DefinitionChanged if the definition of an entry is or may be pending."""
         if self._changed_tools == "warn":
             return
         if not self._is_readable:
@@ -184,7 +184,7 @@ class DefinitionGuard:
                 raise DefinitionChanged(self._advise(definition))
 
     def find_changed(self, tools: Iterable[ToolEntry], published: Iterable[ToolEntry]) -> frozenset[str]:
-        """Return the names of tools that must not be called, because they are published with another definition."""
+        """Return the names of tools with another published definition. They must not be called."""
         if self._changed_tools != "quarantine":
             return frozenset()
         definitions = {tool.name: describe_definition(tool) for tool in published}
@@ -211,7 +211,7 @@ class DefinitionGuard:
         return False
 
     async def follow_lock(self, republish: Callable[[], None]) -> None:
-        """Call `republish` whenever definitions were accepted, here or in the lock file, while some wait for that."""
+        """While definitions are pending, call `republish` whenever some were accepted, here or in the lock file."""
         while True:
             await self._waiting.wait()
             await anyio.sleep(CHECK_INTERVAL)
@@ -220,7 +220,7 @@ class DefinitionGuard:
                 republish()
 
     def _hold_back(self, offer: Offer, problems: list[str], *, is_stored: bool) -> Offer:
-        """Return the offer without the entries that the user has not accepted. Calls of their tools fail."""
+        """Return the offer without pending entries. Calls of their tools fail."""
         definitions = describe_offer(offer)
         try:
             accepted = self._read_accepted()
@@ -373,7 +373,7 @@ def _has_readable_names(prompt: PromptEntry, problems: list[str]) -> bool:
 
 
 def _reduce_schemas(tool: ToolEntry, notes: list[str]) -> ToolEntry:
-    """Return a tool with bounded schemas. Schemas that are too large are reduced, with a note."""
+    """Return a tool with bounded schemas. Larger schemas are reduced, with a note."""
     schemas: dict[str, Any] = {}
     for key in ("input_schema", "output_schema"):
         schema = getattr(tool, key)
@@ -387,7 +387,7 @@ def _reduce_schemas(tool: ToolEntry, notes: list[str]) -> ToolEntry:
 
 
 def _describe_excess(schema: Any) -> str | None:
-    """Return the limit that a schema exceeds, or None."""
+    """Return a description of the exceeded limit of a schema, or None."""
     excess = SCHEMA_LIMITS.describe_excess(schema)
     if excess:
         return excess

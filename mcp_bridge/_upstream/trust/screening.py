@@ -1,4 +1,4 @@
-"""Screens the texts of other servers: models get no text that users cannot see.
+"""Screens the texts of other servers: models get no hidden text.
 
 Escape sequences of terminals, control characters, and characters that are invisible or change the direction of text
 are removed. Comments of HTML are made visible, because clients do not render them. The texts are descriptions, titles
@@ -242,7 +242,7 @@ def screen_error(error: RpcError) -> RpcError:
 
 
 def find_hidden_text(value: Any) -> str | None:
-    """Return a text of a schema with invisible characters that cannot be removed, or None.
+    """Return a text of a schema with invisible characters in places where they cannot be removed, or None.
 
     Such texts are names of properties, and values such as those of `enum` and `default`.
     """
