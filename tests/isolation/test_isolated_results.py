@@ -128,13 +128,13 @@ async def test_completions_of_isolated_prompts_are_the_same(tmp_path: Path) -> N
         types.PromptReference(name="letter"),
         types.ResourceTemplateReference(uri="test://{city}/{street}"),
     ]
-    count = [("city", "Ber", None), ("street", "x", {"city": "Bern"}), ("kind", "h", None), ("other", "", None)]
+    questions = [("city", "Ber", None), ("street", "x", {"city": "Bern"}), ("kind", "h", None), ("other", "", None)]
 
     async def do(client: Any) -> Any:
         return [
             await attempt(client.complete(place, {"name": name, "value": value}, known))
             for place in places
-            for name, value, known in count
+            for name, value, known in questions
         ]
 
     here, there = await run_in_both_modes(tmp_path, do, tools=COMPLETING)

@@ -85,25 +85,25 @@ def test_errors_have_the_same_class_code_and_text_after_decoding(row: Any, messa
         value = errors.MissingCapability({"sampling": {"tools": {}}})
     if row.error is errors.InvalidOutput:
         value.output = {"kept": 1}
-    second_run = decode_error(transfer(encode_error(value)))
-    assert isinstance(second_run, errors.CallError)
-    assert type(second_run) is row.error
-    assert (second_run.code, second_run.text) == (value.code, value.text)
+    decoded = decode_error(transfer(encode_error(value)))
+    assert isinstance(decoded, errors.CallError)
+    assert type(decoded) is row.error
+    assert (decoded.code, decoded.text) == (value.code, value.text)
     for name in ("required", "output"):
-        assert getattr(second_run, name, None) == getattr(value, name, None)
+        assert getattr(decoded, name, None) == getattr(value, name, None)
 
 
 def test_a_code_of_the_author_is_the_same_after_decoding() -> None:
-    second_run = decode_error(transfer(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
-    assert isinstance(second_run, errors.ToolError)
-    assert (second_run.code, second_run.text) == ("own", "no\n- a\n- b")
+    decoded = decode_error(transfer(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
+    assert isinstance(decoded, errors.ToolError)
+    assert (decoded.code, decoded.text) == ("own", "no\n- a\n- b")
 
 
 def test_other_errors_have_the_same_name_and_text_after_decoding() -> None:
-    second_run = decode_error(transfer(encode_error(KeyError("x"))), "Traceback ...")
-    assert isinstance(second_run, WorkerError)
-    assert (type(second_run).__name__, str(second_run)) == ("KeyError", "'x'")
-    assert second_run.__notes__ == ["Traceback ..."]
+    decoded = decode_error(transfer(encode_error(KeyError("x"))), "Traceback ...")
+    assert isinstance(decoded, WorkerError)
+    assert (type(decoded).__name__, str(decoded)) == ("KeyError", "'x'")
+    assert decoded.__notes__ == ["Traceback ..."]
     assert isinstance(decode_error(transfer(encode_error(ValueError("x")))), ValueError)
 
 
@@ -122,13 +122,13 @@ questions = some.one_of(
 
 @given(some.dictionaries(text, questions, min_size=1, max_size=3), values)
 def test_questions_are_the_same_after_encoding_and_decoding(asked: dict[str, Any], state: Any) -> None:
-    second_run = decode_needs(transfer(encode_needs(NeedsInput(asked, state))))
-    assert second_run.state == state
+    decoded = decode_needs(transfer(encode_needs(NeedsInput(asked, state))))
+    assert decoded.state == state
     for key, question in asked.items():
         if isinstance(question, Sampling):
-            assert replace(second_run.questions[key], messages=question.messages) == question  # type: ignore[arg-type]
+            assert replace(decoded.questions[key], messages=question.messages) == question  # type: ignore[arg-type]
         else:
-            assert second_run.questions[key] == question
+            assert decoded.questions[key] == question
 
 
 @given(some.sampled_from(["accept", "decline", "cancel"]), maps)

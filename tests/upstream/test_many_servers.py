@@ -43,8 +43,8 @@ async def serve(folder: Path, servers: Json, token: str) -> AsyncIterator[Client
 
 def find_bridge(token: str) -> psutil.Process:
     """Return the process of the bridge."""
-    (result,) = [item for item in map(psutil.Process, carrying(token)) if "mcp_bridge" in item.cmdline()]
-    return result
+    (bridge,) = [item for item in map(psutil.Process, carrying(token)) if "mcp_bridge" in item.cmdline()]
+    return bridge
 
 
 async def test_servers_start_in_turns_and_slow_ones_do_not_delay_others(

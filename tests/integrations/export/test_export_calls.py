@@ -150,8 +150,8 @@ async def test_a_call_of_a_tool_that_was_removed_is_an_error() -> None:
 @pytest.mark.parametrize("form", ALL)
 def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
     export = Export(make_registry(), form)
-    section: Any = build_response(form, ("words", {}))
-    parts = [section]
+    response: Any = build_response(form, ("words", {}))
+    parts = [response]
     for step in {
         "openai": ("choices", 0, "message", "tool_calls", 0),
         "openai-responses": ("output", 1),
@@ -160,9 +160,9 @@ def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
         "bedrock": ("output", "message", "content", 1),
         "ollama": ("message", "tool_calls", 0),
     }[form]:
-        section = section[step]
+        response = response[step]
         if step not in ("choices", "candidates"):
-            parts.append(section)
+            parts.append(response)
     assert [[call.name for call in export.calls(item)] for item in parts] == [["words"]] * len(parts)
 
 

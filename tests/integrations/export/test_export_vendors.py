@@ -123,7 +123,7 @@ async def test_the_responses_api_accepts_the_results() -> None:
     for item in await messages("openai-responses"):
         taken = close_objects(FunctionCallOutput).validate_python(item)
         assert taken == item
-        assert {section["type"] for section in taken["output"] if isinstance(section, dict)} <= {
+        assert {block["type"] for block in taken["output"] if isinstance(block, dict)} <= {
             "input_text",
             "input_image",
         }
@@ -144,9 +144,9 @@ def check_block(block: dict[str, Any]) -> list[str]:
     parts = block.get("content")
     plain = {**block, "content": "in parts"} if isinstance(parts, list) else block
     assert close_objects(anthropic.types.ToolResultBlockParam).validate_python(plain) == plain
-    for section in parts if isinstance(parts, list) else ():
-        assert close_objects(ANTHROPIC[section["type"]]).validate_python(section) == section
-    return [section["type"] for section in parts] if isinstance(parts, list) else []
+    for block in parts if isinstance(parts, list) else ():
+        assert close_objects(ANTHROPIC[block["type"]]).validate_python(block) == block
+    return [block["type"] for block in parts] if isinstance(parts, list) else []
 
 
 async def test_anthropic_accepts_the_results() -> None:
@@ -160,7 +160,7 @@ async def test_anthropic_accepts_the_results() -> None:
 async def test_gemini_accepts_the_results() -> None:
     (content,) = await messages("gemini")
     taken = gemini.Content.model_validate(content)
-    assert [section.function_response.name for section in taken.parts] == [name for name, _ in CALLS]
+    assert [block.function_response.name for block in taken.parts] == [name for name, _ in CALLS]
     assert taken.parts[0].function_response.response == {"output": {"city": "Rom", "unit": "c", "days": None}}
     assert taken.parts[1].function_response.response == {"error": "no such city: X\n  try again"}
 

@@ -55,15 +55,17 @@ def test_only_an_unlisted_test_that_fails_twice_makes_the_run_of_fastmcps_tests_
 ) -> None:
     monkeypatch.setattr(fastmcp_suite, "MINIMUM", 5)
     passed = {"a::listed": False, "a::fixed": True, "a::forms[x]": False, "a::slow": False, "a::broken": False}
-    output = {"a::listed", "a::fixed", "a::forms"}
+    exceptions = {"a::listed", "a::fixed", "a::forms"}
     second_run = {"a::slow": True, "a::broken": False}
-    assert fastmcp_suite.find_unlisted_failures(passed, output) == ["a::slow", "a::broken"]
-    assert list(fastmcp_suite.list_problems(passed, second_run, output)) == ["it fails and is not listed: a::broken"]
-    assert [note.rpartition(": ")[2] for note in fastmcp_suite.list_notes(passed, second_run, output)] == [
+    assert fastmcp_suite.find_unlisted_failures(passed, exceptions) == ["a::slow", "a::broken"]
+    assert list(fastmcp_suite.list_problems(passed, second_run, exceptions)) == [
+        "it fails and is not listed: a::broken"
+    ]
+    assert [note.rpartition(": ")[2] for note in fastmcp_suite.list_notes(passed, second_run, exceptions)] == [
         "a::fixed",
         "a::slow",
     ]
-    assert list(fastmcp_suite.list_problems({}, {}, output)) == [
+    assert list(fastmcp_suite.list_problems({}, {}, exceptions)) == [
         "only 0 tests have reached a server; at least 5 are expected"
     ]
 

@@ -58,10 +58,10 @@ def write_manual(folder: Path, text: str, name: str = "theirs") -> Path:
 def make_module(folder: Path, **names: Any) -> Path:
     """A module that offers these very objects."""
     (folder / "held.py").write_text("", "utf-8")
-    value = type(sys)("held")
-    value.__file__ = str(folder / "held.py")
-    vars(value).update(names)
-    sys.modules["held"] = value
+    new_module = type(sys)("held")
+    new_module.__file__ = str(folder / "held.py")
+    vars(new_module).update(names)
+    sys.modules["held"] = new_module
     return folder
 
 
@@ -246,8 +246,8 @@ async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, 
 @pytest.mark.parametrize("what", ["open", "list"])
 async def test_opening_a_set_of_tools_has_a_time_limit(tmp_path: Path, what: str) -> None:
     box, other = Box("a", hangs=what), Box("x")
-    failure = make_module(tmp_path, box=box, other=other)
-    async with run_source(failure, "held:box", "held:other", start_timeout=3) as offers:
+    path = make_module(tmp_path, box=box, other=other)
+    async with run_source(path, "held:box", "held:other", start_timeout=3) as offers:
         offer = await offers()
         assert list_names(offer) == ["x"]
         assert "'held:box' was not opened and listed within 3 seconds" in offer.problems[0]

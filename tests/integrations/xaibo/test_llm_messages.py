@@ -23,8 +23,8 @@ from mcp_bridge.xaibo import (
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
 def test_a_text_message_has_a_role(role: str) -> None:
     message = getattr(LLMMessage, role)("Hello", name="Ada")
-    section = LLMMessageContent(type=LLMMessageContentType.TEXT, text="Hello")
-    assert (message.role, message.content, message.name) == (LLMRole(role), [section], "Ada")
+    content = LLMMessageContent(type=LLMMessageContentType.TEXT, text="Hello")
+    assert (message.role, message.content, message.name) == (LLMRole(role), [content], "Ada")
 
 
 def test_a_call_and_its_result_are_messages_with_one_id() -> None:
@@ -32,7 +32,7 @@ def test_a_call_and_its_result_are_messages_with_one_id() -> None:
     result = LLMMessage.function_result("c1", "add", "2")
     assert call.role is result.role is LLMRole.FUNCTION
     assert (call.content, call.tool_calls) == ([], [LLMFunctionCall(id="c1", name="add", arguments={"a": 1})])
-    assert [section.model_dump() for section in result.tool_results or []] == [
+    assert [content.model_dump() for content in result.tool_results or []] == [
         {"id": "c1", "name": "add", "content": "2"}
     ]
 
@@ -40,8 +40,8 @@ def test_a_call_and_its_result_are_messages_with_one_id() -> None:
 @pytest.mark.parametrize(("name", "case"), [("a.png", "image/png"), ("a.txt", "image/jpeg"), ("a", "image/jpeg")])
 def test_an_image_becomes_a_data_uri(tmp_path: Path, name: str, case: str) -> None:
     (tmp_path / name).write_bytes(b"\x00\xff")
-    (section,) = LLMMessage.user_image(str(tmp_path / name)).content
-    assert (section.type, section.image) == (LLMMessageContentType.IMAGE, f"data:{case};base64,AP8=")
+    (content,) = LLMMessage.user_image(str(tmp_path / name)).content
+    assert (content.type, content.image) == (LLMMessageContentType.IMAGE, f"data:{case};base64,AP8=")
 
 
 def test_a_missing_image_raises_an_error(tmp_path: Path) -> None:

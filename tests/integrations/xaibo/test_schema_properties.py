@@ -48,9 +48,9 @@ def test_the_schema_is_valid_json_schema(parameters: dict[str, ToolParameter]) -
 @examples(40)
 @given(PARAMETERS)
 def test_no_enum_of_a_schema_is_empty(parameters: dict[str, ToolParameter]) -> None:
-    for section in build_schema(parameters)["properties"].values():
-        for member in section.get("enum", ()):
-            jsonschema.validate(member, section)
+    for schema in build_schema(parameters)["properties"].values():
+        for member in schema.get("enum", ()):
+            jsonschema.validate(member, schema)
 
 
 @examples(40)
@@ -78,8 +78,8 @@ def test_arguments_have_the_same_names_after_conversion(
 @examples(40)
 @given(PARAMETERS)
 def test_members_of_an_enum_become_the_texts_of_the_provider(parameters: dict[str, ToolParameter]) -> None:
-    for name, section in build_schema(parameters)["properties"].items():
-        for member in section.get("enum", ()):
+    for name, schema in build_schema(parameters)["properties"].items():
+        for member in schema.get("enum", ()):
             assert convert_arguments(parameters, {name: member})[name] in (parameters[name].enum or [])
 
 

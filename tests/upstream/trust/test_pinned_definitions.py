@@ -78,10 +78,10 @@ async def test_a_changed_tool_is_not_listed_and_its_calls_fail_with_the_reason(
     async with connect(bridge) as client:
         assert set(await list_tools(client)) == {"files__write"}
         error = await call_tool(client, "files__read", path="a")
-    (section,) = change
-    assert f"its definition has changed ({section})" in error
+    (keyword,) = change
+    assert f"its definition has changed ({keyword})" in error
     assert "mcp-bridge trust gateway.json" in error
-    assert [line for line in bridge.problems["files"] if "'read'" in line and section in line]
+    assert [line for line in bridge.problems["files"] if "'read'" in line and keyword in line]
 
 
 async def test_a_tool_that_changes_while_the_server_runs_is_unpublished_until_it_is_accepted(
