@@ -25,7 +25,7 @@ from mcp_bridge.xaibo import (
     ToolResult,
 )
 from tests.kits.xaibo.vocabulary_document import get_example
-from tests.kits.xaibo.vocabulary_document import written as as_run
+from tests.kits.xaibo.vocabulary_document import write_examples as as_run
 from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas, write_files
 
 pytestmark = pytest.mark.usefixtures("forgotten")
