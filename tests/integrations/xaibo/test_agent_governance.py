@@ -23,7 +23,7 @@ from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import ScriptedUser
-from tests.kits.xaibo.xaibo_kit import told, written
+from tests.kits.xaibo.xaibo_kit import call_text, write_files
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -172,9 +172,9 @@ DENIED = HookResult(action="deny", reason="no sums")
 @pytest.mark.parametrize("exchange", ["", COLLECTED, DOUBLED], ids=["direct", "collected", "passed on"])
 @pytest.mark.parametrize("scope", ["instance", "agent"])
 async def test_a_hook_denies_a_tool_that_an_agent_calls(tmp_path: Path, scope: str, exchange: str) -> None:
-    calls = Governed(tmp_path, scope=scope, exchange=exchange)
-    result = calls.decide("mytools-add", DENIED)
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path, scope=scope, exchange=exchange)
+    result = governed.decide("mytools-add", DENIED)
+    async with connect(governed.bridge) as client:
         answer = await call_text(client, "helper", message=ADD)
     if scope == "instance":  # Xaibo gives a module of scope 'agent' a response module of its own, which nobody reads
         assert answer == "failed: Tool 'mytools-add' was denied: no sums"
@@ -186,9 +186,9 @@ async def test_a_hook_denies_a_tool_that_an_agent_calls(tmp_path: Path, scope: s
 
 @pytest.mark.parametrize("exchange", ["", COLLECTED, DOUBLED], ids=["direct", "collected", "passed on"])
 async def test_an_allowed_tool_of_an_agent_runs_once_with_its_policies(tmp_path: Path, exchange: str) -> None:
-    calls = Governed(tmp_path, exchange=exchange)
-    result = calls.decide("", None)
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path, exchange=exchange)
+    result = governed.decide("", None)
+    async with connect(governed.bridge) as client:
         assert await call_text(client, "helper", message=ADD) == "5"
     assert [data["tool_name"] for data in result] == ["helper", "mytools-add"]
 
@@ -197,8 +197,8 @@ async def test_an_allowed_tool_of_an_agent_runs_once_with_its_policies(tmp_path:
 async def test_an_agent_gets_the_tools_with_the_overrides_of_the_settings(tmp_path: Path, exchange: str) -> None:
     override = ToolOverride(description="Adds one.", fixed={"b": 1})
     selection = Selection(exclude=["mytools-wait"], overrides={"mytools-add": override})
-    calls = Governed(tmp_path, kind="Lists", exchange=exchange, selection=selection)
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path, kind="Lists", exchange=exchange, selection=selection)
+    async with connect(governed.bridge) as client:
         output = json.loads(await call_text(client, "helper", message="list"))
         assert output["mytools-add"] == ["Adds one.", ["a"]]
         assert "mytools-wait" not in output
@@ -207,9 +207,9 @@ async def test_an_agent_gets_the_tools_with_the_overrides_of_the_settings(tmp_pa
 
 
 async def test_policies_apply_to_another_call_that_a_provider_makes(tmp_path: Path) -> None:
-    calls = Governed(tmp_path, exchange=DOUBLED)
-    result = calls.decide("mytools-add", DENIED)
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path, exchange=DOUBLED)
+    result = governed.decide("mytools-add", DENIED)
+    async with connect(governed.bridge) as client:
         answer = await call_text(client, "helper", message='{"name": "add_one"}')
     assert answer == "failed: Tool 'mytools-add' was denied: no sums"
     assert [data["tool_call_id"].count(".") for data in result] == [0, 1, 2]
@@ -223,8 +223,8 @@ async def test_the_arguments_of_an_agent_are_validated(tmp_path: Path) -> None:
 
 
 async def test_the_time_limit_of_a_tool_applies_inside_an_agent(tmp_path: Path) -> None:
-    calls = Governed(tmp_path, tools={"mytools-wait": ToolLimits(timeout=0.05)})
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path, tools={"mytools-wait": ToolLimits(timeout=0.05)})
+    async with connect(governed.bridge) as client:
         answer = await call_text(client, "helper", message='{"name": "mytools-wait"}')
     assert answer.startswith("failed: Tool 'mytools-wait' did not finish within 0.05 seconds")
 
@@ -234,38 +234,38 @@ async def test_the_user_is_asked_about_a_tool_that_an_agent_calls(tmp_path: Path
     governed, user = Governed(tmp_path), ScriptedUser("Deny", "Allow")
     governed.decide("mytools-add", HookResult(action="ask_user", approval_prompt="Add?"))
     async with connect(governed.bridge, mode=mode, elicitation_callback=user) as client:
-        assert "failed: Tool 'mytools-add' was not approved" in await told(client, "helper", message=ADD)
-        assert await told(client, "helper", message=ADD) == "5"
+        assert "failed: Tool 'mytools-add' was not approved" in await call_text(client, "helper", message=ADD)
+        assert await call_text(client, "helper", message=ADD) == "5"
     assert len(user.asked) == 2
 
 
 async def test_a_hook_changes_the_result_for_the_agent(tmp_path: Path) -> None:
-    calls = Governed(tmp_path)
-    calls.decide("mytools-add", HookResult(action="modify", data={"result": "hidden"}), "tool:post")
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path)
+    governed.decide("mytools-add", HookResult(action="modify", data={"result": "hidden"}), "tool:post")
+    async with connect(governed.bridge) as client:
         assert await call_text(client, "helper", message=ADD) == "hidden"
 
 
 async def test_a_text_that_a_hook_injects_reaches_the_model_of_the_agent(tmp_path: Path) -> None:
-    calls = Governed(tmp_path)
-    calls.decide("mytools-add", HookResult(action="inject_context", context_injection="Round it."), "tool:post")
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path)
+    governed.decide("mytools-add", HookResult(action="inject_context", context_injection="Round it."), "tool:post")
+    async with connect(governed.bridge) as client:
         assert (await call_text(client, "helper", message=ADD)).startswith("5\n\nRound it.")
 
 
 async def test_policies_match_the_published_name_of_a_tool(tmp_path: Path) -> None:
     selection = Selection(prefix="x", alias={"mytools-add": "plus"})
-    calls = Governed(tmp_path, offer="both", selection=selection)
-    calls.decide("plus", DENIED)
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path, offer="both", selection=selection)
+    governed.decide("plus", DENIED)
+    async with connect(governed.bridge) as client:
         assert "denied" in await call_text(client, "plus", a=2, b=3)
         assert await call_text(client, "x__helper", message=ADD) == "failed: Tool 'plus' was denied: no sums"
 
 
 async def test_a_tool_is_rejected_outside_of_a_call(tmp_path: Path) -> None:
-    calls = Governed(tmp_path, kind="RunsLater")
-    calls.decide("mytools-add", DENIED)
-    async with connect(calls.bridge) as client:
+    governed = Governed(tmp_path, kind="RunsLater")
+    governed.decide("mytools-add", DENIED)
+    async with connect(governed.bridge) as client:
         answer = await call_text(client, "helper", message=ADD)
     assert answer.startswith("failed: Tool 'mytools-add' can only be called while a call of the agent runs")
     assert sys.modules["mytools"].ran == []

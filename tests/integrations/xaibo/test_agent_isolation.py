@@ -20,7 +20,7 @@ from mcp_bridge.testing import connect
 from tests.integrations.xaibo.test_agent_governance import ADD, AGENT, DENIED, DOUBLED, MYTOOLS, PARTS
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import ScriptedUser
-from tests.kits.xaibo.xaibo_kit import told, written
+from tests.kits.xaibo.xaibo_kit import call_text, write_files
 
 OWN = """
 from mcp_bridge import tool
@@ -89,9 +89,9 @@ async def test_the_time_limit_of_a_tool_applies_inside_an_isolated_agent(tmp_pat
 
 @EVERY_ERA
 async def test_the_user_is_asked_about_a_tool_of_an_isolated_agent(tmp_path: Path, mode: str) -> None:
-    hooks, _ = hooks_on("mytools-add", HookResult(action="ask_user", approval_prompt="Add?"))
+    hooks, _ = build_hooks("mytools-add", HookResult(action="ask_user", approval_prompt="Add?"))
     user = ScriptedUser("Deny", "Allow")
-    async with isolated(tmp_path, hooks, mode=mode, elicitation_callback=user) as client:
+    async with build_isolated_agent(tmp_path, hooks, mode=mode, elicitation_callback=user) as client:
         assert "failed: Tool 'mytools-add' was not approved" in await call_text(client, "helper", message=ADD)
         assert await call_text(client, "helper", message=ADD) == "5"
 
