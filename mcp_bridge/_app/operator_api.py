@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mcp_bridge._app.bridge import Bridge
@@ -10,28 +9,16 @@ from mcp_bridge._app.policies import find_audit_trail
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._web.api import OperatorApi
-from mcp_bridge._web.subject import PageSubject
+from mcp_bridge._web.subject import PageOptions, PageSubject
 
 if TYPE_CHECKING:
-    from mcp_bridge._desktop.client import ServerEntry
     from mcp_bridge._settings import Settings
 
 
 def build_operator_api(
-    bridge: Bridge,
-    settings: Settings | None = None,
-    *,
-    asks_beside_clients: bool = True,
-    origins: Iterable[str] = (),
-    operators: Iterable[str] = (),
-    is_shared: bool = False,
-    file: str | None = None,
-    build_entry: Callable[[], tuple[ServerEntry, str]] | None = None,
+    bridge: Bridge, settings: Settings | None, options: PageOptions, file: str | None = None
 ) -> OperatorApi:
-    """Build the operator API of a bridge, and set `bridge.operator_api`. It observes all later calls.
-
-    See `PageSubject` for the arguments.
-    """
+    """Build the operator API of a bridge, and set `bridge.operator_api`. It observes all later calls."""
     redactor = Redactor(bridge.secrets)
     bridge.add_secret_listener(redactor.add_secrets)
     # These are the patterns of the policy `redact`.
@@ -55,16 +42,12 @@ def build_operator_api(
         types=types,
         dialect=bridge.dialect,
         desk=bridge.desk or QuestionDesk(ttl=bridge.state.ttl, redactor=redactor),
-        asks_beside_clients=asks_beside_clients,
         redactor=redactor,
         settings=settings,
-        origins=frozenset(origin.lower().rstrip("/") for origin in origins),
-        operators=frozenset(operators),
-        is_shared=is_shared,
         audit_trail=trail.path if trail is not None else None,
         file=file,
         count_connected=lambda: bridge.count_connected(),  # noqa: PLW0108 - the attribute is set later
-        build_entry=build_entry,
+        options=options,
     )
     bridge.operator_api = OperatorApi(subject)
     return bridge.operator_api
@@ -72,4 +55,4 @@ def build_operator_api(
 
 def find_operator_api(bridge: Bridge, settings: Settings | None, file: str | None = None) -> OperatorApi:
     """Return the operator API of the bridge's page, or one without a page, for private sockets."""
-    return bridge.operator_api or build_operator_api(bridge, settings, asks_beside_clients=False, file=file)
+    return bridge.operator_api or build_operator_api(bridge, settings, PageOptions(asks_beside_clients=False), file)

@@ -25,6 +25,7 @@ from mcp_bridge._runtime.stdio_descriptors import detach_stdin
 from mcp_bridge._runtime.supervisor import GRACE
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.shutdown import ShutdownSignals
+from mcp_bridge._web.subject import PageOptions
 
 if TYPE_CHECKING:
     from mcp_bridge._runtime.supervisor import Supervisor
@@ -44,7 +45,8 @@ def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
         hide_secrets(target.bridge, [token])
         host = DEFAULT_ADDRESS[0]
         port = options.port if options.port is not None else _choose_port(*DEFAULT_ADDRESS)
-        page = build_operator_api(target.bridge, target.settings, build_entry=make_entry_builder(target))
+        page_options = PageOptions(build_entry=make_entry_builder(target))
+        page = build_operator_api(target.bridge, target.settings, page_options)
         http = build_http_options(target.settings, Access.for_host(host, token=token), page=page)
         enable_collections()
 

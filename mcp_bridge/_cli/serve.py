@@ -150,17 +150,17 @@ def _build_page(target: BridgeTarget, host: str) -> OperatorApi:
     """Build the page of a served file. It can install the server only if it is on the machine of its users."""
     from mcp_bridge._app.operator_api import build_operator_api
     from mcp_bridge._transports.http.access import is_loopback
+    from mcp_bridge._web.subject import PageOptions
 
     assert target.settings is not None
     http = target.settings.http
-    return build_operator_api(
-        target.bridge,
-        target.settings,
+    options = PageOptions(
         origins=http.allowed_origins,
         operators=http.page.operators if http.page is not None else (),
         is_shared=bool(http.tokens or http.jwt is not None),
         build_entry=make_entry_builder(target) if is_loopback(host) else None,
     )
+    return build_operator_api(target.bridge, target.settings, options)
 
 
 def make_entry_builder(target: BridgeTarget) -> Callable[[], tuple[ServerEntry, str]]:

@@ -20,7 +20,7 @@ from mcp_bridge._policies.base import CallPolicy, is_built_in
 
 
 class AccessPolicy(CallPolicy):
-    """The base of both. Items of the same policy decide together: the rules of one are those of all.
+    """The base of `allow` and `deny`. All items of one of them in the settings become one policy with several rules.
 
     Attributes:
         denies: Whether calls that match a rule are denied, or those that match none.
@@ -32,24 +32,25 @@ class AccessPolicy(CallPolicy):
     may_ask = False
     denies: ClassVar[bool]
 
-    _others: tuple[CallPolicy, ...] = PrivateAttr(default=())
+    _further_rules: tuple[CallPolicy, ...] = PrivateAttr(default=())
 
     def combine(self, other: Policy) -> Policy | None:
         """Return the policy with the rules of both."""
-        combined = self.model_copy()
+        policy = self.model_copy()
         if isinstance(other, AccessPolicy):
-            combined._others = (*self._others, other)
-        return combined
+            policy._further_rules = (*self._further_rules, other)
+        return policy
 
     def select_rules(self, entry: Any) -> list[CallPolicy]:
         """Return the rules that match some calls of an entry."""
-        return [rule for rule in (self, *self._others) if rule.applies_to_entry(entry)]
+        return [rule for rule in (self, *self._further_rules) if rule.applies_to_entry(entry)]
 
     async def check_call(
         self, rules: Sequence[CallPolicy], call: ToolCall, ctx: RunningCall, call_next: CallNext
     ) -> ToolResult:
         """Run the call if it is not denied. Raises Denied."""
-        if (reason := self._find_reason(rules, call, ctx)) is not None:
+        reason = self._find_reason(rules, call, ctx)
+        if reason is not None:
             ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
             raise Denied(f"{call.kind.capitalize()} '{call.name}' was denied: {reason}. Do not retry this call.")
         return await call_next(call, ctx)
@@ -57,7 +58,9 @@ class AccessPolicy(CallPolicy):
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the call is denied."""
         reason = self._find_reason(self.select_rules(entry), call, ctx)
-        return Forecast("passes") if reason is None else Forecast("stops", reason)
+        if reason is None:
+            return Forecast("passes")
+        return Forecast("stops", reason)
 
     def _find_reason(self, rules: Sequence[CallPolicy], call: ToolCall, ctx: RunningCall) -> str | None:
         matches = any(rule.applies_to_call(call, ctx) for rule in rules)
@@ -80,8 +83,9 @@ class AllowPolicy(AccessPolicy):
         if is_built_in(entry):
             return None
         rules = self.select_rules(entry)
-        is_allowed = any(not rule.principals and rule.decides_for(entry) for rule in rules)
-        return None if is_allowed else partial(self.check_call, rules)
+        if any(not rule.principals and rule.decides_for(entry) for rule in rules):
+            return None
+        return partial(self.check_call, rules)
 
 
 class DenyPolicy(AccessPolicy):
@@ -93,4 +97,6 @@ class DenyPolicy(AccessPolicy):
     def bind(self, entry: Any) -> Layer | None:
         """Return no layer for entries that no rule matches."""
         rules = self.select_rules(entry)
-        return partial(self.check_call, rules) if rules else None
+        if not rules:
+            return None
+        return partial(self.check_call, rules)

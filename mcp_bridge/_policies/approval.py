@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
@@ -44,15 +43,14 @@ class RequiredApproval(ToolPolicy):
 
     def bind(self, entry: Any) -> Layer | None:
         """Return a layer for tools that match."""
-        applies = self.applies_to_entry(entry) and not is_built_in(entry)
-        return partial(self._require_approval, self._gate) if applies else None
+        if is_built_in(entry) or not self.applies_to_entry(entry):
+            return None
+        return self._require_approval
 
-    async def _require_approval(
-        self, gate: ApprovalGate, call: ToolCall, ctx: RunningCall, call_next: CallNext
-    ) -> ToolResult:
+    async def _require_approval(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Run the call if the user approves it. Raises ApprovalDeclined."""
         if self.applies_to_call(call, ctx):
-            decision = await gate.resolve_question(self._build_question(call), ctx)
+            decision = await self._gate.resolve_question(self._build_question(call), ctx)
             ctx.approved_call = call
             if not decision.is_allowed:
                 reason = decision.reason or "The user declined it. Ask the user how to continue."

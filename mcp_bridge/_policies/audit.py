@@ -35,11 +35,11 @@ from mcp_bridge._settings.values import Duration, Size
 DENIALS = frozenset(error.code for error in (Denied, ApprovalDeclined, MissingScope, RateLimited))
 """The codes of errors of calls that a policy has stopped."""
 MAX_NAME = 1000
-"""The maximum number of characters of what is called, which may be a URI."""
+"""The maximum number of characters of a name, which may be a URI."""
 MAX_ID = 200
-"""The maximum number of characters of the id of a call, which a client chooses."""
+"""The maximum number of characters of the id of a call. Clients choose ids."""
 MAX_ARGUMENTS = 64 * 1024
-"""The maximum number of characters of arguments, as JSON, that are recorded in full rather than as a shape."""
+"""The maximum number of characters of arguments that are recorded in full. Of longer ones, the shape is recorded."""
 _OPERATOR = "Only the operator of this server can fix this, so do not retry."
 
 
@@ -53,28 +53,29 @@ class CallRecorder:
         self._server = {"server": services.name, "pid": os.getpid()}
         self._is_selective = bool(policy.principals) or not policy.selects_everything
         self._fails_closed = policy.on_failure == "deny"
-        # Replaced as one, for other threads.
+        # The key and the description of the latest caller. Other threads replace both in one assignment.
         self._latest_caller: tuple[Any, dict[str, Any]] = (None, {})
 
     async def record_call(self, source: str, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Run a call to a source, and return its result once it is recorded. A call that cannot be is an error."""
+        """Run a call to a source, and return its result once it is recorded; an error if it cannot be recorded."""
         if self._is_selective and not self._policy.applies_to_call(call, ctx):
             return await call_next(call, ctx)
         record = self._describe_call(source, call, ctx)
-        started = time.monotonic()
+        began = time.monotonic()
         try:
             if not await self._can_start(record):
                 return _make_failure(call, "did not run")
             result = await call_next(call, ctx)
-        except BaseException:  # only the cancellation of the call: no response waits for the record
-            self.writer.append_soon(self._complete_record(record, ctx, started, {"outcome": "cancelled"}))
+        except BaseException:
+            # Only a cancellation of the call gets here. No response waits for the record.
+            self.writer.append_soon(self._complete_record(record, ctx, began, {"outcome": "cancelled"}))
             raise
         try:
-            await self.writer.append_record(self._complete_record(record, ctx, started, _describe_outcome(result)))
+            await self.writer.append_record(self._complete_record(record, ctx, began, _describe_outcome(result)))
         except AuditFileError:
             if self._fails_closed:
-                ran = "did not run" if result.code in DENIALS else "may have run"
-                return _make_failure(call, f"{ran}, and its result is not returned")
+                effect = "did not run" if result.code in DENIALS else "may have run"
+                return _make_failure(call, f"{effect}, and its result is not returned")
         return result
 
     async def _can_start(self, record: Mapping[str, Any]) -> bool:
@@ -90,7 +91,7 @@ class CallRecorder:
 
     def _describe_call(self, source: str, call: ToolCall, ctx: RunningCall) -> dict[str, Any]:
         """Describe the call before it runs, because a tool can change its arguments. Empty members are left out."""
-        parent, caller = ctx.parent_id, self._describe_caller(ctx)
+        caller = self._describe_caller(ctx)
         name, number = call.name[:MAX_NAME], call.id[:MAX_ID]
         record: dict[str, Any] = {"time": format_time(time.time()), "kind": call.kind, "name": name}
         if source:
@@ -98,31 +99,34 @@ class CallRecorder:
         record |= caller
         if number:
             record["call"] = number
-        if parent:
-            record["parent"] = parent[:MAX_ID]
+        if ctx.parent_id:
+            record["parent"] = ctx.parent_id[:MAX_ID]
         record |= self._server
         self._add_arguments(record, call.arguments)
         if self._redactor.is_empty:
             return record
-        # Clients choose these texts. In most of them nothing is redacted, and one search shows that.
-        given = "\n".join((name, caller.get("client", ""), number, *list_keys(record.get("shape"))))
-        return record if self._redactor.redact_text(given) == given else self._redactor.redact_value(record)
+        # Clients choose these texts. Most contain nothing to redact, and one search in all of them shows that.
+        text = "\n".join((name, caller.get("client", ""), number, *list_keys(record.get("shape"))))
+        if self._redactor.redact_text(text) == text:
+            return record
+        redacted_record: dict[str, Any] = self._redactor.redact_value(record)
+        return redacted_record
 
     def _describe_caller(self, ctx: RunningCall) -> dict[str, Any]:
         """Describe the caller. The description is reused for the next call of the same caller."""
         info = ctx.client_info
         key = (info, ctx.principal, ctx.protocol_version)
-        latest, described = self._latest_caller
-        if key != latest:
-            values = {
+        latest_key, description = self._latest_caller
+        if key != latest_key:
+            members = {
                 "principal": ctx.principal,
                 "client": f"{info.name} {info.version}".strip(),
                 "protocol": ctx.protocol_version,
                 "transport": info.transport,
             }
-            described = {name: value for name, value in values.items() if value}
-            self._latest_caller = key, described
-        return described
+            description = {name: value for name, value in members.items() if value}
+            self._latest_caller = key, description
+        return description
 
     def _add_arguments(self, record: dict[str, Any], arguments: Any) -> None:
         try:
@@ -133,24 +137,25 @@ class CallRecorder:
             else:
                 record["shape"] = describe_shape(arguments)
             record["sha256"] = digest
-        except (TypeError, ValueError, RecursionError):  # a caller in process can pass anything
+        except (TypeError, ValueError, RecursionError):
+            # A caller in process can pass anything.
             record["shape"] = type(arguments).__name__
 
     def _complete_record(
-        self, record: dict[str, Any], ctx: RunningCall, started: float, outcome: Mapping[str, Any]
+        self, record: dict[str, Any], ctx: RunningCall, began: float, outcome: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Add the outcome of the call."""
+        """Add the outcome, the duration and the decisions to the record of a call."""
         record |= outcome
-        record["duration_ms"] = round((time.monotonic() - started) * 1000, 3)
+        record["duration_ms"] = round((time.monotonic() - began) * 1000, 3)
         if ctx.decisions:
-            record["decisions"] = self._redactor.redact_value([each.to_json() for each in ctx.decisions])
+            record["decisions"] = self._redactor.redact_value([decision.to_json() for decision in ctx.decisions])
         return record
 
 
 class AuditPolicy(CallPolicy):
     """Record the calls that match in an [audit trail](audit.md), and allow only what can be recorded.
 
-    It is the outermost policy, so it sees what the client gets and what other policies decided.
+    It is the outermost policy, so it sees the result of the client and the decisions of other policies.
     """
 
     checks_calls = True

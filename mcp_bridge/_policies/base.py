@@ -1,11 +1,11 @@
-"""The bases of the policies: what they get from a bridge, and the options with which each selects calls."""
+"""The bases of the policies: the services of a bridge for them, and their options that select calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -29,8 +29,10 @@ HINTS = {READ_ONLY: False, "destructiveHint": True, IDEMPOTENT: False, "openWorl
 
 
 def parse_list(value: Any) -> Any:
-    """Return a single text as a list of one."""
-    return (value,) if isinstance(value, str) else value
+    """Return a single text as a tuple of one, and other values unchanged."""
+    if isinstance(value, str):
+        return (value,)
+    return value
 
 
 def add_single_schema(schema: dict[str, Any]) -> None:
@@ -51,7 +53,7 @@ class PolicyServices:
         name: The name of the server, for the keys in a shared store.
         directory: The folder of the settings file, where relative paths start.
         redis_url: The Redis of `state.store`; None if there is none.
-        redactor: Removes secrets, and patterns of the policy `redact`, from what is logged or recorded.
+        redactor: Removes secrets, and patterns of the policy `redact`, from logs and records.
     """
 
     name: str = "mcp-bridge"
@@ -63,8 +65,13 @@ class PolicyServices:
 class ToolPolicy(SettingsModel, Policy):
     """A policy for calls to tools. Its fields are its options in the settings.
 
-    Those of this class select tools and principals: a tool matches if it matches each of the keys that are given.
-    Without any of these keys, the policy applies to all calls to tools.
+    The options of this class select tools and principals: a tool matches if it matches each option that is not empty.
+    Without any of these options, the policy applies to all calls to tools.
+
+    >>> class Pause(ToolPolicy):
+    ...     seconds: float = 1.0
+    >>> Pause(tools="get_*", principals=["ann", "bob"], seconds=2).tools
+    ('get_*',)
     """
 
     tools: Patterns = Field(
@@ -86,24 +93,28 @@ class ToolPolicy(SettingsModel, Policy):
     )
 
     permits: ClassVar[bool] = False
-    """Whether the policy permits what it selects. A source chooses the original names of its tools, so these never
-    select a tool for such a policy, and never exclude one from a policy that restricts."""
+    """Whether the policy permits the calls that it selects. A source chooses the original names of its tools, so these
+    never select a tool for such a policy, and never exclude a tool from a policy that restricts calls."""
 
     checks_calls: ClassVar[bool] = False
     """Whether the layers call `applies_to_call` themselves. Otherwise they run only for calls that match."""
 
     def use_services(self, services: PolicyServices) -> None:
-        """Get ready for calls; called once, before `bind`. Raises ConfigError for options that cannot be used here."""
+        """Prepare for calls; called once, before `bind`. Raises ConfigError for options that cannot be used here."""
 
     def applies_to_entry(self, entry: Any) -> bool:
-        """Whether calls of this entry match, for at least some principals."""
+        """Return whether calls of this entry match, for at least some principals."""
         return isinstance(entry, ToolEntry) and self.applies_to_tool(entry)
 
     def applies_to_tool(self, tool: ToolEntry) -> bool:
-        """Whether calls to this tool match, for at least some principals."""
+        """Return whether calls to this tool match, for at least some principals."""
         published, names = (tool.name,), (tool.name, tool.name_in_source)
+        if self.permits:
+            is_included = includes(self.tools, published, excludable=names)
+        else:
+            is_included = includes(self.tools, names, excludable=published)
         return (
-            (includes(self.tools, published, names) if self.permits else includes(self.tools, names, published))
+            is_included
             and includes(self.sources, (tool.owner,))
             and includes(self.tags, tool.tags)
             and all(_read_annotation(tool, name) == value for name, value in self.annotations.items())
@@ -111,7 +122,15 @@ class ToolPolicy(SettingsModel, Policy):
 
     def limit_layer(self, layer: Layer) -> Layer:
         """Return a layer that runs only for calls that match, if that can differ between calls of an entry."""
-        return layer if self.checks_calls or not self.selects_calls else partial(self._run_if_selected, layer)
+        if self.checks_calls or not self.selects_calls:
+            return layer
+
+        async def run_if_selected(call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
+            if self.applies_to_call(call, ctx):
+                return await layer(call, ctx, call_next)
+            return await call_next(call, ctx)
+
+        return run_if_selected
 
     @property
     def selects_calls(self) -> bool:
@@ -119,24 +138,24 @@ class ToolPolicy(SettingsModel, Policy):
         return bool(self.principals)
 
     def applies_to_call(self, call: ToolCall, ctx: RunningCall) -> bool:
-        """Whether a call of a matching entry matches."""
+        """Return whether a call of a matching entry matches."""
         return not self.principals or _includes_principal(self.principals, ctx.principal or "")
-
-    async def _run_if_selected(self, layer: Layer, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        return await (layer(call, ctx, call_next) if self.applies_to_call(call, ctx) else call_next(call, ctx))
 
 
 class CallPolicy(ToolPolicy):
-    """A policy for calls to tools, resources and prompts. Without any of its keys, it applies to all calls.
+    """A policy for calls to tools, resources and prompts. Without any option that selects calls, it applies to all.
 
-    `resources` and `prompts` select requests for these; keys for tools alone leave them out.
+    `resources` and `prompts` select requests for these. With options for tools alone, no such request matches.
+
+    >>> CallPolicy(resources="file:///*").selects_tools
+    False
     """
 
     resources: Patterns = Field(default=(), description="Patterns of the URIs of resources that clients read.")
     prompts: Patterns = Field(default=(), description="Patterns of the names of prompts that clients get.")
 
     def applies_to_entry(self, entry: Any) -> bool:
-        """Whether some calls of this entry match: for a resource template, the URI of each call decides."""
+        """Return whether some calls of this entry match: for a resource template, the URI of each call decides."""
         if self.selects_everything:
             return True
         if isinstance(entry, ToolEntry):
@@ -145,12 +164,14 @@ class CallPolicy(ToolPolicy):
             return bool(self.prompts) and includes(self.prompts, (entry.name,))
         if isinstance(entry, ResourceEntry):
             return bool(self.resources) and includes_uri(self.resources, entry.uri)
-        if isinstance(entry, CompletionEntry) and isinstance(entry.completed, ResourceTemplate):
+        if not isinstance(entry, CompletionEntry):
+            return bool(self.resources)
+        if isinstance(entry.completed, ResourceTemplate):
             return bool(self.resources) and includes_uri(self.resources, entry.completed.uri_template)
-        return self.applies_to_entry(entry.completed) if isinstance(entry, CompletionEntry) else bool(self.resources)
+        return self.applies_to_entry(entry.completed)
 
     def applies_to_call(self, call: ToolCall, ctx: RunningCall) -> bool:
-        """Whether a call of a matching entry matches: that of a resource template has its own URI."""
+        """Return whether a call of a matching entry matches. A call of a resource template has a URI to match."""
         if not super().applies_to_call(call, ctx):
             return False
         if call.kind != "resource" or self.selects_everything:
@@ -163,12 +184,12 @@ class CallPolicy(ToolPolicy):
         return super().selects_calls or not self.selects_everything
 
     def decides_for(self, entry: Any) -> bool:
-        """Whether `applies_to_entry` decides about this entry alone, and not the URI in each call."""
+        """Return whether `applies_to_entry` decides about all calls of this entry. The URI of a call decides else."""
         return self.selects_everything or not isinstance(entry, ResourceTemplate)
 
     @property
     def selects_tools(self) -> bool:
-        """Whether keys for tools are given."""
+        """Whether there are options for tools."""
         return bool(self.tools or self.sources or self.tags or self.annotations)
 
     @property
@@ -178,17 +199,21 @@ class CallPolicy(ToolPolicy):
 
 
 def includes(patterns: Sequence[str], names: Iterable[str], excludable: Iterable[str] | None = None) -> bool:
-    """Whether one of the names matches a pattern, and none matches a pattern that begins with `!`.
+    """Return whether one of the names matches a pattern, and none matches a pattern with `!`.
 
-    Without patterns that include something, everything is included. `excludable` are the names that the patterns with
-    `!` are compared with, if they differ from `names`.
+    If all patterns begin with `!`, every other name is included. `excludable` are the names for the patterns with `!`,
+    if they differ from `names`.
     """
     names = tuple(names)
-    excluding = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-    if any(fnmatchcase(name, pattern) for name in excludable or names for pattern in excluding):
-        return False
-    including = [pattern for pattern in patterns if not pattern.startswith("!")]
-    return not including or any(fnmatchcase(name, pattern) for name in names for pattern in including)
+    excludable = tuple(excludable or names)
+    is_selective = is_included = False
+    for pattern in patterns:
+        if not pattern.startswith("!"):
+            is_selective = True
+            is_included = is_included or any(fnmatchcase(name, pattern) for name in names)
+        elif any(fnmatchcase(name, pattern[1:]) for name in excludable):
+            return False
+    return is_included or not is_selective
 
 
 @lru_cache(maxsize=1024)
@@ -197,12 +222,12 @@ def _includes_principal(patterns: tuple[str, ...], principal: str) -> bool:
 
 
 def is_built_in(entry: Any) -> bool:
-    """Whether it is a tool of the server itself. Such a tool runs others, which have their own policies."""
+    """Return whether an entry is a tool of the server itself. Such a tool runs others, to which policies apply."""
     return isinstance(entry, BuiltInEntry)
 
 
 def has_hint(tool: Any, *names: str) -> bool:
-    """Whether the entry is a tool that declares one of these annotations as true."""
+    """Return whether the entry is a tool that declares one of these annotations as true."""
     return isinstance(tool, ToolEntry) and any(tool.annotations.get(name) is True for name in names)
 
 

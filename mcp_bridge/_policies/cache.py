@@ -20,13 +20,13 @@ from mcp_bridge._runtime.exact_json import dump_json, load_json
 from mcp_bridge._settings.values import Duration
 
 MAX_SIZE = 32 * 1024 * 1024
-"""The maximum size of all kept results in bytes. The least recently used ones are removed first."""
+"""The maximum size of all cached results in bytes. The least recently used ones are removed first."""
 ENTRY = 500
-"""Bytes of memory per result besides its data. Without it, tiny results would be unbounded."""
+"""Bytes of memory for each result, in addition to its data. Without it, the number of small results has no limit."""
 
 
 class CachedResult(NamedTuple):
-    """A result whose output is JSON, so that no receiver can change what is kept. `size` is in bytes."""
+    """A result with its output as JSON, so that no receiver can change it. `size` is in bytes."""
 
     entry: object
     output: bytes
@@ -35,12 +35,11 @@ class CachedResult(NamedTuple):
     size: int
 
     def restore(self) -> ToolResult:
-        """Return the result, with an output of its own."""
-        output = load_json(self.output)
-        encoded = None
-        if not isinstance(output, str | None):
-            encoded = EncodedOutput(output, self.output.decode(), len(self.output))
-        return ToolResult(success=True, output=output, content=self.content, meta=self.meta, encoded=encoded)
+        """Return the result, with a new copy of the output."""
+        result = ToolResult(success=True, output=load_json(self.output), content=self.content, meta=self.meta)
+        if not isinstance(result.output, str | None):
+            result.encoded = EncodedOutput(result.output, self.output.decode(), len(self.output))
+        return result
 
 
 CacheKey = tuple[int, str | None, bytes]
@@ -66,47 +65,46 @@ class CachePolicy(ToolPolicy):
 
     def make_results(self, clock: Callable[[], float], size: int = MAX_SIZE) -> Results:
         """Return a cache without results. `clock` returns seconds and never goes backwards."""
-        return TTLCache(size, self.ttl, timer=clock, getsizeof=lambda kept: kept.size)
+        return TTLCache(size, self.ttl, timer=clock, getsizeof=lambda result: result.size)
 
     def bind(self, entry: Any) -> Layer | None:
-        """Return a layer for read-only tools that match. A tool whose definition changes is another entry."""
-        applies = has_hint(entry, READ_ONLY) and self.applies_to_entry(entry)
-        return partial(self._answer_call, entry, self._results) if applies else None
+        """Return a layer for read-only tools that match. A changed definition is another entry."""
+        if not has_hint(entry, READ_ONLY) or not self.applies_to_entry(entry):
+            return None
+        return partial(self._answer_call, entry, self._results)
 
     async def _answer_call(
         self, entry: ToolEntry, results: Results, call: ToolCall, ctx: RunningCall, call_next: CallNext
     ) -> ToolResult:
-        """Return a kept result, or that of the call."""
-        key = _build_key(entry, call, ctx) if self.applies_to_call(call, ctx) else None
-        if key is None:
+        """Return a cached result, or the result of the call."""
+        if not self.applies_to_call(call, ctx):
             return await call_next(call, ctx)
-        kept = results.get(key)
+        try:
+            key = id(entry), ctx.principal, dump_json(call.arguments, option=orjson.OPT_SORT_KEYS)
+        except (TypeError, RecursionError):
+            # A caller in process can pass anything.
+            return await call_next(call, ctx)
+        match = results.get(key)
         # An earlier entry may have had the same id.
-        if kept is not None and kept.entry is entry:
+        if match is not None and match.entry is entry:
             ctx.record_decision(PolicyDecision(self.name, "answered"))
-            return kept.restore()
+            return match.restore()
         result = await call_next(call, ctx)
-        is_pure = result.success and not ctx.is_interactive and not ctx.injected
-        kept = _keep_result(entry, result) if is_pure else None
-        if kept is not None and kept.size <= results.maxsize:
-            results[key] = kept
+        if result.success and not ctx.is_interactive and not ctx.injected:
+            cached_result = _to_cached(entry, result)
+            if cached_result is not None and cached_result.size <= results.maxsize:
+                results[key] = cached_result
         return result
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes: the results are those of a running server."""
-        applies = self.applies_to_call(call, ctx)
-        return Forecast("passes", f"or returns a result of the last {self.ttl:g} seconds" if applies else "")
+        if not self.applies_to_call(call, ctx):
+            return Forecast("passes")
+        return Forecast("passes", f"or returns a result of the last {self.ttl:g} seconds")
 
 
-def _build_key(entry: ToolEntry, call: ToolCall, ctx: RunningCall) -> CacheKey | None:
-    try:
-        return id(entry), ctx.principal, dump_json(call.arguments, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, RecursionError):  # a caller in process can pass anything
-        return None
-
-
-def _keep_result(entry: ToolEntry, result: ToolResult) -> CachedResult | None:
-    """Return the result in the form in which it is cached, or None if it cannot be cached."""
+def _to_cached(entry: ToolEntry, result: ToolResult) -> CachedResult | None:
+    """Return the result for the cache, or None if it cannot be cached."""
     content = tuple(result.content) if isinstance(result.content, list) else result.content
     try:
         output = dump_json(result.output)

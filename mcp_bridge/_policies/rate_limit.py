@@ -31,19 +31,18 @@ logger = logging.getLogger("mcp_bridge.policies")
 
 MAX_EXACT = 1000
 """The largest limit for which the time of each call is kept. For larger ones, calls are counted in two periods."""
-REDIS_PATIENCE = 5.0
+REDIS_TIMEOUT = 5.0
 """Seconds within which Redis must respond."""
 REDIS_PAUSE = 5.0
-"""Seconds for which this server counts on its own after a failure of Redis."""
+"""Seconds for which this server counts alone after a failure of Redis."""
 
 
 def _check_limit(value: str) -> str:
     try:
         from limits import parse_many
     except ImportError:
-        raise ValueError(
-            f"the policy needs the package limits. Run `pip install '{DISTRIBUTION}[rate-limit]'`"
-        ) from None
+        hint = f"Run `pip install '{DISTRIBUTION}[rate-limit]'`"
+        raise ConfigError("the policy `rate_limit` needs the package limits", hint=hint) from None
     try:
         parse_many(value)
     except ValueError:
@@ -54,7 +53,7 @@ def _check_limit(value: str) -> str:
 class CallCounter:
     """Counts the calls of a policy in moving windows, exactly up to MAX_EXACT.
 
-    While Redis is unavailable, it counts in memory. `policy` separates the numbers from those of other policies.
+    While Redis is unavailable, it counts in memory. `policy` separates the counts from those of other policies.
     """
 
     def __init__(self, limit: str, policy: str, *, name: str, redis_url: str | None) -> None:
@@ -64,7 +63,8 @@ class CallCounter:
         from mcp_bridge._policies.window_storage import WindowStorage
 
         storage = WindowStorage()
-        self._limits = [*dict.fromkeys(parse_many(limit))]  # equal ones would count each call twice
+        # Equal limits would count each call twice.
+        self._limits = list(dict.fromkeys(parse_many(limit)))
         self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
         self._prefix = f"mcp-bridge:{name}:limits"
         self._policy = policy
@@ -79,7 +79,7 @@ class CallCounter:
         return await self._find_exceeded((self._policy, *key), is_counted=True)
 
     async def find_exceeded(self, *key: str) -> tuple[RateLimitItem, float] | None:
-        """Return what `count` would return, without counting."""
+        """Return the limit that a call would exceed, as `count` does, without counting it."""
         return await self._find_exceeded((self._policy, *key), is_counted=False)
 
     async def aclose(self) -> None:
@@ -92,17 +92,18 @@ class CallCounter:
         if self._redis_url is not None and time.monotonic() >= self._paused_until:
             redis = self._open_limiters(self._redis_url)
             try:
-                with anyio.fail_after(REDIS_PATIENCE):
+                with anyio.fail_after(REDIS_TIMEOUT):
                     return await self._ask_redis(redis, key, is_counted=is_counted)
-            except Exception as error:  # of the client of Redis, whose classes are imported with it
+            except Exception as error:
+                # The classes of the errors are those of the client of Redis, which is imported late.
                 self._paused_until = time.monotonic() + REDIS_PAUSE
                 logger.warning("this server counts rate limits on its own, because Redis failed: %r", error)
         for item in self._limits:
             limiter = self._local[item.amount <= MAX_EXACT]
             if not (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
                 # The strategy for counted windows adds the remaining seconds to the time of the system.
-                now = time.monotonic if item.amount <= MAX_EXACT else time.time
-                return item, _compute_wait(item, limiter.get_window_stats(item, *key)[0] - now())
+                clock = time.monotonic if item.amount <= MAX_EXACT else time.time
+                return item, _compute_wait(item, limiter.get_window_stats(item, *key)[0] - clock())
         return None
 
     async def _ask_redis(
@@ -116,16 +117,17 @@ class CallCounter:
         return None
 
     def _open_limiters(self, url: str) -> Mapping[bool, RedisLimiter]:
-        if self._redis is None or self._loop != current_token():  # connections belong to one event loop
+        # Connections belong to one event loop.
+        if self._redis is None or self._loop != current_token():
             from limits.aio.storage import RedisStorage
             from limits.aio.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 
             from mcp_bridge._storage.stores.redis import connect_redis
 
             self._client = connect_redis(url)
-            pool: Any = self._client.connection_pool  # contains the address instead of the URL
-            options = {"implementation": "redispy", "key_prefix": self._prefix, "connection_pool": pool}
-            storage = RedisStorage("async+redis://localhost:6379", **options)
+            # The address is that of the pool. The URL only selects the class of the client.
+            options: dict[str, Any] = {"key_prefix": self._prefix, "connection_pool": self._client.connection_pool}
+            storage = RedisStorage("async+redis://localhost:6379", implementation="redispy", **options)
             self._redis = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
             self._loop = current_token()
         return self._redis
@@ -174,9 +176,9 @@ class RateLimitPolicy(CallPolicy):
     ) -> ToolResult:
         """Count the call. Raises RateLimited."""
         if self.applies_to_call(call, ctx):
-            exceeded = await counter.count(*self._build_key(template, call, ctx))
-            if exceeded is not None:
-                reason = self._describe_limit(*exceeded)
+            limit = await counter.count(*self._build_key(template, call, ctx))
+            if limit is not None:
+                reason = self._describe_limit(*limit)
                 ctx.record_decision(PolicyDecision(self.name, "denied", reason=reason))
                 raise RateLimited(f"{call.kind.capitalize()} '{call.name}' did not run: {reason}.")
         return await call_next(call, ctx)
@@ -187,23 +189,31 @@ class RateLimitPolicy(CallPolicy):
             return Forecast("passes")
         if not self._is_shared:
             return Forecast("passes", f"unless the running server has already counted {self.limit}")
-        exceeded = await self._counter.find_exceeded(*self._build_key(_find_template(entry), call, ctx))
-        return Forecast("passes") if exceeded is None else Forecast("stops", self._describe_limit(*exceeded))
+        limit = await self._counter.find_exceeded(*self._build_key(_find_template(entry), call, ctx))
+        if limit is None:
+            return Forecast("passes")
+        return Forecast("stops", self._describe_limit(*limit))
 
-    def _build_key(self, template: str | None, call: ToolCall, ctx: RunningCall) -> tuple[str, ...]:
-        name = f"{call.kind}:{template or call.name}" if "tool" in self.per else ""
-        principal = ctx.principal or "" if "principal" in self.per else ""
+    def _build_key(self, template: str | None, call: ToolCall, ctx: RunningCall) -> tuple[str, str]:
+        """Return the name of a tool and a principal, each empty if it is not counted separately."""
+        name = principal = ""
+        if "tool" in self.per:
+            name = f"{call.kind}:{template or call.name}"
+        if "principal" in self.per:
+            principal = ctx.principal or ""
         return name, principal
 
     def _describe_limit(self, item: RateLimitItem, wait: float) -> str:
-        subject = " and ".join(f"for each {part}" for part in self.per)
-        period = f"{item.multiples} {item.GRANULARITY.name}s" if item.multiples > 1 else item.GRANULARITY.name
-        allowed = f"{item.amount} call{'s' if item.amount != 1 else ''} per {period}"
-        return f"at most {allowed} {subject or 'for all callers'}. Retry in {wait:.0f} seconds"
+        subject = " and ".join(f"for each {name}" for name in self.per) or "for all callers"
+        period = item.GRANULARITY.name
+        if item.multiples > 1:
+            period = f"{item.multiples} {period}s"
+        unit = "call" if item.amount == 1 else "calls"
+        return f"at most {item.amount} {unit} per {period} {subject}. Retry in {wait:.0f} seconds"
 
 
 def _find_template(entry: Any) -> str | None:
-    """Return the URI template of an entry. Its URIs are counted together: clients can make up any number of them."""
+    """Return the URI template of an entry. Its URIs are counted together: clients can invent any number of them."""
     return entry.uri_template if isinstance(entry, ResourceTemplate) else None
 
 

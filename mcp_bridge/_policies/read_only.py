@@ -23,9 +23,10 @@ class ReadOnlyPolicy(ToolPolicy):
     may_ask = False
 
     def bind(self, entry: Any) -> Layer | None:
-        """Return no layer for tools that declare that they are read-only, and for resources and prompts."""
-        is_exempt = has_hint(entry, READ_ONLY) or is_built_in(entry)
-        return self.deny_call if self.applies_to_entry(entry) and not is_exempt else None
+        """Return no layer for tools that are declared read-only, and for resources and prompts."""
+        if has_hint(entry, READ_ONLY) or is_built_in(entry) or not self.applies_to_entry(entry):
+            return None
+        return self.deny_call
 
     async def deny_call(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Raises Denied."""
@@ -36,4 +37,6 @@ class ReadOnlyPolicy(ToolPolicy):
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict whether the call is denied."""
-        return Forecast("stops", _REASON) if self.applies_to_call(call, ctx) else Forecast("passes")
+        if not self.applies_to_call(call, ctx):
+            return Forecast("passes")
+        return Forecast("stops", _REASON)

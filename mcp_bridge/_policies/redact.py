@@ -23,13 +23,13 @@ from mcp_bridge._version import DISTRIBUTION
 
 HINT = f"Run `pip install '{DISTRIBUTION}[redact]'`"
 _CARD = "credit_card"
-_KEPT = frozenset({"annotations", "icons", "mime_type", "role"})
-"""Fields of content whose values are defined by the protocol, or are not text."""
+_FIXED_FIELDS = frozenset({"annotations", "icons", "mime_type", "role"})
+"""Fields of content with values from the protocol, or without text."""
 _URI_CHARACTERS = "%/:?#@!$&'()*+,;=~"
-_SHORTEST_NUMBER = 10**7
+_MIN_NUMBER = 10**7
 """Smaller numbers are not secrets."""
 _ANCHOR = re.compile(r"[\^$]|\\[Az]")
-"""Anchors: what refers to the beginning or the end of a text in a pattern. The class `[^` is none."""
+"""Anchors match the beginning or the end of a text. The `^` of a class, as in `[^a]`, is no anchor."""
 
 
 def _compile_pattern(pattern: str | bytes) -> Any:
@@ -39,16 +39,13 @@ def _compile_pattern(pattern: str | bytes) -> Any:
     except ImportError:
         raise ConfigError("the policy `redact` needs the package google-re2", hint=HINT) from None
     options = re2.Options()
-    options.log_errors = False  # it would write to stderr
+    # RE2 would write errors to stderr.
+    options.log_errors = False
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
         raise ValueError(f"expected a pattern of RE2 (no look-around, no back-references): {reason}") from None
-
-
-def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(expand_names(names))
 
 
 def _check_custom(custom: dict[str, str]) -> dict[str, str]:
@@ -59,7 +56,7 @@ def _check_custom(custom: dict[str, str]) -> dict[str, str]:
 
 
 class PatternRedaction:
-    """Replaces what matches one of the patterns, which are given by name."""
+    """Replaces matches of patterns, which it gets by name."""
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()).encode())
@@ -67,9 +64,9 @@ class PatternRedaction:
         self._is_anchored = any(_ANCHOR.search(pattern.replace("[^", "")) for pattern in patterns.values())
 
     def may_match(self, *values: Any) -> bool:
-        """Whether JSON-ready data may have a match; False is certain. All texts are searched at once.
+        """Return whether JSON-ready data may have a match; False is certain.
 
-        A pattern that refers to the beginning or the end of a text could not match in joined texts, so it may match.
+        All texts are joined and searched together. A pattern with an anchor may not match in the joined text.
         """
         if self._is_anchored:
             return True
@@ -80,13 +77,17 @@ class PatternRedaction:
 
     def redact_text(self, text: str) -> str:
         """Return the text without matches; the same object if it has none."""
-        data = text.encode(errors="replace")  # RE2 does not accept lone surrogates
+        # RE2 does not accept lone surrogates.
+        data = text.encode(errors="replace")
         if self._any.search(data) is None:
             return text
         text = data.decode()
         for name, pattern in self._patterns:
             mark = f"[redacted {name}]"
-            text = redact_card_numbers(text, mark) if name == _CARD else pattern.sub(lambda _, mark=mark: mark, text)
+            if name == _CARD:
+                text = redact_card_numbers(text, mark)
+            else:
+                text = pattern.sub(lambda _, mark=mark: mark, text)
         return text
 
     def redact_value(self, value: Any) -> Any:
@@ -97,23 +98,25 @@ class PatternRedaction:
             return self._redact_mapping(value)
         if isinstance(value, list | tuple):
             return [self.redact_value(item) for item in value]
-        if isinstance(value, int) and abs(value) >= _SHORTEST_NUMBER:
+        if isinstance(value, int) and abs(value) >= _MIN_NUMBER:
             digits = str(value)
-            redacted = self.redact_text(digits)
-            return value if redacted == digits else redacted
+            text = self.redact_text(digits)
+            return value if text == digits else text
         return self._redact_block(value)
 
     def redact_result(self, result: ToolResult, uri: str = "") -> ToolResult:
         """Return a result without matches in its output, content, error and metadata.
 
-        Images, audio and other bytes stay unchanged, and so does the `uri` of the resource that the client reads.
+        Images, audio and other bytes stay unchanged, and so does `uri`, the address of the resource that the client
+        reads.
         """
-        content = result.content
+        content: Any = result.content
         if content is None and not self.may_match(result.output, result.error, result.meta):
             return result
-        if content is not None:
-            is_one = isinstance(content, str | bytes | Content)
-            content = self._redact_block(content) if is_one else tuple(self._redact_block(one, uri) for one in content)
+        if isinstance(content, str | bytes | Content):
+            content = self._redact_block(content)
+        elif content is not None:
+            content = tuple(self._redact_block(block, uri) for block in content)
         output, error, meta = map(self.redact_value, (result.output, result.error, result.meta))
         is_same = output == result.output and content == result.content
         if is_same and error == result.error and meta == result.meta:
@@ -122,24 +125,32 @@ class PatternRedaction:
 
     def _redact_mapping(self, value: Mapping[Any, Any]) -> dict[str, Any]:
         """Redact keys and values. Keys that become equal are numbered."""
-        redacted: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for key, item in value.items():
             text = name = self.redact_text(str(key))
             number = 1
-            while name in redacted:
+            while name in result:
                 number += 1
                 name = f"{text} {number}"
-            redacted[name] = self.redact_value(item)
-        return redacted
+            result[name] = self.redact_value(item)
+        return result
 
     def _redact_block(self, block: Any, known_uri: str = "") -> Any:
+        if isinstance(block, str):
+            return self.redact_text(block)
         if not isinstance(block, Content):
-            return self.redact_text(block) if isinstance(block, str) else block
+            return block
         changes: dict[str, Any] = {}
-        for name in {each.name for each in fields(block)} - _KEPT:
-            value = getattr(block, name)
-            if (redacted := self.redact_value(value)) != value and not (name == "uri" and value == known_uri):
-                changes[name] = quote(redacted, safe=_URI_CHARACTERS) if name == "uri" else redacted
+        for field in fields(block):
+            value = getattr(block, field.name)
+            if field.name in _FIXED_FIELDS or (field.name == "uri" and value == known_uri):
+                continue
+            new_value = self.redact_value(value)
+            if new_value == value:
+                continue
+            if field.name == "uri":
+                new_value = quote(new_value, safe=_URI_CHARACTERS)
+            changes[field.name] = new_value
         return replace(block, **changes) if changes else block
 
 
@@ -151,7 +162,7 @@ class RedactPolicy(CallPolicy):
     stage = Stage.OBSERVE
     may_ask = False
 
-    patterns: Annotated[Patterns, AfterValidator(_check_names)] = Field(
+    patterns: Annotated[Patterns, AfterValidator(expand_names)] = Field(
         default=("secrets",),
         validate_default=True,
         description="Names of patterns: `secrets` for all those of common keys and tokens, or some of "
@@ -177,12 +188,14 @@ class RedactPolicy(CallPolicy):
 
     def use_services(self, services: PolicyServices) -> None:
         """Redact the log and the audit trail too. Raises ConfigError if RE2 is not installed."""
-        self._redaction = PatternRedaction({**{name: PATTERNS[name] for name in self.patterns}, **self.custom})
+        self._redaction = PatternRedaction({name: PATTERNS[name] for name in self.patterns} | self.custom)
         services.redactor.add_substitution(self._redaction.redact_text)
 
     def bind(self, entry: Any) -> Layer | None:
         """Return a layer for entries that match."""
-        return partial(self._redact_call, self._redaction) if self.applies_to_entry(entry) else None
+        if not self.applies_to_entry(entry):
+            return None
+        return partial(self._redact_call, self._redaction)
 
     async def _redact_call(
         self, redaction: PatternRedaction, call: ToolCall, ctx: RunningCall, call_next: CallNext
@@ -196,20 +209,18 @@ class RedactPolicy(CallPolicy):
                 ctx.meta = redaction.redact_value(ctx.meta)
         if "results" not in self.apply_to:
             return await call_next(call, ctx)
-        ctx.add_filter(partial(_redact_message, redaction))
-        return redaction.redact_result(await call_next(call, ctx), call.name if call.kind == "resource" else "")
+        # The data of a log message may be any object in a nested call.
+        ctx.add_filter(lambda data: redaction.redact_value(to_plain(data)))
+        uri = call.name if call.kind == "resource" else ""
+        return redaction.redact_result(await call_next(call, ctx), uri)
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes."""
         if not self.applies_to_call(call, ctx):
             return Forecast("passes")
-        given = _redact_arguments(self._redaction, call) if "arguments" in self.apply_to else call
-        return Forecast("passes", f"redacts {' and '.join(self.apply_to)}", given)
-
-
-def _redact_message(redaction: PatternRedaction, data: Any) -> Any:
-    """Redact the text of progress or the data of a log message, which may be any object in a nested call."""
-    return redaction.redact_value(to_plain(data))
+        if "arguments" in self.apply_to:
+            call = _redact_arguments(self._redaction, call)
+        return Forecast("passes", f"redacts {' and '.join(self.apply_to)}", call)
 
 
 def _redact_arguments(redaction: PatternRedaction, call: ToolCall) -> ToolCall:
@@ -217,22 +228,22 @@ def _redact_arguments(redaction: PatternRedaction, call: ToolCall) -> ToolCall:
         if not redaction.may_match(call.arguments):
             return call
         arguments = redaction.redact_value(call.arguments)
-    except RecursionError:  # a caller in process can pass anything
+    except RecursionError:
+        # A caller in process can pass anything.
         arguments = redaction.redact_value(to_plain(call.arguments))
     return call if arguments == call.arguments else replace(call, arguments=arguments)
 
 
 def _collect_texts(value: Any, texts: list[str]) -> None:
-    """Add the texts of JSON-ready data in which `PatternRedaction.redact_value` searches."""
-    kind = type(value)
-    if kind is str or isinstance(value, str):
+    """Add the texts of JSON-ready data that `PatternRedaction.redact_value` searches."""
+    if isinstance(value, str):
         texts.append(value)
-    elif kind is dict or isinstance(value, Mapping):
+    elif isinstance(value, dict | Mapping):
         for key, item in value.items():
             texts.append(str(key))
             _collect_texts(item, texts)
     elif isinstance(value, list | tuple):
         for item in value:
             _collect_texts(item, texts)
-    elif isinstance(value, int) and abs(value) >= _SHORTEST_NUMBER:
+    elif isinstance(value, int) and abs(value) >= _MIN_NUMBER:
         texts.append(str(value))

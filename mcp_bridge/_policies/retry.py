@@ -53,7 +53,7 @@ class RetryPolicy(ToolPolicy):
         return self._repeat_call
 
     async def _repeat_call(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Run the call, and again after each failure that can be repeated. Raises what the last attempt raises."""
+        """Run the call, and again after each repeatable failure. Raises the error of the last attempt."""
         if not self.applies_to_call(call, ctx):
             return await call_next(call, ctx)
         was_started = ctx.started
@@ -81,10 +81,10 @@ class RetryPolicy(ToolPolicy):
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
         """Predict that the call passes."""
-        applies = self.applies_to_call(call, ctx)
-        return Forecast("passes", f"at most {self.attempts} attempts" if applies else "")
+        if not self.applies_to_call(call, ctx):
+            return Forecast("passes")
+        return Forecast("passes", f"at most {self.attempts} attempts")
 
     def _is_repeatable(self, error: Exception) -> bool:
         code = error.code if isinstance(error, CallError) else ToolFailed.code
-        names = {code, *(kind.__name__ for kind in type(error).__mro__)}
-        return not names.isdisjoint(self.errors)
+        return code in self.errors or any(base.__name__ in self.errors for base in type(error).__mro__)

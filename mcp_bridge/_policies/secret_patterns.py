@@ -36,35 +36,37 @@ _DOUBLED = str.maketrans("0123456789", "0246813579")
 """For each digit, the sum of the digits of its double."""
 SECRETS = "secrets"
 PERSONAL = ("credit_card", "email", "iban", "us_ssn")
-"""Names of the patterns of personal data. All others are patterns of secrets, which `secrets` includes."""
+"""Names of the patterns of personal data. All others are patterns of secrets, and included in `secrets`."""
 
 
-def expand_names(names: tuple[str, ...]) -> list[str]:
+def expand_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of patterns, with those of all secrets in the place of `secrets`. Raises ValueError."""
-    expanded: dict[str, None] = {}
+    patterns: dict[str, None] = {}
     for name in names:
-        if name != SECRETS and name not in PATTERNS:
-            known = ", ".join((SECRETS, *PATTERNS))
-            raise ValueError(f"expected one of {known}")
-        group = [each for each in PATTERNS if each not in PERSONAL] if name == SECRETS else [name]
-        expanded.update(dict.fromkeys(group))
-    return list(expanded)
+        if name == SECRETS:
+            patterns.update((secret, None) for secret in PATTERNS if secret not in PERSONAL)
+        elif name in PATTERNS:
+            patterns[name] = None
+        else:
+            raise ValueError(f"expected one of {', '.join((SECRETS, *PATTERNS))}")
+    return tuple(patterns)
 
 
 def redact_card_numbers(text: str, mark: str) -> str:
     """Replace payment card numbers, even next to other digits, such as an expiry date."""
-    parts: list[str] = []
-    copied = position = 0
-    while (found := _CARD_LAYOUT.search(text, position)) is not None:
-        position = found.end("group")
-        if _is_card_number(found[0]):
-            parts += (text[copied : found.start()], mark)
-            copied = position = found.end()
-    text = "".join((*parts, text[copied:]))
-    return _CARD.sub(lambda found: mark if _is_card_number(found[0]) else found[0], text)
+    segments: list[str] = []
+    end = position = 0
+    while match := _CARD_LAYOUT.search(text, position):
+        # A match may begin with other digits. If it is no card number, one may begin at the next group of digits.
+        position = match.end("group")
+        if _is_card_number(match[0]):
+            segments += (text[end : match.start()], mark)
+            end = position = match.end()
+    segments.append(text[end:])
+    return _CARD.sub(lambda match: mark if _is_card_number(match[0]) else match[0], "".join(segments))
 
 
 def _is_card_number(text: str) -> bool:
-    """Whether the digits of a text have the check digit of a payment card (ISO/IEC 7812-1, Luhn)."""
+    """Return whether the digits of a text have the check digit of a payment card (ISO/IEC 7812-1, Luhn)."""
     digits = text.replace(" ", "").replace("-", "")
     return sum(map(int, digits[-1::-2] + digits[-2::-2].translate(_DOUBLED))) % 10 == 0

@@ -1,6 +1,6 @@
 """An in-memory storage for the package `limits`.
 
-The package's own starts up to 100 threads per second, for each of which the event loop waits, and takes three times
+The storage of the package starts up to 100 threads per second, and the event loop waits for each. It takes three times
 as long.
 """
 
@@ -13,7 +13,7 @@ from typing import TypeVar
 from limits.storage import MovingWindowSupport, SlidingWindowCounterSupport, Storage
 
 MIN_KEYS = 1000
-"""The number of keys from which those without calls in their windows are searched for and removed."""
+"""The number of keys from which keys without calls in their windows are removed."""
 
 
 class ExactWindow:
@@ -32,7 +32,7 @@ class ExactWindow:
             times.popleft()
 
     def is_empty(self, now: float) -> bool:
-        """Whether all calls have left the window."""
+        """Return whether all calls have left the window."""
         self.move(now)
         return not self.times
 
@@ -55,7 +55,7 @@ class CountedWindow:
         return self.expiry - elapsed
 
     def is_empty(self, now: float) -> bool:
-        """Whether neither period has calls."""
+        """Return whether neither period has calls."""
         self.move(now)
         return not self.current and not self.previous
 
@@ -66,8 +66,8 @@ W = TypeVar("W", ExactWindow, CountedWindow)
 class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     """Keeps the windows of calls for the strategies "moving window" and "sliding window counter" of `limits`.
 
-    It is used in one event loop, so it needs no locks. Its clock is monotonic: a system clock that is set back would
-    block calls until it has caught up.
+    It is used in one event loop, so it needs no locks. Its clock is monotonic: a change of the system clock must not
+    block calls.
     """
 
     STORAGE_SCHEME = None
@@ -82,7 +82,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return len(self._exact) + len(self._counted)
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Count calls if the window has room for them; return whether it has."""
+        """Count calls if the window has room for them. Return whether it has room."""
         now = time.monotonic()
         window = self._exact.get(key) or self._add_window(self._exact, key, ExactWindow(expiry), now)
         window.move(now)
@@ -103,8 +103,8 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         """Count calls if the window has room for them, with the previous period in proportion to its overlap."""
         now = time.monotonic()
         window = self._counted.get(key) or self._add_window(self._counted, key, CountedWindow(expiry), now)
-        left = window.move(now)
-        if window.current + int(window.previous * left / expiry) + amount > limit:
+        remaining = window.move(now)
+        if window.current + int(window.previous * remaining / expiry) + amount > limit:
             return False
         window.current += amount
         return True
@@ -112,8 +112,8 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return the number of calls in each period and the seconds until it leaves the window, the previous first."""
         window = self._counted.get(key) or CountedWindow(expiry)
-        left = window.move(time.monotonic())
-        return window.previous, left, window.current, left + expiry
+        remaining = window.move(time.monotonic())
+        return window.previous, remaining, window.current, remaining + expiry
 
     def clear_sliding_window(self, key: str, expiry: int) -> None:
         """Forget the calls of a key."""
@@ -150,7 +150,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return ()
 
     def _add_window(self, windows: dict[str, W], key: str, window: W, now: float) -> W:
-        """Add a window. Once there are many keys, remove those without calls: clients can create any number of them."""
+        """Add a window. Once there are many keys, remove those without calls: clients can create any number of keys."""
         if len(self) >= self._next_search:
             self._remove_empty(self._exact, now)
             self._remove_empty(self._counted, now)

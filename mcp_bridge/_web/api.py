@@ -1,9 +1,9 @@
-"""The operator API of a server, and its page: their paths, and what each viewer may see and do."""
+"""The operator API of a server, and its page: their paths, and the rights of each viewer."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from typing import Any
 
@@ -30,23 +30,23 @@ PREFIX = "/page/"
 MAX_BODY = 256 * 1024
 """The maximum number of bytes in the body of a request."""
 MAX_REPORTED = 10_000
-"""The maximum number of clients that are remembered as known to the open pages."""
+"""The maximum number of remembered clients that the open pages have received."""
 OBSERVER = b"role=observer"
 """The query of a stream that does not answer questions, so no question waits for it."""
 
-Action = Callable[[Viewer, list[str], Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Performs the action of a POST request. The list contains the rest of the path. Raises HttpRejection."""
+Action = Callable[[Viewer, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Performs the action of a POST request. The text is the path after the name of the action. Raises HttpRejection."""
 
 
 class OperatorApi:
-    """The operator API and the page of a server, as the HTTP app and the private socket serve them.
+    """The operator API and the page of a server, which the HTTP app and the private socket serve.
 
     From its creation on, it observes every call of the server.
     """
 
-    def __init__(self, subject: PageSubject, *, files: StaticFiles | None = None) -> None:
+    def __init__(self, subject: PageSubject) -> None:
         self._subject = subject
-        self._files = files or StaticFiles()
+        self._files = StaticFiles()
         self.history = history = CallHistory()
         self._state = ServerState(subject, history)
         self.feed = EventFeed(partial(render_call, redactor=subject.redactor), self._set_watched)
@@ -66,7 +66,7 @@ class OperatorApi:
         }
         subject.endpoint.registry.pipeline.observe_calls(history)
         subject.endpoint.watch_sessions(self._add_session)
-        if subject.asks_beside_clients:
+        if subject.options.asks_beside_clients:
             subject.desk.is_beside_clients = True
             subject.endpoint.use_desk(subject.desk)
 
@@ -79,14 +79,15 @@ class OperatorApi:
             return partial(self._files.serve, path=path)
         if not path.startswith(PREFIX):
             return None
-        name, _, rest = path.removeprefix(PREFIX).partition("/")
-        if name in self._actions and rest:
-            return partial(self._serve_api, partial(self._serve_action, self._actions[name], rest), viewer)
-        serve = self._readers.get(name)
-        return partial(self._serve_api, serve, viewer) if serve is not None and not rest else None
+        name, _, target = path.removeprefix(PREFIX).partition("/")
+        if target and name in self._actions:
+            return partial(self._serve_api, partial(self._serve_action, self._actions[name], target), viewer)
+        if not target and name in self._readers:
+            return partial(self._serve_api, self._readers[name], viewer)
+        return None
 
     def is_open(self, path: str) -> bool:
-        """Whether a path needs no token: the files of the page."""
+        """Return whether a path needs no token: the files of the page."""
         return path in FILES
 
     def end_streams(self) -> None:
@@ -100,8 +101,9 @@ class OperatorApi:
         request: HttpRequest,
     ) -> None:
         if viewer is None:
-            check_origin(request, self._subject.origins)
-            viewer = identify_viewer(request, self._subject.operators, is_shared=self._subject.is_shared)
+            options = self._subject.options
+            check_origin(request, options.origins)
+            viewer = identify_viewer(request, options.operators, is_shared=options.is_shared)
         await serve(request, viewer)
 
     async def _serve_server(self, request: HttpRequest, viewer: Viewer) -> None:
@@ -111,51 +113,53 @@ class OperatorApi:
     async def _serve_state(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")
         state, inbox = self._state, self._inbox
-        can_install = viewer.can_manage and self._installations is not None
-        calls = await to_thread.run_sync(state.render_calls, state.select_calls(viewer))
-        lint = await to_thread.run_sync(state.list_findings)
-        installs: list[dict[str, Any]] = []
-        if can_install and self._installations is not None:
-            installs = await to_thread.run_sync(self._installations.list_clients)
         body: dict[str, Any] = {
             "server": state.summarize_server(viewer),
-            "sources": state.list_sources() if viewer.is_operator else [],
+            "sources": [],
             "clients": state.list_clients(viewer),
-            "calls": calls,
+            "calls": await to_thread.run_sync(state.render_calls, state.select_calls(viewer)),
             "latency": state.describe_latency(viewer),
             "questions": inbox.list_questions(viewer),
             "decisions": inbox.list_decisions(viewer),
-            "quarantine": state.list_pending() if viewer.is_operator else [],
-            "settings": state.describe_settings() if viewer.is_operator else None,
-            "lint": lint,
-            "installs": installs,
+            "quarantine": [],
+            "settings": None,
+            "lint": await to_thread.run_sync(state.list_findings),
+            "installs": [],
             "audit": self._subject.audit_trail is not None,
             "can": {
                 "answer": viewer.is_authenticated,
                 "approve": viewer.is_authenticated,
                 "quarantine": viewer.can_manage,
-                "install": can_install,
+                "install": viewer.can_manage and self._installations is not None,
             },
         }
+        if viewer.is_operator:
+            body["sources"] = state.list_sources()
+            body["quarantine"] = state.list_pending()
+            body["settings"] = state.describe_settings()
+        if viewer.can_manage and self._installations is not None:
+            body["installs"] = await to_thread.run_sync(self._installations.list_clients)
         await request.respond(200, encode_json(body), NO_STORE)
 
     async def _serve_events(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")
         events = EventStream(request, NO_STORE, backlog=MAX_BACKLOG)
-        page = OpenPage(events, viewer)
-        is_observer = request.scope["query_string"] == OBSERVER
-        answering = nullcontext() if is_observer else self._inbox.connect_viewer(viewer)
-        async with self.feed.connect_page(page, request.get_header(b"last-event-id")):
-            with answering:
-                await events.begin()
-                await events.attend()
+        async with AsyncExitStack() as stack:
+            page = OpenPage(events, viewer)
+            await stack.enter_async_context(self.feed.connect_page(page, request.get_header(b"last-event-id")))
+            if request.scope["query_string"] != OBSERVER:
+                stack.enter_context(self._inbox.connect_viewer(viewer))
+            await events.begin()
+            await events.attend()
 
     async def _serve_audit(self, request: HttpRequest, viewer: Viewer) -> None:
-        """Respond with records of the audit trail; viewers who are not operators get their own."""
+        """Respond with records of the audit trail; viewers who are not operators get those of their principal."""
         request.check_method("GET")
-        if (path := self._subject.audit_trail) is None:
+        path = self._subject.audit_trail
+        if path is None:
             raise _make_api_error(404, "not_found", "This server has no audit trail. Add the policy `audit`.")
-        from mcp_bridge._web.audit import read_records  # most servers have none
+        # Most servers have no audit trail.
+        from mcp_bridge._web.audit import read_records
 
         query = request.scope["query_string"].decode("ascii", "replace")
         try:
@@ -166,7 +170,7 @@ class OperatorApi:
             raise _make_api_error(503, "unavailable", self._subject.redactor.redact_text(str(error))) from None
         await request.respond(200, encode_json(self._subject.redactor.redact_value(page)), NO_STORE)
 
-    async def _serve_action(self, act: Action, rest: str, request: HttpRequest, viewer: Viewer) -> None:
+    async def _serve_action(self, act: Action, target: str, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("POST")
         request.check_content_type()
         if not viewer.is_authenticated:
@@ -179,10 +183,11 @@ class OperatorApi:
             body = None
         if not isinstance(body, dict):
             raise _make_api_error(400, "invalid", "The body must be a JSON object.")
-        await request.respond(200, encode_json(await act(viewer, rest.split("/", 1), body)), NO_STORE)
+        await request.respond(200, encode_json(await act(viewer, target, body)), NO_STORE)
 
-    async def _answer_question(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
-        number = int(rest[0]) if rest[0].isdecimal() and len(rest[0]) < 16 else -1
+    async def _answer_question(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        text = target.partition("/")[0]
+        number = int(text) if text.isdecimal() and len(text) < 16 else -1
         try:
             self._inbox.answer_question(viewer, number, body)
         except LookupError as error:
@@ -191,31 +196,32 @@ class OperatorApi:
             raise _make_api_error(400, "invalid", f"This answer is not valid: {error}") from None
         return {"answered": True}
 
-    async def _accept_definition(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _accept_definition(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         _check_manager(viewer)
+        # The name may be the URI of a resource, with slashes.
+        source, separator, name = target.partition("/")
         fingerprint = body.get("fingerprint")
-        if body.get("action") != "accept" or not isinstance(fingerprint, str) or len(rest) < 2:
+        if body.get("action") != "accept" or not isinstance(fingerprint, str) or not separator:
             raise _make_api_error(400, "invalid", "Send {action: accept, fingerprint} to /page/quarantine/SOURCE/TOOL.")
         from mcp_bridge._web.quarantine import accept_definition
 
         try:
-            # The name of a resource is a URI with slashes.
-            await accept_definition(self._subject.sources, rest[0], "/".join(rest[1:]), fingerprint)
+            await accept_definition(self._subject.sources, source, name, fingerprint)
         except LookupError as error:
             raise _make_api_error(409, "conflict", str(error)) from None
         except BridgeError as error:
             raise _make_api_error(500, "failed", self._subject.redactor.redact_text(str(error))) from None
         return {"accepted": True}
 
-    async def _install(self, viewer: Viewer, rest: list[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _install(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         _check_manager(viewer)
-        installs, digest = self._installations, body.get("digest")
+        installs, client = self._installations, target.partition("/")[0]
         if installs is None:
             raise _make_api_error(403, "forbidden", "This server cannot be installed from its page.")
         try:
             if body.get("apply") is not True:
-                return await to_thread.run_sync(installs.show_change, rest[0])
-            return await to_thread.run_sync(installs.apply_change, rest[0], str(digest))
+                return await to_thread.run_sync(installs.show_change, client)
+            return await to_thread.run_sync(installs.apply_change, client, str(body.get("digest")))
         except LookupError as error:
             raise _make_api_error(404, "not_found", str(error)) from None
         except PlanChanged:
@@ -226,8 +232,8 @@ class OperatorApi:
 
     @cached_property
     def _installations(self) -> Installations | None:
-        build = self._subject.build_entry
-        return Installations(build) if build is not None else None
+        build_entry = self._subject.options.build_entry
+        return Installations(build_entry) if build_entry is not None else None
 
     def _set_watched(self, is_watched: bool) -> None:
         self.history.set_listener(self._report_call if is_watched else None)
@@ -235,9 +241,11 @@ class OperatorApi:
         self._monitor.set_running(is_watched)
 
     def _report_call(self, record: CallRecord) -> None:
-        """Send a call soon, after its client if the pages do not know it yet."""
-        if (key := (record.client, record.principal)) not in self._reported_clients:
-            if len(self._reported_clients) >= MAX_REPORTED:  # clients can make up any number of names
+        """Send a call soon. If the pages have not received its client yet, send the client first."""
+        key = record.client, record.principal
+        if key not in self._reported_clients:
+            # Clients can invent any number of names.
+            if len(self._reported_clients) >= MAX_REPORTED:
                 self._reported_clients.clear()
             self._reported_clients.add(key)
             self._send_client(render_client(ClientRow(*key, record.started)), record.principal)

@@ -1,4 +1,4 @@
-"""Reads the audit trail for the page."""
+"""Pages of records of the audit trail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_bridge._policies.audit_trail.reader import AuditQuery, read_page
 from mcp_bridge._web.viewer import Viewer
 
 FILTERS = {"tool": "name", "principal": "principal", "outcome": "outcome", "since": "since", "until": "until"}
-"""The parameters of a request, besides `text` and `before`, and the fields of the query that they set."""
+"""The parameters of a request, except `text` and `before`, and the fields of the query that they set."""
 
 
 def read_records(path: Path, query: str, viewer: Viewer) -> dict[str, Any]:
@@ -19,18 +19,20 @@ def read_records(path: Path, query: str, viewer: Viewer) -> dict[str, Any]:
     `query` is the query string of a request. Raises ValueError for an invalid one, and OSError if the file cannot be
     read.
     """
-    given = {name: values[-1] for name, values in parse_qs(query).items()}
-    if unknown := given.keys() - {*FILTERS, "text", "before"}:
-        known = ", ".join([*FILTERS, "text", "before"])
-        raise ValueError(f"Unknown parameter '{min(unknown)}'. Known parameters: {known}.")
-    before = given.get("before")
+    names = [*FILTERS, "text", "before"]
+    parameters = {name: values[-1] for name, values in parse_qs(query).items()}
+    for name in sorted(parameters.keys() - names):
+        raise ValueError(f"Unknown parameter '{name}'. Known parameters: {', '.join(names)}.")
+    before = parameters.get("before")
     if before is not None and not (before.isdecimal() and len(before) < 16):
         raise ValueError("`before` must be the `next` of an earlier response.")
-    filters = AuditQuery(**{field: given.get(name) for name, field in FILTERS.items()}, text=given.get("text"))
+    fields = {field: parameters.get(name) for name, field in FILTERS.items()}
+    filters = AuditQuery(**fields, text=parameters.get("text"))
     if not viewer.is_operator:
         if viewer.principal is None or filters.principal not in (None, viewer.principal):
             return {"rows": [], "next": None}
         filters = filters._replace(principal=viewer.principal)
-    if not path.exists():  # no call has been recorded yet
+    # The first recorded call creates the file.
+    if not path.exists():
         return {"rows": [], "next": None}
     return read_page(path, filters, before=int(before) if before is not None else None)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any
 
 from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
@@ -19,9 +19,9 @@ from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._web.history import CallRecord, ClientRow, format_state
 
 MAX_TEXT = 4000
-"""The maximum number of characters of a text that the page shows."""
+"""The maximum number of characters of a text in a row."""
 MAX_READ = 64 * 1024
-"""The maximum number of characters of a text that are searched for secrets: more, so that none is truncated."""
+"""The maximum number of characters of a text that are searched for secrets: more, so that no secret is truncated."""
 MAX_ITEMS = 100
 """The maximum number of items of a list or an object."""
 MAX_VALUES = 1000
@@ -40,21 +40,25 @@ class ValueTruncator:
         self._items, self._left = (sys.maxsize, sys.maxsize) if is_counted else (MAX_ITEMS, MAX_VALUES)
 
     def truncate_value(self, value: Any, level: int = 0) -> Any:
-        """Return JSON data in which everything that is too long is truncated."""
+        """Return JSON data with long texts, long lists and deep values truncated."""
         self._left -= 1
         if isinstance(value, str):
             return value if len(value) <= self._most else f"{value[: self._most]}… ({len(value)} characters)"
         if isinstance(value, Mapping | list | tuple) and value and (level > MAX_LEVELS or self._left <= 0):
             return "…"
         if isinstance(value, Mapping):
-            items = self._take(value.items())
-            shown = {
-                self.truncate_value(str(key), level + 1): self.truncate_value(item, level + 1) for key, item in items
-            }
-            return shown | ({"…": f"{len(value) - len(shown)} more"} if len(shown) < len(value) else {})
+            members: dict[str, Any] = {}
+            for key, item in self._take(value.items()):
+                name = self.truncate_value(str(key), level + 1)
+                members[name] = self.truncate_value(item, level + 1)
+            if len(members) < len(value):
+                members["…"] = f"{len(value) - len(members)} more"
+            return members
         if isinstance(value, list | tuple):
-            rows = [self.truncate_value(item, level + 1) for item in self._take(value)]
-            return rows + ([f"… {len(value) - len(rows)} more"] if len(rows) < len(value) else [])
+            items = [self.truncate_value(item, level + 1) for item in self._take(value)]
+            if len(items) < len(value):
+                items.append(f"… {len(value) - len(items)} more")
+            return items
         return value
 
     def _take(self, values: Any) -> Iterator[Any]:
@@ -66,36 +70,43 @@ class ValueTruncator:
 
 def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     """Return a call as JSON (docs/page-api.md, "A call")."""
-    own = Redactor(_find_secrets(record.call.arguments))
-    result = record.result
-    progress = record.progress
+    try:
+        argument_redactor = Redactor(find_secret_values(record.call.arguments))
+    except (RecursionError, RuntimeError):
+        # The arguments are nested too deeply, or another thread changes them.
+        argument_redactor = Redactor()
+    info = record.client
+    client = f"{info.name or 'unknown'} {info.version}".rstrip()
     row: dict[str, Any] = {
         "id": record.id,
         "tool": redactor.redact_text(record.name)[:MAX_TEXT],
         "kind": record.call.kind,
-        "client": identify_client(record.client, record.principal),
-        "client_name": _format_client_name(record.client, redactor),
+        "client": identify_client(info, record.principal),
+        "client_name": redactor.redact_text(client)[:MAX_TEXT],
         "principal": record.principal,
         "started": record.started,
-        "duration_ms": round(record.seconds * 1000, 3) if record.seconds is not None else None,
+        "duration_ms": None,
         "state": format_state(record),
-        "code": result.code if result is not None else None,
+        "code": None,
         "progress": None,
-        "arguments": _DROPPED if record.is_dropped else _render_value(record.call.arguments, own, redactor),
+        "arguments": _DROPPED,
         "result": None,
-        "layers": list(_list_layers(record)),
+        "layers": _list_layers(record),
     }
-    if progress is not None:
-        message = redactor.redact_text(own.redact_text(str(progress[2])))[:MAX_TEXT] if progress[2] else None
-        row["progress"] = {"progress": progress[0], "total": progress[1], "message": message}
-    if result is not None:
-        row["result"] = _DROPPED if record.is_dropped else _render_value(_describe_result(result), own, redactor)
+    if record.seconds is not None:
+        row["duration_ms"] = round(record.seconds * 1000, 3)
+    if not record.is_dropped:
+        row["arguments"] = _render_value(record.call.arguments, argument_redactor, redactor)
+    if record.progress is not None:
+        progress, total, message = record.progress
+        if message:
+            message = redactor.redact_text(argument_redactor.redact_text(str(message)))[:MAX_TEXT]
+        row["progress"] = {"progress": progress, "total": total, "message": message or None}
+    if record.result is not None:
+        row["code"], row["result"] = record.result.code, _DROPPED
+        if not record.is_dropped:
+            row["result"] = _render_value(_describe_result(record.result), argument_redactor, redactor)
     return row
-
-
-def _format_client_name(info: ClientInfo, redactor: Redactor) -> str:
-    name = info.name or "unknown"
-    return redactor.redact_text(f"{name} {info.version}" if info.version else name)[:MAX_TEXT]
 
 
 def identify_client(info: ClientInfo, principal: str | None) -> str:
@@ -119,46 +130,43 @@ def render_client(row: ClientRow) -> dict[str, Any]:
 
 
 def describe_latency(records: Iterable[CallRecord]) -> dict[str, Any]:
-    """Return for each tool how many of these calls have ended, how many failed, and their durations."""
-    calls: dict[str, list[CallRecord]] = defaultdict(list)
+    """Return for each tool the number of these calls that have ended, the number of failures, and the durations."""
+    series: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    errors: Counter[str] = Counter()
     for record in records:
         if record.call.kind == "tool" and record.seconds is not None:
-            calls[record.name].append(record)
-    return {name: _summarize_tool(of_tool) for name, of_tool in calls.items()}
+            series[record.name].append((record.started, round(record.seconds * 1000, 3)))
+            errors[record.name] += format_state(record) == "error"
+    latency: dict[str, Any] = {}
+    for name, points in series.items():
+        durations = sorted(duration for _, duration in points)
+        latency[name] = {
+            "count": len(points),
+            "errors": errors[name],
+            "p50_ms": durations[len(durations) // 2],
+            "p95_ms": durations[len(durations) * 95 // 100],
+            "series": points[-SERIES:],
+        }
+    return latency
 
 
-def _summarize_tool(records: list[CallRecord]) -> dict[str, Any]:
-    series = [[record.started, round((record.seconds or 0.0) * 1000, 3)] for record in records]
-    durations = sorted(duration for _, duration in series)
-    return {
-        "count": len(records),
-        "errors": sum(format_state(record) == "error" for record in records),
-        "p50_ms": durations[len(durations) // 2],
-        "p95_ms": durations[len(durations) * 95 // 100],
-        "series": series[-SERIES:],
-    }
-
-
-def _list_layers(record: CallRecord) -> Iterator[dict[str, Any]]:
-    """Yield the layers that a call has entered, with the time spent in each, excluding the layers inside it."""
-    layers = [layer for layer in record.layers or () if layer.is_entered]
-    for layer, inner in zip_longest(layers, layers[1:]):
-        ms = None
+def _list_layers(record: CallRecord) -> list[dict[str, Any]]:
+    """List the layers that a call has entered, with the time spent in each, excluding the layers inside it."""
+    rows: list[dict[str, Any]] = []
+    inner_seconds = 0.0
+    for layer in reversed(record.layers or ()):
+        if not layer.is_entered:
+            continue
+        milliseconds = None
         if layer.seconds is not None:
-            inside = (inner.seconds or 0.0) if inner is not None else 0.0
-            ms = round(max(0.0, layer.seconds - inside) * 1000, 3)
-        yield {"name": layer.name, "ms": ms}
-
-
-def _find_secrets(arguments: Any) -> list[str]:
-    try:
-        return list(find_secret_values(arguments))
-    except (RecursionError, RuntimeError):  # nested too deeply, or changed by another thread meanwhile
-        return []
+            milliseconds = round(max(0.0, layer.seconds - inner_seconds) * 1000, 3)
+        rows.insert(0, {"name": layer.name, "ms": milliseconds})
+        inner_seconds = layer.seconds or 0.0
+    return rows
 
 
 def _render_value(value: Any, *redactors: Redactor) -> Any:
-    """Return a value as JSON data without secrets. A value that cannot be read is described instead."""
+    """Return a value as JSON data without secrets, or a text that describes why it cannot be shown."""
     try:
         plain = to_plain(ValueTruncator(MAX_READ).truncate_value(value))
         return ValueTruncator(MAX_TEXT, is_counted=True).truncate_value(redact_values(plain, *redactors))
@@ -171,8 +179,10 @@ def _describe_result(result: ToolResult) -> Any:
         return {"error": result.error_text}
     if not result.content:
         return result.output
-    content = {"content": [_describe_block(block) for block in result.content]}
-    return content if result.output is None else content | {"output": result.output}
+    description: dict[str, Any] = {"content": [_describe_block(block) for block in result.content]}
+    if result.output is not None:
+        description["output"] = result.output
+    return description
 
 
 def _describe_block(block: Content) -> Any:

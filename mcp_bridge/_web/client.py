@@ -12,7 +12,8 @@ import httpx2
 from mcp_bridge._contracts.errors import BridgeError
 from mcp_bridge._runtime.exact_json import load_json
 
-TIMEOUT = httpx2.Timeout(10, read=40)  # the server sends a comment every 15 seconds
+TIMEOUT = httpx2.Timeout(10, read=40)
+"""The server sends a comment every 15 seconds."""
 RETRY_INTERVAL = 1.0
 """Seconds before a broken stream is resumed."""
 MAX_EVENT = 1024 * 1024
@@ -28,7 +29,7 @@ class OperatorError(BridgeError):
 
 
 class OperatorEvent(NamedTuple):
-    """An event of the stream. `lost` and `connected` are added by the client."""
+    """An event of the stream. The client adds the events `lost` and `connected`."""
 
     name: str
     data: Mapping[str, Any]
@@ -42,10 +43,11 @@ class OperatorClient:
     """
 
     def __init__(self, base: str = "http://localhost", token: str | None = None, *, socket: Path | None = None) -> None:
-        if token and not (token.isascii() and token.isprintable()):  # httpx would show it in its error
+        # The error of httpx would contain the token.
+        if token and not (token.isascii() and token.isprintable()):
             raise OperatorError("the token has characters that no HTTP header can have. Check it for line breaks")
         self._base = base.rstrip("/")
-        self._name = str(socket) if socket is not None else self._base
+        self._name = str(socket or self._base)
         self._socket = socket
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._last = ""
@@ -84,7 +86,7 @@ class OperatorClient:
                 await anyio.sleep(RETRY_INTERVAL)
 
     async def _request(self, method: str, path: str, key: str, body: Any = None) -> dict[str, Any]:
-        """Return the object with `key` that the server responds. Raises OperatorError."""
+        """Return the object in the response, which must have `key`. Raises OperatorError."""
         async with self._make_http_client() as http:
             try:
                 response = await http.request(method, self._base + path, json=body)
@@ -100,8 +102,9 @@ class OperatorClient:
         return data
 
     def _make_http_client(self) -> httpx2.AsyncClient:
-        path = str(self._socket) if self._socket is not None else None
-        transport = httpx2.AsyncHTTPTransport(uds=path) if path is not None else None
+        transport = None
+        if self._socket is not None:
+            transport = httpx2.AsyncHTTPTransport(uds=str(self._socket))
         return httpx2.AsyncClient(headers=self._headers, timeout=TIMEOUT, transport=transport)
 
     async def _read_events(self, response: httpx2.Response) -> AsyncIterator[OperatorEvent]:

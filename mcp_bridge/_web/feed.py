@@ -1,4 +1,10 @@
-"""The event stream of the page: each change is encoded once, and sent to every page that may see it."""
+"""The event stream of the page. Each change is encoded once, and sent to every page that may see it.
+
+While any page is connected, the feed is watched: the history reports calls, and the monitor compares the state. Events
+get numbers and are kept in a log, so that a page whose connection breaks can resume after its last event. 20 seconds
+after the last page has disconnected, the watching ends and the log is cleared. A page that connects later, or that has
+missed events which are not in the log, receives `reset`, and reads the state again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +32,7 @@ MAX_BATCH = 100
 MAX_PAGES = 32
 """The maximum number of pages at once."""
 OPERATOR_PAGES = 8
-"""How many of these places only operators may take."""
+"""The number of these pages that are reserved for operators."""
 MAX_OWN_PAGES = 8
 """The maximum number of pages of one principal that is not an operator."""
 MAX_BACKLOG = 4 * 1024 * 1024
@@ -38,7 +44,7 @@ GRACE = 20.0
 
 
 class FeedEvent(NamedTuple):
-    """One event, for everyone or for those who may see what belongs to `principal`."""
+    """One event, for everyone if it `is_public`, else for those who may see calls of `principal`."""
 
     number: int
     data: bytes
@@ -57,8 +63,6 @@ class OpenPage:
 class EventFeed:
     """Sends events to the connected pages.
 
-    While any page is connected, and for `GRACE` seconds after that, the feed is watched (see `on_watch`).
-
     Args:
         render: Turns a call into JSON.
         on_watch: Called when the first page connects (True), and when none has been connected for a while (False).
@@ -69,7 +73,8 @@ class EventFeed:
     ) -> None:
         self._render = render
         self._on_watch = on_watch
-        self._run = token_hex(4)  # a page must not resume the stream of an earlier process
+        # A page must not resume the stream of an earlier process.
+        self._run = token_hex(4)
         self._pages: set[OpenPage] = set()
         self._number = 0
         self._log: deque[FeedEvent] = deque()
@@ -87,7 +92,7 @@ class EventFeed:
 
     @asynccontextmanager
     async def connect_page(self, page: OpenPage, last_event: str | None) -> AsyncIterator[None]:
-        """Send events to a page during the block, beginning with those that it has missed. Raises HttpRejection."""
+        """Send events to a page during the block, the missed ones first. Raises HttpRejection."""
         viewer = page.viewer
         limit = MAX_PAGES if viewer.is_operator else MAX_PAGES - OPERATOR_PAGES
         if len(self._pages) >= limit:
@@ -126,9 +131,8 @@ class EventFeed:
             return
         self._number += 1
         line = encode_json(data) + b"\n"
-        event = FeedEvent(
-            self._number, format_event(line, f"{self._run}-{self._number}", name=name), is_public, principal
-        )
+        data = format_event(line, f"{self._run}-{self._number}", name=name)
+        event = FeedEvent(self._number, data, is_public, principal)
         self._log.append(event)
         self._size += len(event.data)
         while len(self._log) > MAX_EVENTS or self._size > MAX_BYTES:
@@ -138,14 +142,14 @@ class EventFeed:
 
     def _send_calls(self) -> None:
         self._timer, self._due = None, asyncio.get_running_loop().time() + INTERVAL
-        changed, self._changed = list(self._changed.values()), {}
-        if dropped := max(0, len(changed) - MAX_BATCH):
-            self.send("dropped", {"n": dropped})
-        for record in changed[dropped:]:
+        records, self._changed = list(self._changed.values()), {}
+        if len(records) > MAX_BATCH:
+            self.send("dropped", {"n": len(records) - MAX_BATCH})
+        for record in records[-MAX_BATCH:]:
             self.send("call", self._render(record), principal=record.principal, is_public=False)
 
     def _resume(self, page: OpenPage, last_event: str | None) -> None:
-        """Send the events after an event, or `reset` if it is unknown or some of them are no longer kept."""
+        """Send the events after an event, or `reset` if it is unknown or some of them are not in the log."""
         run, _, number = (last_event or "").partition("-")
         first = self._log[0].number if self._log else self._number + 1
         if run != self._run or not number.isdecimal() or len(number) > 18 or int(number) + 1 < first:
@@ -169,7 +173,8 @@ class EventFeed:
         if self.is_watched:
             self.is_watched = False
             self._on_watch(False)
-        self._number += 1  # what happens from now on is missing from the log
+        # From now on, events are missing from the log. No page may resume after the last number.
+        self._number += 1
         self._log.clear()
         self._changed.clear()
         self._size = 0
@@ -181,7 +186,7 @@ def _put(page: OpenPage, event: FeedEvent) -> None:
 
 
 def encode_json(data: Any) -> bytes:
-    """Return data as JSON. What JSON cannot represent, such as a lone surrogate in a message, is converted."""
+    """Return data as JSON. Values that JSON cannot represent, such as lone surrogates, are converted."""
     try:
         return dump_json(data)
     except TypeError:

@@ -1,6 +1,14 @@
 """The latest calls and clients of a server, in bounded memory.
 
-A call adds a record that refers to its arguments and its result. Everything else is computed when a page asks.
+Every call of a server with a page passes this file, whether or not a page is open, so a call only adds a record that
+refers to its arguments and its result. Everything else is computed when a page asks for it. A record goes through these
+states:
+
+1. running: `begin_call` adds it to `_running`. If a page is open, `listener` gets each change, and layers are measured.
+2. ended: `keep_ended` moves it to `_ended`, which has room for the latest calls. Of a call with only a few short values
+   (`_is_small`, the usual case), that is all.
+3. dropped: the sizes of other calls are estimated. Too large values are released at once, and the values of the oldest
+   calls once all together exceed `MAX_BYTES`. The rest of the record stays.
 """
 
 from __future__ import annotations
@@ -17,17 +25,17 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 
 MAX_RECORDS = 1000
-"""The maximum number of finished calls that are kept while a page is open."""
+"""The maximum number of ended calls while a page is open."""
 MAX_UNWATCHED = 200
 """The same while no page is open: few enough to be in the processor's cache when they are released."""
 MAX_BYTES = 32 * 1024 * 1024
-"""The approximate maximum size of the kept arguments and results, in bytes; the oldest are dropped first."""
+"""The approximate maximum size of all arguments and results, in bytes; the oldest are dropped first."""
 MAX_SIZE = 1024 * 1024
-"""The size in bytes beyond which the values of a call are not kept after its end."""
+"""The maximum size of the values of a call after its end, in bytes."""
 VALUE_SIZE = 64
-"""The approximate memory of a value besides its text, in bytes."""
+"""The approximate memory of a value without its text, in bytes."""
 MAX_VALUES = 4000
-"""How many values are visited. Data with more counts as too large."""
+"""The maximum number of visited values. Data with more counts as too large."""
 TOO_LARGE = MAX_SIZE + 1
 SMALL = 1024
 """The maximum number of characters of a small text."""
@@ -36,7 +44,7 @@ MAX_PLAIN = 8
 
 
 class ClientRow:
-    """A client: what it has declared, and how many of the kept calls it has made. `since` is in seconds since 1970."""
+    """A client, and the number of its calls in the history. `since` is in seconds since 1970."""
 
     __slots__ = ("calls", "info", "principal", "since")
 
@@ -50,8 +58,8 @@ class ClientRow:
 class CallRecord:
     """One call (see `ObservedCall`). Its arguments and `result` are not copies, and may be dropped.
 
-    `seconds` is None while the call runs; `result` is also None if it was cancelled. `size` is about how many bytes the
-    values take; small ones are not counted.
+    `seconds` is None while the call runs; `result` is also None if it was cancelled. `size` is the approximate size of
+    the values in bytes; 0 for small ones.
     """
 
     __slots__ = (
@@ -61,8 +69,10 @@ class CallRecord:
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: RunningCall) -> None:
         self._history = history
-        info = ctx.client_info
-        self.client = info if info.transport else info._replace(transport="http")  # the requests of tasks have none
+        self.client = ctx.client_info
+        # The requests of tasks have no transport.
+        if not self.client.transport:
+            self.client = self.client._replace(transport="http")
         self.call = call
         self.id = number
         self.principal = ctx.principal
@@ -82,8 +92,8 @@ class CallRecord:
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Record the progress of the call."""
         self.progress = (progress, total, message)
-        if (listener := self._history.listener) is not None:
-            listener(self)
+        if self._history.listener is not None:
+            self._history.listener(self)
 
     def end(self, result: ToolResult | None) -> None:
         """Record the end of the call."""
@@ -94,7 +104,8 @@ class CallRecord:
         """Estimate the bytes of the arguments and the result, and drop them if they are too large to be kept."""
         try:
             self.size = _estimate_size(self.call.arguments) + _estimate_result_size(self.result)
-        except Exception:  # callers in process can pass objects of any kind
+        except Exception:
+            # Callers in process can pass objects of any kind.
             self.size = TOO_LARGE
         if self.size > MAX_SIZE:
             self.drop_values()
@@ -102,8 +113,8 @@ class CallRecord:
     def drop_values(self) -> None:
         """Release the arguments and the result."""
         self.call, self.is_dropped, self.size = replace(self.call, arguments=None), True, 0
-        if (result := self.result) is not None:
-            self.result = ToolResult(success=result.success, code=result.code)
+        if self.result is not None:
+            self.result = ToolResult(success=self.result.success, code=self.result.code)
 
 
 class CallHistory:
@@ -138,7 +149,8 @@ class CallHistory:
     def set_listener(self, listener: Callable[[CallRecord], None] | None) -> None:
         """Call `listener` with each record that changes, and measure layers; with None, keep fewer calls."""
         self.listener = listener
-        self._ended = deque(self._ended, MAX_UNWATCHED if listener is None else MAX_RECORDS)
+        limit = MAX_UNWATCHED if listener is None else MAX_RECORDS
+        self._ended = deque(self._ended, limit)
 
     def list_records(self) -> list[CallRecord]:
         """List the calls, the latest first."""
@@ -150,15 +162,16 @@ class CallHistory:
 
     def add_client(self, info: ClientInfo, principal: str | None) -> ClientRow:
         """Add a client that has connected, and return its row."""
-        now = self._connected[info, principal] = time.time()
-        return ClientRow(info, principal, now)
+        row = ClientRow(info, principal, time.time())
+        self._connected[info, principal] = row.since
+        return row
 
     def remove_client(self, info: ClientInfo, principal: str | None) -> None:
         """Remove a client that has disconnected."""
         self._connected.pop((info, principal), None)
 
     def list_clients(self) -> list[ClientRow]:
-        """List the clients that are connected, and those without a session that have made one of the kept calls."""
+        """List the connected clients, and the clients without a session of the calls in the history."""
         rows = {key: ClientRow(*key, since) for key, since in self._connected.items()}
         for record in reversed(self.list_records()):
             key = record.client, record.principal
@@ -169,16 +182,15 @@ class CallHistory:
         return list(rows.values())
 
     def _drop_oldest(self) -> None:
-        """Drop the values of the oldest calls if all together have too many bytes."""
-        excess = sum([record.size for record in self._ended]) - MAX_BYTES
-        if excess <= 0:
+        """Drop the values of the oldest calls if all values have too many bytes, until half of them are released."""
+        size = sum([record.size for record in self._ended])
+        if size <= MAX_BYTES:
             return
-        excess += MAX_BYTES // 2
         for record in self._ended:
-            excess -= record.size
-            record.drop_values()
-            if excess <= 0:
+            if size <= MAX_BYTES // 2:
                 return
+            size -= record.size
+            record.drop_values()
 
 
 def format_state(record: CallRecord) -> str:
@@ -192,37 +204,38 @@ def format_state(record: CallRecord) -> str:
 
 def _estimate_size(value: Any) -> int:
     """Return the approximate size of a value in bytes, or `TOO_LARGE` if it exceeds `MAX_SIZE`."""
-    if type(value) is str:  # the usual case
+    # A text is the usual case.
+    if type(value) is str:
         return VALUE_SIZE + len(value)
-    size, visited, waiting = 0, 0, [value]
+    size, count, waiting = 0, 0, [value]
     while waiting:
-        one = waiting.pop()
-        visited += 1
+        item = waiting.pop()
+        count += 1
         size += VALUE_SIZE
-        if isinstance(one, str | bytes | bytearray):
-            size += len(one)
-        elif isinstance(one, Mapping):
-            waiting += one.keys()
-            waiting += one.values()
-        elif isinstance(one, list | tuple | set | frozenset):
-            waiting += one
-        if size > MAX_SIZE or visited + len(waiting) > MAX_VALUES:
+        if isinstance(item, str | bytes | bytearray):
+            size += len(item)
+        elif isinstance(item, Mapping):
+            waiting += item.keys()
+            waiting += item.values()
+        elif isinstance(item, list | tuple | set | frozenset):
+            waiting += item
+        if size > MAX_SIZE or count + len(waiting) > MAX_VALUES:
             return TOO_LARGE
     return size
 
 
 def _is_small(arguments: Any, result: ToolResult | None) -> bool:
-    """Whether a call has only a few short values. This costs less than an estimate."""
+    """Return whether a call has only a few short values. This costs less than an estimate."""
     if type(arguments) is not dict or len(arguments) > MAX_PLAIN:
         return False
     for key, value in arguments.items():
-        kind = type(value)
+        value_type = type(value)
         if type(key) is not str or len(key) > SMALL:
             return False
-        if kind is str:
+        if value_type is str:
             if len(value) > SMALL:
                 return False
-        elif kind is not int and kind is not float and kind is not bool and value is not None:
+        elif value_type is not int and value_type is not float and value_type is not bool and value is not None:
             return False
     if result is None:
         return True
@@ -237,13 +250,15 @@ def _estimate_result_size(result: ToolResult | None) -> int:
     if result is None:
         return 0
     if result.encoded is not None and result.encoded.output is result.output:
-        size = 2 * result.encoded.size  # the output and its text
+        # The result has both the output and its text.
+        size = 2 * result.encoded.size
     else:
         size = _estimate_size(result.output)
-    if result.content is None and result.meta is None:  # the usual case
-        return size
     for block in result.content or ():
         for name in ("text", "data", "content"):
             value = getattr(block, name, "")
-            size += len(value) if isinstance(value, str | bytes) else 0
-    return size + (_estimate_size(result.meta) if result.meta is not None else 0)
+            if isinstance(value, str | bytes):
+                size += len(value)
+    if result.meta is not None:
+        size += _estimate_size(result.meta)
+    return size

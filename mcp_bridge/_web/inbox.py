@@ -1,4 +1,4 @@
-"""The inbox: questions of running calls that users answer on the page or in terminals, and the latest decisions."""
+"""The inbox: questions of running calls for users on the page or in terminals, and the latest decisions."""
 
 from __future__ import annotations
 
@@ -40,17 +40,19 @@ class Inbox:
 
     def list_questions(self, viewer: Viewer) -> list[dict[str, Any]]:
         """List the open questions, the oldest first."""
-        return [self._render_question(one) for one in self._desk.questions if viewer.can_see(one.principal)]
+        visible = [question for question in self._desk.questions if viewer.can_see(question.principal)]
+        return [self._render_question(question) for question in visible]
 
     def list_decisions(self, viewer: Viewer) -> list[dict[str, Any]]:
         """List the latest decisions, the latest first."""
-        visible = [one for one in self._desk.decisions if viewer.can_see(one.subject.principal or None)]
-        return [self._render_decision(one) for one in reversed(visible)]
+        visible = [row for row in reversed(self._desk.decisions) if viewer.can_see(row.subject.principal or None)]
+        return [self._render_decision(row) for row in visible]
 
     def answer_question(self, viewer: Viewer, number: int, body: Mapping[str, Any]) -> None:
-        """Answer a question. Raises LookupError for one that the viewer does not see or that is no longer open.
+        """Answer a question.
 
-        Raises ValueError for an answer that is not valid.
+        Raises LookupError if the viewer does not see the question or it is not open, and ValueError for an invalid
+        answer.
         """
         question = self._desk.find_question(number)
         if question is None or not viewer.can_see(question.principal):
@@ -62,13 +64,13 @@ class Inbox:
         send = partial(self._feed.send, principal=question.principal, is_public=False)
         if not is_settled:
             send("question", self._render_question(question))
-            return
-        how: str = question.outcome
-        outcome: Any = None
-        if question.answer is not None:
-            how, outcome = question.answer.channel, question.answer.value
-        outcome = outcome.get("action") if isinstance(outcome, Mapping) else outcome
-        send("answered", {"id": question.number, "how": how, "outcome": outcome})
+        elif question.answer is None:
+            send("answered", {"id": question.number, "how": question.outcome, "outcome": None})
+        else:
+            outcome = question.answer.value
+            if isinstance(outcome, Mapping):
+                outcome = outcome.get("action")
+            send("answered", {"id": question.number, "how": question.answer.channel, "outcome": outcome})
 
     def _report_decision(self, decision: RecordedDecision) -> None:
         principal = decision.subject.principal or None
@@ -77,11 +79,12 @@ class Inbox:
     def _render_question(self, question: OpenQuestion) -> dict[str, Any]:
         params = question.params
         arguments: Any = question.arguments
-        with suppress(ValueError, RecursionError):  # it may be truncated
+        # Truncated arguments are no JSON, and stay a text.
+        with suppress(ValueError, RecursionError):
             arguments = redact_values(json.loads(question.arguments), self._redactor)
         row: dict[str, Any] = {
             "id": question.number,
-            "kind": "approval" if params is None else "link" if "url" in params else "form",
+            "kind": "approval",
             "tool": question.tool,
             "principal": question.principal,
             "message": question.message,
@@ -90,12 +93,13 @@ class Inbox:
         }
         if params is None:
             return row | {"choices": [*question.scopes, "deny"]}
+        row["kind"] = "link" if "url" in params else "form"
         return row | {"schema": params.get("requestedSchema"), "url": params.get("url")}
 
-    def _render_decision(self, recorded: RecordedDecision) -> dict[str, Any]:
-        subject, decision = recorded.subject, recorded.decision
+    def _render_decision(self, row: RecordedDecision) -> dict[str, Any]:
+        subject, decision = row.subject, row.decision
         return {
-            "time": recorded.time,
+            "time": row.time,
             "tool": self._redactor.redact_text(subject.tool),
             "principal": subject.principal or None,
             "decision": "allow" if decision.is_allowed else "deny",

@@ -41,7 +41,7 @@ class Installations:
         ]
 
     def show_change(self, name: str) -> dict[str, Any]:
-        """Return what an installation would change in the file of a client, and the digest of that change.
+        """Return the change that an installation would make in the file of a client, and its digest.
 
         Raises LookupError for an unknown client, and ConfigError for a file that cannot be edited.
         """
@@ -61,14 +61,18 @@ class Installations:
         }
 
     def apply_change(self, name: str, digest: str) -> dict[str, Any]:
-        """Make the change that was shown. Raises PlanChanged, and as `show_change` does."""
+        """Make the change with this digest. Raises PlanChanged, and the errors of `show_change`."""
         plan = self._make_plan(name)
         if _compute_digest(plan) != digest:
             raise PlanChanged
         _, source = self._build_entry()
-        done = installation.apply_installation(plan, detect_machine(), open_journal(), settings=source)
-        done_row = {"file": str(plan.file.path), "action": plan.action, "backup": done.backup}
-        return done_row | {"notes": plan.client.next_steps}
+        result = installation.apply_installation(plan, detect_machine(), open_journal(), settings=source)
+        return {
+            "file": str(plan.file.path),
+            "action": plan.action,
+            "backup": result.backup,
+            "notes": plan.client.next_steps,
+        }
 
     def _make_plan(self, name: str) -> InstallationPlan:
         if name not in CLIENTS:

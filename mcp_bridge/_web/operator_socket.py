@@ -11,11 +11,13 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio import to_thread
 
 from mcp_bridge._runtime.event_loop import is_on_asyncio
 from mcp_bridge._runtime.unix_sockets import create_private_folder, has_unix_sockets, is_same_user
@@ -37,28 +39,40 @@ CLOSE_TIMEOUT = 0.5
 class OperatorConnections:
     """The connections of the user who runs a server. `build_api` is called with the first one.
 
-    Only then are the API and the HTTP server imported, because most bridges never have such a connection.
+    The API and the HTTP server are imported with the first one too, because most bridges never have a connection.
     """
 
     def __init__(self, build_api: Callable[[], OperatorApi]) -> None:
         self._build_api = build_api
         self._api: OperatorApi | None = None
         self._pool: ConnectionPool | None = None
+        self._lock = anyio.Lock()
 
-    async def serve_connection(self, connected: socket.socket) -> None:
-        """Serve a connection, which has been accepted, unless it is of another user."""
-        if not is_same_user(connected):
+    async def serve_connection(self, connection: socket.socket) -> None:
+        """Serve an accepted connection, unless it is of another user."""
+        if not is_same_user(connection):
             logger.warning("rejected a connection from another user to the private socket")
-            connected.close()
+            connection.close()
             return
-        if self._pool is None:
-            from mcp_bridge._transports.http1.connection import ClientTimeouts
-            from mcp_bridge._transports.http1.pool import ConnectionPool
+        try:
+            pool = await self._open_pool()
+            connection.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(pool.open_connection, connection)
+        except BaseException:
+            connection.close()
+            raise
 
-            self._api = self._build_api()
-            self._pool = ConnectionPool(self._serve_request, ClientTimeouts())
-        connected.setblocking(False)
-        await asyncio.get_running_loop().connect_accepted_socket(self._pool.open_connection, connected)
+    async def _open_pool(self) -> ConnectionPool:
+        async with self._lock:
+            if self._pool is None:
+                # The imports take up to 0.9 seconds. Calls continue meanwhile.
+                await to_thread.run_sync(import_module, "mcp_bridge._web.api", abandon_on_cancel=True)
+                from mcp_bridge._transports.http1.connection import ClientTimeouts
+                from mcp_bridge._transports.http1.pool import ConnectionPool
+
+                self._api = self._build_api()
+                self._pool = ConnectionPool(self._serve_request, ClientTimeouts())
+            return self._pool
 
     async def close(self) -> None:
         """End the event streams and the connections."""
@@ -85,7 +99,7 @@ class OperatorConnections:
 
 
 class OperatorSocket:
-    """The socket of a bridge in `folder`, where users at terminals connect to its desk."""
+    """The socket of a bridge in `folder`. Users at terminals connect to its desk there."""
 
     def __init__(self, folder: Path, desk: QuestionDesk, build_api: Callable[[], OperatorApi]) -> None:
         self._folder = folder
@@ -93,10 +107,12 @@ class OperatorSocket:
         self._connections = OperatorConnections(build_api)
 
     async def run(self) -> None:
-        """Serve the socket until cancelled. If that is not possible it is logged, and no user is asked."""
-        if not has_unix_sockets() or not is_on_asyncio():
-            reason = "this event loop is not asyncio" if has_unix_sockets() else "this system has no Unix sockets"
-            logger.info("approvals in a terminal are not available: %s", reason)
+        """Serve the socket until cancelled. If that is not possible, log the reason and ask no user."""
+        if not has_unix_sockets():
+            logger.info("approvals in a terminal are not available: this system has no Unix sockets")
+            return
+        if not is_on_asyncio():
+            logger.info("approvals in a terminal are not available: this event loop is not asyncio")
             return
         path = self._folder / f"{os.getpid()}-{token_hex(4)}{SUFFIX}"
         try:
@@ -110,16 +126,18 @@ class OperatorSocket:
                 await self._accept_connections(listening)
         finally:
             self._desk.is_open = False
+            # The folder stays if another server has a socket there.
             with suppress(OSError):
                 path.unlink()
-                self._folder.rmdir()  # fails if another server has a socket there
+                self._folder.rmdir()
             await self._connections.close()
 
     def _listen(self, path: Path) -> socket.socket:
         for _ in range(MAX_TRIES):
             create_private_folder(self._folder)
             _remove_stale_sockets(self._folder)
-            with suppress(FileNotFoundError):  # another server has just ended, and removed the folder
+            # Another server that has just ended may have removed the folder.
+            with suppress(FileNotFoundError):
                 return _open_socket(path)
         raise FileNotFoundError(f"other servers keep removing {self._folder}")
 
@@ -128,14 +146,16 @@ class OperatorSocket:
         while True:
             await anyio.wait_readable(listening)
             try:
-                connected, _ = listening.accept()
-                await self._connections.serve_connection(connected)
+                connection, _ = listening.accept()
+                await self._connections.serve_connection(connection)
             except BlockingIOError:
                 continue
-            except OSError as error:  # no file descriptors left for now, or the client has just left
+            except OSError as error:
+                # There are no file descriptors left for now, or the client has just left.
                 logger.debug("cannot accept a connection: %s", error)
                 await anyio.sleep(1)
-            self._desk.expect_users()  # only now, because the imports of the first connection take a while
+            # The second begins now, because the imports of the first connection take a while.
+            self._desk.expect_users()
 
 
 def list_sockets(folder: Path) -> Sequence[Path]:
@@ -145,20 +165,22 @@ def list_sockets(folder: Path) -> Sequence[Path]:
     create_private_folder(folder)
     ages: dict[Path, float] = {}
     for path in folder.glob(f"*{SUFFIX}"):
-        with suppress(FileNotFoundError):  # its server has just ended
+        # The server of a socket may just have ended.
+        with suppress(FileNotFoundError):
             ages[path] = path.stat().st_mtime
     return sorted(ages, key=ages.__getitem__)
 
 
 def _open_socket(path: Path) -> socket.socket:
-    """Open a listening socket without blocking, so that nothing is left behind by a shutdown. Raises OSError."""
+    """Open a listening socket without blocking, so that a shutdown leaves no file behind. Raises OSError."""
     listening, unready = socket.socket(socket.AF_UNIX), path.with_suffix(".new")
     try:
         listening.setblocking(False)
         listening.bind(str(unready))
         unready.chmod(0o600)
         listening.listen()
-        unready.rename(path)  # a socket without a listener would look stale
+        # Other servers would remove a socket without a listener as stale.
+        unready.rename(path)
     except BaseException:
         listening.close()
         unready.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Definitions of other servers that wait for the user, and their acceptance."""
+"""Definitions of upstreams that wait for the user, and their acceptance."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from mcp_bridge._upstream.trust.guard import PendingDefinition
 
 
 def list_pending(sources: Sequence[Source], redactor: Redactor) -> list[dict[str, Any]]:
-    """List the definitions that wait, with their differences from those that the user has accepted."""
-    upstream = [source for source in sources if isinstance(source, UpstreamSource)]
-    return [_render_definition(source.name, one, redactor) for source in upstream for one in source.guard.pending]
+    """List the definitions that wait, with their differences from the accepted ones."""
+    rows: list[dict[str, Any]] = []
+    for source in sources:
+        if isinstance(source, UpstreamSource):
+            rows += [_render_definition(source.name, definition, redactor) for definition in source.guard.pending]
+    return rows
 
 
 async def accept_definition(sources: Sequence[Source], source: str, tool: str, fingerprint: str) -> None:
-    """Accept a definition if it is the one that was shown.
-
-    Raises LookupError for one that is not pending or has another fingerprint, and DefinitionLockError.
-    """
-    for one in sources:
-        if one.name == source and isinstance(one, UpstreamSource):
-            if not await one.guard.accept_definition(tool, fingerprint):
-                raise LookupError("The definition has changed again, or was accepted already. Read the state again.")
-            return
-    raise LookupError("There is no source with this name.")
+    """Accept the pending definition with this fingerprint. Raises LookupError without one, and DefinitionLockError."""
+    upstreams = {upstream.name: upstream for upstream in sources if isinstance(upstream, UpstreamSource)}
+    if source not in upstreams:
+        raise LookupError("There is no source with this name.")
+    if not await upstreams[source].guard.accept_definition(tool, fingerprint):
+        raise LookupError("The definition has changed again, or was accepted already. Read the state again.")
 
 
 def _render_definition(source: str, pending: PendingDefinition, redactor: Redactor) -> dict[str, Any]:
     lines: list[str] = []
-    for part, changes in pending.list_differences():
-        lines += [f"@@ {part} @@", *changes]
+    for section, changes in pending.list_differences():
+        lines.append(f"@@ {section} @@")
+        lines += changes
     row: dict[str, Any] = redactor.redact_value(
         {
             "source": source,

@@ -1,4 +1,4 @@
-"""The state of the server, as a page reads it before it follows the events, and changes that no call causes."""
+"""The state of the server, which a page reads before it follows the events, and changes that no call causes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN_CALLS = 200
 INTERVAL = 1.0
-"""Seconds between two comparisons. Sources emit no events, and a second is short enough for people."""
+"""Seconds between two comparisons. Sources emit no events, and a second is short enough for users."""
 
 
 class ServerState:
@@ -42,9 +42,9 @@ class ServerState:
         return self._subject.endpoint.registry.tools.version
 
     def summarize_server(self, viewer: Viewer) -> dict[str, Any]:
-        """Return how the server presents itself, its process, and for operators what it serves."""
+        """Return the presentation of the server, its process, and for operators its file and its clients."""
         identity = self._subject.get_identity()
-        return {
+        row: dict[str, Any] = {
             "name": identity.name,
             "title": identity.title,
             "version": identity.version,
@@ -52,36 +52,34 @@ class ServerState:
             "uptime_s": round(time.time() - self._started, 1),
             "pid": os.getpid(),
             "bridge": __version__,
-            "file": self._subject.file if viewer.is_operator else None,
-            "connected": self._subject.count_connected() if viewer.is_operator else None,
+            "file": None,
+            "connected": None,
         }
+        if viewer.is_operator:
+            row |= {"file": self._subject.file, "connected": self._subject.count_connected()}
+        return row
 
     def list_sources(self) -> list[dict[str, Any]]:
         """List the sources with their states."""
         subject = self._subject
-        since = {one.name: one.status.since for one in subject.sources if one.status is not None}
-        rows = [
-            {
-                "type": subject.types.get(str(row["name"]), ""),
-                **row,
-                "since": since.get(str(row["name"]), self._started),
-            }
-            for row in subject.describe_sources()
-        ]
-        redacted: list[dict[str, Any]] = subject.redactor.redact_value(rows)
-        return redacted
+        since = {source.name: source.status.since for source in subject.sources if source.status is not None}
+        rows: list[dict[str, Any]] = []
+        for row in subject.describe_sources():
+            name = str(row["name"])
+            rows.append({"type": subject.types.get(name, ""), **row, "since": since.get(name, self._started)})
+        redacted_rows: list[dict[str, Any]] = subject.redactor.redact_value(rows)
+        return redacted_rows
 
     def list_clients(self, viewer: Viewer) -> list[dict[str, Any]]:
         """List the clients that are connected or have called."""
         rows = [render_client(row) for row in self._history.list_clients() if viewer.can_see(row.principal)]
-        redacted: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
-        return redacted
+        redacted_rows: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
+        return redacted_rows
 
     def select_calls(self, viewer: Viewer) -> list[CallRecord]:
         """Return the latest calls and all running ones, the latest first."""
         visible = [record for record in self._history.list_records() if viewer.can_see(record.principal)]
-        running = [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
-        return [*visible[:SHOWN_CALLS], *running]
+        return visible[:SHOWN_CALLS] + [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
 
     def render_calls(self, records: Iterable[CallRecord]) -> list[dict[str, Any]]:
         """Return calls as JSON. Large values take a while, so call this in a thread."""
@@ -89,18 +87,19 @@ class ServerState:
 
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
         """Return the counts and durations of each tool."""
-        return describe_latency(one for one in self._history.list_ended() if viewer.can_see(one.principal))
+        return describe_latency(record for record in self._history.list_ended() if viewer.can_see(record.principal))
 
     def list_pending(self) -> list[dict[str, Any]]:
         """List the definitions of tools that wait until an operator accepts them."""
+        # Only upstreams have a status, and only they need the import.
         if all(source.status is None for source in self._subject.sources):
             return []
-        from mcp_bridge._web.quarantine import list_pending  # only third-party servers need it
+        from mcp_bridge._web.quarantine import list_pending
 
         return list_pending(self._subject.sources, self._subject.redactor)
 
     def describe_settings(self) -> dict[str, Any] | None:
-        """Return the settings as they were loaded, without defaults and secrets; None if the server has none."""
+        """Return the loaded settings without defaults and secrets; None if the server has none."""
         settings = self._subject.settings
         if settings is None:
             return None
@@ -108,7 +107,7 @@ class ServerState:
         return {"path": path, "text": render_settings(settings, self._subject.redactor)}
 
     def list_findings(self) -> list[dict[str, Any]]:
-        """List what each known client would reject or degrade, by severity. Call it in a thread."""
+        """List the tools that known clients would reject or degrade. Call it in a thread."""
         registry = self._subject.endpoint.registry
         if self._lint[0] != registry.tools.version:
             self._lint = registry.tools.version, list(_lint_tools(self._subject))
@@ -116,7 +115,7 @@ class ServerState:
 
 
 class ChangeMonitor:
-    """Compares the state of the server once a second, and sends what has changed to the feed."""
+    """Compares the state of the server once a second, and sends the changes to the feed."""
 
     def __init__(self, state: ServerState, feed: EventFeed) -> None:
         self._state = state
@@ -139,17 +138,20 @@ class ChangeMonitor:
         if self._tools != self._state.tools_version:
             self._tools = self._state.tools_version
             self._feed.send("tools", {"version": self._tools})
+        # Only operators see these events.
         rows = self._read_rows()
         for key, row in rows.items():
             if row != self._rows.get(key):
-                self._feed.send(key[0], row if key[0] == "source" else {}, is_public=False)  # only operators see them
+                name, _ = key
+                self._feed.send(name, row if name == "source" else {}, is_public=False)
         self._rows = rows
 
     def _read_rows(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """Return what is compared: the name of its event and its own name, and the row."""
+        """Return the rows to compare, each by the name of its event and the name of its source."""
         rows = {("source", row["name"]): row for row in self._state.list_sources()}
-        pending = {row["source"] + "/" + row["tool"]: row["fingerprint"] for row in self._state.list_pending()}
-        return {**rows, ("quarantine", ""): {"pending": pending}}
+        pending = {f"{row['source']}/{row['tool']}": row["fingerprint"] for row in self._state.list_pending()}
+        rows["quarantine", ""] = {"pending": pending}
+        return rows
 
 
 def _lint_tools(subject: PageSubject) -> Iterator[dict[str, Any]]:
@@ -161,14 +163,23 @@ def _lint_tools(subject: PageSubject) -> Iterator[dict[str, Any]]:
     tools = render_tools(registry.list(), subject.dialect)
     listing = identity.listing
     count = len(listing.select_listed(registry.list_names())) + len(listing.built_in)
+    options: dict[str, Any] = {
+        "server_name": identity.name,
+        "dialect": subject.dialect,
+        "result": identity.result,
+        "count": count,
+    }
     for profile in PROFILES.values():
-        for finding in lint(
-            tools, profile, server_name=identity.name, dialect=subject.dialect, result=identity.result, count=count
-        ):
+        for finding in lint(tools, profile, **options):
             if finding.level != "note":
-                text = f"{finding.text}. {finding.cure}"
-                row = {"client": finding.client, "tool": finding.tool, "rule": finding.rule, "text": text}
-                yield row | {"severity": finding.level, "path": finding.path}
+                yield {
+                    "client": finding.client,
+                    "tool": finding.tool,
+                    "rule": finding.rule,
+                    "text": f"{finding.text}. {finding.cure}",
+                    "severity": finding.level,
+                    "path": finding.path,
+                }
 
 
 def render_settings(settings: Settings, redactor: Redactor) -> str:

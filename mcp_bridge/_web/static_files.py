@@ -1,4 +1,4 @@
-"""The files of the page, which are the same for everyone and contain no data."""
+"""The files of the page. They are the same for everyone, and contain no data."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class StaticFiles:
     async def serve(self, request: HttpRequest, path: str) -> None:
         """Send the file of a path. Raises HttpRejection."""
         request.check_method("GET", "HEAD")
-        name, kind = FILES[path]
+        name, media_type = FILES[path]
         data, tag = self._read_file(name)
         headers = (*SECURITY_HEADERS, (b"etag", tag), (b"cache-control", b"no-cache"))
         if tag in request.headers.get(b"if-none-match", b""):
             await request.send_response(304, headers, b"")
         else:
-            await request.send_response(200, (*headers, (b"content-type", kind)), data)
+            await request.send_response(200, (*headers, (b"content-type", media_type)), data)
 
     def _read_file(self, name: str) -> tuple[bytes, bytes]:
         """Return the content of a file and its entity tag."""

@@ -1,22 +1,42 @@
-"""What the operator API shows: a server, its sources and its settings."""
+"""The subject of the operator API: a server, its sources and its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._contracts.source import Source
 from mcp_bridge._policies.approvals.desk import QuestionDesk
-from mcp_bridge._protocol.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 from mcp_bridge._runtime.redaction import Redactor
 
 if TYPE_CHECKING:
     from mcp_bridge._desktop.client import ServerEntry
     from mcp_bridge._server.endpoint import Endpoint
     from mcp_bridge._settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageOptions:
+    """Who uses the operator API, and what for.
+
+    Attributes:
+        asks_beside_clients: Whether users are asked although the client can ask, and forms too: there is a page.
+        origins: Origins of other sites that may use the API.
+        operators: The principals that see everything.
+        is_shared: Whether callers have principals. If they have none, they all see everything.
+        build_entry: Builds the entry of this server for a client, and returns the file that it serves; None if it
+            cannot be installed.
+    """
+
+    asks_beside_clients: bool = True
+    origins: Collection[str] = ()
+    operators: Collection[str] = ()
+    is_shared: bool = False
+    build_entry: Callable[[], tuple[ServerEntry, str]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,33 +47,23 @@ class PageSubject:
         get_identity: Returns how the server presents itself now.
         describe_sources: Returns the state of each source, as `bridge://status` does.
         types: The type of each source, by name.
-        desk: Where users on the page and in terminals are asked.
-        asks_beside_clients: Whether they are asked although the client can ask, and forms too: there is a page.
+        desk: Asks users on the page and in terminals.
         redactor: Redacts everything that pages receive.
-        origins: Origins of other sites that may use the API.
-        operators: The principals that see everything.
-        is_shared: Whether callers have principals. If they have none, they all see everything.
         audit_trail: The file of the audit trail; None if the server has none.
-        file: What the server serves.
+        file: The file that the server serves.
         count_connected: Returns how many clients are connected to a shared server.
-        build_entry: Builds the entry of this server for a client, and returns the file that it serves; None if it
-            cannot be installed.
     """
 
     endpoint: Endpoint
     get_identity: Callable[[], Identity]
     describe_sources: Callable[[], Sequence[Mapping[str, Any]]]
-    sources: Sequence[Source] = ()
-    types: Mapping[str, str] = field(default_factory=dict)
-    dialect: SchemaDialect = NO_DIALECT
-    desk: QuestionDesk = field(default_factory=QuestionDesk)
-    asks_beside_clients: bool = True
-    redactor: Redactor = field(default_factory=Redactor)
-    settings: Settings | None = None
-    origins: Set[str] = frozenset()
-    operators: Set[str] = frozenset()
-    is_shared: bool = False
-    audit_trail: Path | None = None
-    file: str | None = None
-    count_connected: Callable[[], int | None] = lambda: None
-    build_entry: Callable[[], tuple[ServerEntry, str]] | None = None
+    sources: Sequence[Source]
+    types: Mapping[str, str]
+    dialect: SchemaDialect
+    desk: QuestionDesk
+    redactor: Redactor
+    settings: Settings | None
+    audit_trail: Path | None
+    file: str | None
+    count_connected: Callable[[], int | None]
+    options: PageOptions

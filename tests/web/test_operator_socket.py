@@ -15,7 +15,7 @@ import pytest
 
 from mcp_bridge import CallContext
 from mcp_bridge._app.bridge import Bridge
-from mcp_bridge._app.operator_api import build_operator_api
+from mcp_bridge._app.operator_api import find_operator_api
 from mcp_bridge._cli.approval_terminal import QuestionUpdate, RunningBridges, TerminalQuestion
 from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._engine.authoring import tool
@@ -109,7 +109,7 @@ class Approving:
 def socket_of(desk: QuestionDesk, folder: Path) -> OperatorSocket:
     """The socket of a bridge with a desk."""
     bridge = Bridge(identity=Identity(name="shop"), desk=desk)
-    return OperatorSocket(folder, desk, lambda: build_operator_api(bridge, asks_beside_clients=False))
+    return OperatorSocket(folder, desk, lambda: find_operator_api(bridge, None))
 
 
 @contextlib.asynccontextmanager
@@ -355,7 +355,7 @@ async def test_calls_are_observed_from_the_first_connection_on(folder: Path) -> 
     house = house_with(desk=QuestionDesk(), hooks=False)
     desk = house.asking.policy.desk
     bridge = Bridge(house.registry, desk=desk)
-    socket = OperatorSocket(folder, desk, lambda: build_operator_api(bridge, asks_beside_clients=False))
+    socket = OperatorSocket(folder, desk, lambda: find_operator_api(bridge, None))
     async with (
         bridge.run_sources(),
         connect(bridge, mode="legacy") as client,

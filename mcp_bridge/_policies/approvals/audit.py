@@ -23,7 +23,7 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) |
 
 
 class AuditLog:
-    """An append-only file that only its owner can read. A line that cannot be written is logged, and delays no call."""
+    """An append-only file that only its owner can read. A failure to write is logged, and delays no call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -64,4 +64,6 @@ def _build_record(subject: ApprovalSubject, decision: ApprovalDecision) -> dict[
     }
     if decision.user:
         record["user"] = decision.user
-    return record | ({"hurried": True} if decision.is_hurried else {})
+    if decision.is_hurried:
+        record["hurried"] = True
+    return record

@@ -1,4 +1,4 @@
-"""Decisions about a call, and the call that a decision belongs to."""
+"""Decisions about calls, and their subjects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ MIN_READING_TIME = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecision:
-    """One decision. `seconds` is how long it took, None if unknown. `user` is the principal of a user on the page.
+    """One decision.
 
-    `is_repeated` marks one that another run of the same call has already applied. `reason` explains to the
-    model why no user has decided, and what to do.
+    Attributes:
+        seconds: The time that the decision took; None if unknown.
+        is_repeated: Whether another run of the same call has already applied it.
+        reason: Explains to the model why no user has decided, and what to do.
+        user: The principal of a user on the page.
     """
 
     scope: Scope
@@ -56,10 +59,11 @@ class ApprovalDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalSubject:
-    """What a decision is about: a tool, its arguments, the question and the principal.
+    """The subject of a decision: a tool, its arguments, the question and the principal.
 
-    `arguments` is the SHA-256 of the arguments' canonical JSON. `bound` is the hash of everything that a remembered
-    decision must match, including what else the question shows, such as a result.
+    Attributes:
+        arguments: The SHA-256 of the arguments' canonical JSON.
+        bound: The hash of everything that a remembered decision must match, including a result in the question.
     """
 
     tool: str
@@ -80,43 +84,38 @@ class ApprovalSubject:
         session: str = "",
         about: Any = None,
     ) -> ApprovalSubject:
-        """Build the subject of a question. `tool` is the name of a tool, or of what `kind` says."""
-        hashed = hash_json(arguments)
-        bound = hash_json([kind, tool, hashed, question, principal, hash_json(about)])
-        return cls(tool=tool, arguments=hashed, bound=bound, principal=principal, session=session)
+        """Build the subject of a question. `tool` is the name of a tool or, if `kind` is `prompt`, of a prompt."""
+        digest = hash_json(arguments)
+        bound = hash_json([kind, tool, digest, question, principal, hash_json(about)])
+        return cls(tool=tool, arguments=digest, bound=bound, principal=principal, session=session)
 
 
 def hash_json(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON. Values that are not JSON count by their `repr`."""
-    encoded = _encode_plain(value)
-    if encoded is None:
-        encoded = _CANONICAL.encode(_convert_keys(value)).encode()
-    return hashlib.sha256(encoded).hexdigest()
-
-
-def _encode_plain(value: Any) -> bytes | None:
-    """Return the canonical JSON of a value for which orjson writes the same, for a third of the cost, else None.
-
-    It does for texts of printable ASCII, 64-bit integers, booleans and null, and for lists and objects of these.
-    """
-    if not _is_plain(value):
-        return None
-    try:
-        encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # a larger integer, a text that is not Unicode, or too many levels
-        return None
-    return encoded if encoded.isascii() and b"\x7f" not in encoded else None
+    if _is_plain(value):
+        # For texts of printable ASCII, 64-bit integers, booleans and null, orjson writes the same JSON for a third of
+        # the cost. It raises TypeError for larger integers, for texts that are not Unicode, and for too many levels.
+        try:
+            data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except TypeError:
+            pass
+        else:
+            if data.isascii() and b"\x7f" not in data:
+                return hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(_convert_keys(value)).encode()).hexdigest()
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value consists of the types of JSON itself except floats, whose texts differ."""
-    kind = type(value)
-    if kind is dict:
+    """Return whether a value consists of the types of JSON except floats: their texts differ between libraries."""
+    value_type = type(value)
+    if value_type is dict:
         for key, item in value.items():
             if type(key) is not str or (type(item) not in _SCALARS and not _is_plain(item)):
                 return False
         return True
-    return all(map(_is_plain, value)) if kind is list or kind is tuple else kind in _SCALARS
+    if value_type is list or value_type is tuple:
+        return all(map(_is_plain, value))
+    return value_type in _SCALARS
 
 
 def _convert_keys(value: Any) -> Any:

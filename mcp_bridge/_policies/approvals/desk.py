@@ -1,4 +1,4 @@
-"""The desk: the questions of running calls that users may answer away from the client, and those who can answer."""
+"""The desk: questions of running calls for users who are not at the client, and the users who can answer them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ Channel = Literal["page", "terminal"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeskAnswer:
-    """What a user has answered: a scope for an approval, the result of an elicitation for a form; and where.
+    """An answer of a user: a scope for an approval, or the result of an elicitation for a form.
 
-    `user` is the user's principal; empty if that is unknown.
+    Attributes:
+        channel: Where the user is.
+        user: The principal of the user; empty if it is unknown.
     """
 
     value: Any
@@ -45,14 +47,14 @@ class DeskAnswer:
 
 @dataclass(eq=False, kw_only=True)
 class OpenQuestion:
-    """A question that is not answered yet. Texts are redacted.
+    """A question without an answer. Its texts are redacted.
 
     Attributes:
-        scopes: What an approval may be given for; empty for a form.
+        scopes: The scopes from which the user of an approval chooses; empty for a form.
         params: The parameters of the elicitation, for a form.
-        check: Raises ValueError for an answer to the form that is not valid.
-        principal: Whose call asks.
-        is_beside: Whether the client is asked too, so that the question waits however many users are connected.
+        check: Raises ValueError for an invalid answer to the form.
+        principal: The principal of the call that asks.
+        is_beside: Whether the client is asked too. The question then waits even if no user is connected.
         answer: The first valid answer.
         outcome: Why a question has no answer: `withdrawn`, or `client` if the client answered.
         settled: Set with the answer, and when the last user has left.
@@ -74,7 +76,7 @@ class OpenQuestion:
 
     @property
     def is_open(self) -> bool:
-        """Whether it still waits for an answer, from the client or from a user."""
+        """Whether the question still waits for an answer, from the client or from a user."""
         return self.answer is None and self.outcome != "client"
 
 
@@ -90,8 +92,8 @@ class Approver(Protocol):
     """Users who can answer, in a terminal or on the page.
 
     Attributes:
-        channel: Where they are.
-        user: Their principal; empty if that is unknown.
+        channel: Where the users are.
+        user: Their principal; empty if it is unknown.
     """
 
     @property
@@ -101,14 +103,14 @@ class Approver(Protocol):
     def user(self) -> str: ...
 
     def can_answer(self, question: OpenQuestion) -> bool:
-        """Whether they may see and answer a question."""
+        """Return whether the users may see and answer a question."""
 
 
 class QuestionListener(Protocol):
     """Receives the questions at a desk."""
 
     def __call__(self, question: OpenQuestion, *, is_settled: bool) -> None:
-        """A question is asked, or it is settled: it has an answer or was withdrawn."""
+        """Receive a question when it is asked, and again when it is settled: it has an answer or was withdrawn."""
 
 
 class QuestionDesk:
@@ -116,8 +118,8 @@ class QuestionDesk:
 
     Args:
         wait: Seconds that a question waits for a user to connect.
-        ttl: Seconds that it waits for the answer of a user who is connected.
-        redactor: Removes secrets from what users see.
+        ttl: Seconds that a question waits for the answer of a connected user.
+        redactor: Removes secrets from the questions.
         serves_terminals: Whether users at terminals can connect, once `is_open` is set.
 
     Attributes:
@@ -159,7 +161,9 @@ class QuestionDesk:
     def find_question(self, number: int) -> OpenQuestion | None:
         """Return the question with this number if it is not answered."""
         question = self._waiting.get(number)
-        return question if question is not None and question.is_open else None
+        if question is None or not question.is_open:
+            return None
+        return question
 
     @contextmanager
     def ask_approval(
@@ -184,10 +188,10 @@ class QuestionDesk:
         """Return a user's valid answer to an elicitation, None if no user who can answer is connected or all have left.
 
         Args:
-            tool: What the question is about.
+            tool: The name of the tool that asks.
             params: The parameters of `elicitation/create`.
-            check: Raises ValueError for an answer that is not valid.
-            principal: Whose call asks.
+            check: Raises ValueError for an invalid answer.
+            principal: The principal of the call that asks.
 
         Raises QuestionExpired as `wait_for_answer` does.
         """
@@ -203,35 +207,36 @@ class QuestionDesk:
         applies.
         """
         while question.answer is None and (question.is_beside or await self._wait_for_user(question)):
-            with anyio.move_on_after(math.inf if question.is_beside else self._ttl) as scope:
+            ttl = math.inf if question.is_beside else self._ttl
+            with anyio.move_on_after(ttl) as scope:
                 await question.settled.wait()
             if scope.cancelled_caught:
                 raise QuestionExpired(f"No answer within {self._ttl:g} seconds. Retry the call.")
         return question.answer
 
     def leave_to_users(self, question: OpenQuestion) -> None:
-        """The client can no longer ask: end the wait for an answer unless a user is connected."""
+        """End the wait for an answer unless a user is connected: the client cannot ask."""
         question.is_beside = False
         self._wake(question)
 
     def record_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> None:
         """Keep a decision for pages."""
-        recorded = RecordedDecision(time.time(), subject, decision)
-        self.decisions.append(recorded)
-        self.on_decision(recorded)
+        row = RecordedDecision(time.time(), subject, decision)
+        self.decisions.append(row)
+        self.on_decision(row)
 
     def expect_users(self) -> None:
-        """Let approvals wait a moment for a user at a terminal, who may be about to connect."""
+        """Let approvals wait a second for a user at a terminal, who may be about to connect."""
         self._expected_until = anyio.current_time() + CONNECT_TIME
 
     def add_approver(self, approver: Approver) -> None:
-        """Wait for these users, who are shown the questions that they can answer."""
+        """Let questions wait for these users if they can answer them."""
         self._approvers.append(approver)
         self._arrived.set()
         self._arrived = anyio.Event()
 
     def remove_approver(self, approver: Approver) -> None:
-        """No longer wait for these users."""
+        """End the wait of questions that only these users could answer."""
         self._approvers.remove(approver)
         for question in self.questions:
             if not question.is_beside and not self._has_user(question):
@@ -250,16 +255,17 @@ class QuestionDesk:
         self.on_question(question, is_settled=True)
 
     def _make_question(self, tool: str, arguments: Any, message: str, principal: str | None) -> OpenQuestion:
-        redactor, own = self._redactor, Redactor(find_secret_values(arguments))
-        redacted = own.redact_value(redactor.redact_value(arguments))
-        shown = json.dumps(redacted, ensure_ascii=False, default=repr)
-        if len(shown) > _MAX_JSON:
-            shown = f"\n{show_arguments(redacted).text}"
+        redactor = self._redactor
+        argument_redactor = Redactor(find_secret_values(arguments))
+        arguments = argument_redactor.redact_value(redactor.redact_value(arguments))
+        text = json.dumps(arguments, ensure_ascii=False, default=repr)
+        if len(text) > _MAX_JSON:
+            text = f"\n{show_arguments(arguments).text}"
         return OpenQuestion(
             number=next(self._numbers),
             tool=redactor.redact_text(tool),
-            message=show_prompt(redactor.redact_text(own.redact_text(message))).text,
-            arguments=redactor.redact_text(shown),
+            message=show_prompt(redactor.redact_text(argument_redactor.redact_text(message))).text,
+            arguments=redactor.redact_text(text),
             principal=principal,
         )
 
@@ -275,9 +281,10 @@ class QuestionDesk:
                 self.on_question(question, is_settled=True)
 
     async def _wait_for_user(self, question: OpenQuestion) -> bool:
-        """Wait until a user is connected, but no longer than a question may wait. Return whether one is."""
+        """Wait until a user who can answer is connected, at most `wait` seconds. Return whether one is connected."""
         began = anyio.current_time()
-        while not self._has_user(question) and question.scopes:  # no terminal shows a form
+        # Terminals show no forms, so a form does not wait for them.
+        while not self._has_user(question) and question.scopes:
             seconds = max(began + self._wait, self._expected_until) - anyio.current_time()
             if seconds <= 0:
                 break
@@ -290,5 +297,5 @@ class QuestionDesk:
 
     @staticmethod
     def _wake(question: OpenQuestion) -> None:
-        settled, question.settled = question.settled, anyio.Event()
-        settled.set()
+        event, question.settled = question.settled, anyio.Event()
+        event.set()

@@ -55,15 +55,19 @@ class GrantStore:
         self, subject: ApprovalSubject, scopes: Container[Scope] = ("session", "always")
     ) -> Grant | None:
         """Return the grant for a call, of its session or for always, if its scope is one of `scopes`."""
-        possible: list[Scope] = ["session", "always"] if subject.session else ["always"]
-        for scope in possible:
-            if scope in scopes and (grant := await self._read_grant(_build_id(subject, scope))) is not None:
+        if subject.session and "session" in scopes:
+            grant = await self._read_grant(_build_id(subject, "session"))
+            if grant is not None:
                 return grant
+        if "always" in scopes:
+            return await self._read_grant(_build_id(subject, "always"))
         return None
 
     async def add_grant(self, subject: ApprovalSubject, scope: Scope) -> None:
         """Remember that calls with this subject may run."""
-        ttl = self._expires if scope == "always" else min(self._expires, MAX_SESSION_TIME)
+        ttl, session = self._expires, ""
+        if scope == "session":
+            ttl, session = min(ttl, MAX_SESSION_TIME), _hash_name(subject.session)
         now = self._clock()
         grant = Grant(
             id=_build_id(subject, scope),
@@ -71,7 +75,7 @@ class GrantStore:
             arguments=subject.arguments,
             scope=scope,
             principal=subject.principal,
-            session=_hash_name(subject.session) if scope == "session" else "",
+            session=session,
             at=now,
             until=now + ttl,
         )
@@ -81,30 +85,34 @@ class GrantStore:
         """List all grants, the oldest first. Raises TypeError if the store cannot list its keys."""
         if not isinstance(self._store, ListableStore):
             raise TypeError(f"{type(self._store).__name__} has no method `keys`")
-        keys = await self._store.keys(self._prefix)
-        grants = [await self._read_grant(key.removeprefix(self._prefix)) for key in keys]
-        return sorted((grant for grant in grants if grant is not None), key=lambda grant: (grant.at, grant.id))
+        grants: list[Grant] = []
+        for key in await self._store.keys(self._prefix):
+            grant = await self._read_grant(key.removeprefix(self._prefix))
+            if grant is not None:
+                grants.append(grant)
+        return sorted(grants, key=lambda grant: (grant.at, grant.id))
 
     async def revoke_grant(self, id: str) -> None:
         await self._store.delete(self._prefix + id)
 
     async def _read_grant(self, id: str) -> Grant | None:
-        """Read a grant. Its own time limit counts, even if the store keeps it longer."""
-        raw = await self._store.get(self._prefix + id)
-        if raw is None:
+        """Read a grant. Its time limit counts, even if the store keeps it longer."""
+        data = await self._store.get(self._prefix + id)
+        if data is None:
             return None
         try:
-            fields: dict[str, Any] = json.loads(raw)
+            fields: dict[str, Any] = json.loads(data)
             grant = Grant(**fields)
-            is_valid = grant.id == id and grant.scope in {"session", "always"} and grant.until > self._clock()
+            if grant.id == id and grant.scope in {"session", "always"} and grant.until > self._clock():
+                return grant
         except (ValueError, TypeError):
             logger.warning("cannot read the remembered decision %s; it is ignored", id[:12])
-            return None
-        return grant if is_valid else None
+        return None
 
 
 def _build_id(subject: ApprovalSubject, scope: Scope) -> str:
-    return hash_json([subject.bound, scope, subject.session if scope == "session" else ""])[:32]
+    session = subject.session if scope == "session" else ""
+    return hash_json([subject.bound, scope, session])[:32]
 
 
 def _hash_name(name: str) -> str:

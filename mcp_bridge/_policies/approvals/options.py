@@ -1,4 +1,4 @@
-"""The options of an approval that a user can choose from, and for how long each allows a call."""
+"""The options of an approval, and for how long each allows a call."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ _SCOPES: dict[str, Scope] = {
 
 
 def parse_option_scope(option: Any) -> Scope:
-    """Return for how long a chosen option allows a call. An unknown option denies."""
-    return _SCOPES.get(option.strip().lower(), "deny") if isinstance(option, str) else "deny"
+    """Return for how long an option allows a call. An unknown option denies."""
+    if not isinstance(option, str):
+        return "deny"
+    return _SCOPES.get(option.strip().lower(), "deny")
 
 
 def is_grant(option: Any) -> bool:
-    """Whether a chosen option allows a call."""
+    """Return whether an option allows a call."""
     return parse_option_scope(option) != "deny"

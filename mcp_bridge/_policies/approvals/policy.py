@@ -1,4 +1,4 @@
-"""The approval policy, and where its data is stored unless the settings name a place."""
+"""The approval policy, and the default places of its data."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from mcp_bridge._runtime.unix_sockets import find_runtime_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalPolicy:
-    """Who decides about a call: a remembered decision, then the user at the client, then a terminal, then the default.
+    """How calls are approved (see `gate.py` for the order).
 
-    `options` are the choices of a user if a hook defines none. `file` is the name of the settings file.
-    With `truncates`, users may approve a call although the question cannot show it whole.
+    Attributes:
+        options: The choices of a user if a hook defines none.
+        grants: Keeps decisions that users want to be remembered; None to remember none.
+        desk: Asks users who are not at the client; None to ask none.
+        audit: The audit log of approvals; None for none.
+        file: The name of the settings file.
+        truncates: Whether users may approve a call although the question cannot show it whole.
     """
 
     options: Sequence[str] = ("Allow", "Deny")

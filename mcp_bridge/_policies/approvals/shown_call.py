@@ -1,7 +1,7 @@
-"""What a question about a call shows: every argument with its length, and nothing that cannot be seen.
+"""The text of a question about a call: every argument with its length, and no invisible characters.
 
-The caller of a tool chooses the names, the order and the lengths of arguments, so none of these may hide another
-argument: the shortest values come first, and only the longest are truncated.
+The caller of a tool chooses the names, the order and the lengths of arguments, and must not hide an argument behind
+others. So the shortest values come first, and only the longest are truncated.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ def escape_invisible(text: str) -> str:
     """Write characters that cannot be seen, or that change the direction of text, as JSON escapes."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char if _is_visible(char) else json.dumps(char)[1:-1] for char in text)
-
-
-def _is_visible(char: str) -> bool:
-    return char == "\n" or (char.isprintable() and _BLANK.fullmatch(char) is None)
+    characters: list[str] = []
+    for char in text:
+        if char == "\n" or (char.isprintable() and _BLANK.fullmatch(char) is None):
+            characters.append(char)
+        else:
+            characters.append(json.dumps(char)[1:-1])
+    return "".join(characters)
 
 
 def show_prompt(prompt: str) -> ShownText:
-    """Return a question with what cannot be seen escaped."""
+    """Return a prompt with invisible characters escaped, truncated to MAX_SHOWN characters."""
     is_whole = len(prompt) <= MAX_SHOWN
-    text = prompt if is_whole else f"{prompt[:MAX_SHOWN]} … and {len(prompt) - MAX_SHOWN:,} more characters"
-    return ShownText(escape_invisible(text), is_whole)
+    if not is_whole:
+        prompt = f"{prompt[:MAX_SHOWN]} … and {len(prompt) - MAX_SHOWN:,} more characters"
+    return ShownText(escape_invisible(prompt), is_whole)
 
 
 def show_arguments(arguments: Any) -> ShownText:
@@ -64,7 +67,9 @@ def show_arguments(arguments: Any) -> ShownText:
         lines.append(line)
         room -= len(line) + 1
     is_whole = is_whole and len(lines) == len(values)
-    return ShownText("\n".join(lines if is_whole else [*lines, "- … (not everything is shown)"]), is_whole)
+    if not is_whole:
+        lines.append("- … (not everything is shown)")
+    return ShownText("\n".join(lines), is_whole)
 
 
 class _Value(NamedTuple):
@@ -74,7 +79,7 @@ class _Value(NamedTuple):
 
 
 def _flatten_arguments(arguments: Any) -> tuple[list[_Value], bool]:
-    """Return the values in the arguments that are no containers, and empty containers; and whether these are all."""
+    """Return the values in the arguments that are not containers, and empty containers; and whether these are all."""
     values: list[_Value] = []
     waiting: list[tuple[str, Any]] = [("", arguments)]
     for _ in range(_MAX_NODES):
@@ -82,21 +87,20 @@ def _flatten_arguments(arguments: Any) -> tuple[list[_Value], bool]:
             break
         path, value = waiting.pop()
         if isinstance(value, Mapping) and value:
-            items = [(_extend_path(path, key), inner) for key, inner in value.items()]
-            waiting += reversed(items)
+            waiting += reversed([(_extend_path(path, key), item) for key, item in value.items()])
         elif isinstance(value, list | tuple) and value:
-            waiting += reversed([(f"{path}[{index}]", inner) for index, inner in enumerate(value)])
+            waiting += reversed([(f"{path}[{index}]", item) for index, item in enumerate(value)])
         else:
             values.append(_describe_value(path or "value", value))
     return values, not waiting
 
 
 def _describe_value(path: str, value: Any) -> _Value:
-    """Return a value as JSON. Only its beginning is converted, because no more is ever shown."""
+    """Return a value as JSON. Only the beginning of a text is converted, because no more is ever shown."""
     if isinstance(value, str):
         text = json.dumps(value[: MAX_SHOWN + 1], ensure_ascii=False)
         return _Value(path, len(value), escape_invisible(text))
-    text = json.dumps(value, ensure_ascii=False, default=lambda other: repr(other)[: MAX_SHOWN + 1])
+    text = json.dumps(value, ensure_ascii=False, default=lambda item: repr(item)[: MAX_SHOWN + 1])
     return _Value(path, len(text), escape_invisible(text))
 
 

@@ -1,7 +1,7 @@
-"""The hash chain of records: the hash of each covers its text and the hash of the previous one.
+"""The hash chain of records: the hash of each record covers its text and the hash of the previous record.
 
-If a record is changed or removed, the hashes after it no longer match. Anyone who can write the file can also
-recompute all later hashes, so only a hash that is stored elsewhere proves the records up to it.
+A change or removal of a record breaks all hashes after it. Anyone who can write the file can also recompute these
+hashes, so only a hash that is stored elsewhere proves the records up to it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 FIRST = "0" * 64
-"""The first record has this in place of the hash of a previous one."""
+"""The hash in place of that of a previous record, for the first one."""
 
 
 class ChainedRecord(NamedTuple):
-    """A record as it is stored: its number, counted from 1, its JSON text, and its hash."""
+    """A stored record: its number, counted from 1, its JSON text, and its hash."""
 
     seq: int
     text: str
     hash: str
 
     def parse_record(self) -> dict[str, Any]:
-        """Return the record. Raises ValueError or AttributeError for a text that is not a JSON object."""
+        """Return the record. Raises ValueError or AttributeError if the text is not a JSON object."""
         return dict(json.loads(self.text).items())
 
 
@@ -38,12 +38,12 @@ class ChainReport(NamedTuple):
     """The result of a verification.
 
     Attributes:
-        checked: How many records were checked.
-        removed: How many earlier records the retention has removed.
+        checked: The number of checked records.
+        removed: The number of earlier records that the retention has removed.
         head: The last intact record.
         broken: The number of the first record that does not match, or None.
-        problem: What is wrong with it.
-        has_expected: Whether a record has the hash that was expected; True without one.
+        problem: The problem of this record.
+        has_expected: Whether a record has the expected hash; True without one.
     """
 
     checked: int
@@ -66,31 +66,31 @@ def compute_hash(previous: str, text: str) -> str:
 def verify_records(records: Iterable[ChainedRecord], anchors: Iterable[ChainedRecord], expected: str) -> ChainReport:
     """Check the chain, from the oldest record to the latest.
 
-    `anchors` are the records by which the retention declares what it has removed. `expected` is a hash, or its
-    beginning, that one of the records must have; empty for none.
+    `anchors` are the records by which the retention declares removed ones. `expected` is the hash, or the beginning of
+    the hash, of one of the records; empty for none.
     """
-    head, checked, removed, found = Head(), 0, 0, not expected
+    head, checked, removed, has_expected = Head(), 0, 0, not expected
     for record in records:
         if not checked and record.seq != 1:
             start = _find_start(record.seq - 1, anchors)
             if start is None:
                 problem = f"the records before {record.seq} are missing, but the retention has not removed them"
-                return ChainReport(0, 0, head, record.seq, problem, found)
+                return ChainReport(0, 0, head, record.seq, problem, has_expected)
             head, removed = start, start.seq
-            found = found or start.hash.startswith(expected)
+            has_expected = has_expected or start.hash.startswith(expected)
         if record.seq != head.seq + 1:
             problem = f"the records {head.seq + 1} to {record.seq - 1} are missing"
-            return ChainReport(checked, removed, head, head.seq + 1, problem, found)
+            return ChainReport(checked, removed, head, head.seq + 1, problem, has_expected)
         if record.hash != compute_hash(head.hash, record.text):
             problem = "its hash does not match its text and the previous hash"
-            return ChainReport(checked, removed, head, record.seq, problem, found)
+            return ChainReport(checked, removed, head, record.seq, problem, has_expected)
         head, checked = Head(record.seq, record.hash), checked + 1
-        found = found or record.hash.startswith(expected)
-    return ChainReport(checked, removed, head, has_expected=found)
+        has_expected = has_expected or record.hash.startswith(expected)
+    return ChainReport(checked, removed, head, has_expected=has_expected)
 
 
 def _find_start(seq: int, anchors: Iterable[ChainedRecord]) -> Head | None:
-    """Return the last record that was removed, as an anchor declares it."""
+    """Return the last removed record, as an anchor declares it."""
     for anchor in anchors:
         try:
             record = anchor.parse_record()

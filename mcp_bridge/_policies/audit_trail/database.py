@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -15,10 +15,11 @@ Synchronous = Literal["normal", "full"]
 BUSY = 5.0
 """Seconds that an operation waits for another process to release the file."""
 _APPLICATION = 0x6D637061
-"""SQLite's application id, which identifies audit trails: `mcpa`."""
+"""SQLite's application id of audit trails: `mcpa`."""
 _VERSION = 1
 COLUMNS = ("time", "kind", "name", "source", "principal", "outcome", "code")
-"""The members of a record that are also columns, for queries."""
+"""The members of a record with columns for queries."""
+INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
 _SCHEMA = (
     f"""CREATE TABLE records (seq INTEGER PRIMARY KEY, record TEXT NOT NULL, hash TEXT NOT NULL,
 {", ".join(f"{name} TEXT GENERATED ALWAYS AS (json_extract(record, '$.{name}')) VIRTUAL" for name in COLUMNS)})""",
@@ -39,11 +40,12 @@ class AuditFileError(OSError):
 
 
 def open_for_writing(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
-    """Open the file, or create one that only its owner can read. Raises AuditFileError."""
+    """Open the file, or create it for its owner alone. Raises AuditFileError."""
     try:
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
+            # SQLite would make a new file readable for others.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         database = _open_connection(path, "rw")
     except (OSError, sqlite3.Error) as error:
         raise to_file_error(path, error) from error
@@ -70,7 +72,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             has_log = os.stat(f"{path}-wal").st_size > 0
         if has_log or _is_damaged(error):
             raise to_file_error(path, error) from error
-    try:  # the folder is not writable, so no log file exists and the database is complete
+    # The folder is not writable. There is no write-ahead log, so the database is complete.
+    try:
         return _open_checked(path, "ro&immutable=1")
     except sqlite3.Error as error:
         raise to_file_error(path, error) from error
@@ -78,18 +81,23 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 def check_location(path: Path) -> None:
     """Check that an audit trail can be written here, without creating it. Raises AuditFileError."""
-    if path.exists():
-        with closing(_open_checked_to_write(path)):
-            return
-    folder = next(each for each in path.absolute().parents if each.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise AuditFileError(f"the audit trail {path} cannot be created: {folder} is not a writable folder")
+    if not path.exists():
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise AuditFileError(f"the audit trail {path} cannot be created: {folder} is not a writable folder")
+        return
+    if not os.access(path, os.W_OK):
+        raise AuditFileError(f"the audit trail {path} cannot be written: permission denied")
+    try:
+        _open_checked(path, "rw", may_be_empty=True).close()
+    except sqlite3.Error as error:
+        raise to_file_error(path, error) from error
 
 
 def read_head(database: sqlite3.Connection) -> Head:
     """Return the last record."""
     row = database.execute("SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1").fetchone()
-    return Head(*row) if row is not None else Head()
+    return Head(*(row or ()))
 
 
 def to_file_error(path: Path, error: Exception) -> AuditFileError:
@@ -98,22 +106,14 @@ def to_file_error(path: Path, error: Exception) -> AuditFileError:
         return error
     if isinstance(error, sqlite3.Error) and _is_damaged(error):
         return AuditFileError(f"{path} is not an audit trail of mcp-bridge, or is damaged: {error}")
-    reason = error.strerror or error if isinstance(error, OSError) else error
+    reason = getattr(error, "strerror", None) or error
     return AuditFileError(f"the audit trail {path} cannot be used: {reason}")
-
-
-def _open_checked_to_write(path: Path) -> sqlite3.Connection:
-    if not os.access(path, os.W_OK):
-        raise AuditFileError(f"the audit trail {path} cannot be written: permission denied")
-    try:
-        return _open_checked(path, "rw", may_be_empty=True)
-    except sqlite3.Error as error:
-        raise to_file_error(path, error) from error
 
 
 def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlite3.Connection:
     database = _open_connection(path, mode)
-    database.text_factory = lambda data: data.decode(errors="replace")  # so that the verification names the record
+    # With strict decoding, a record with invalid bytes would end the verification without the number of the record.
+    database.text_factory = lambda data: data.decode(errors="replace")
     try:
         if not (may_be_empty and _is_empty(database)):
             _check_application(database, path)
@@ -131,7 +131,8 @@ def _check_or_create(database: sqlite3.Connection, path: Path) -> None:
     if _is_empty(database):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN EXCLUSIVE")
-        if _is_empty(database):  # otherwise, another process has just created them
+        # Another process may have created the tables since the first check.
+        if _is_empty(database):
             for statement in _SCHEMA:
                 database.execute(statement)
             database.execute(f"PRAGMA application_id = {_APPLICATION}")

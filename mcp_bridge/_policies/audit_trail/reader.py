@@ -1,12 +1,12 @@
-"""Reads audit trails: the latest records that match, those that follow a record, and the verification."""
+"""Reads audit trails: the latest records, those after a record, and the verification."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mcp_bridge._policies.audit_trail.chain import ChainedRecord, ChainReport, verify_records
 from mcp_bridge._policies.audit_trail.database import open_for_reading, to_file_error
@@ -14,19 +14,19 @@ from mcp_bridge._policies.audit_trail.database import open_for_reading, to_file_
 MAX_ROWS = 1000
 """The maximum number of records of a page."""
 NO_RECORD = "not a record: verify the file"
-"""What is shown in place of a record that was changed to something else."""
+"""The name in a row for a record whose text is not a JSON object."""
 _SELECT = "SELECT seq, record, hash FROM records"
 
 
 class AuditQuery(NamedTuple):
-    """Which records to read; None for any.
+    """Selects records; None selects any.
 
     Attributes:
-        name: A pattern of what is called, with the wildcards `*` and `?`.
+        name: A pattern of the names of tools, with the wildcards `*` and `?`.
         outcome: `ok`, `error`, `denied`, `cancelled` or `started`.
         since: The earliest time, formatted as in records, or its beginning, such as `2026-11-26`.
-        until: The time before which the calls began, in the same format.
-        text: A text that the JSON of the record contains, ignoring case.
+        until: The end of the period in which the calls began, in the same format.
+        text: A text in the JSON of the record, ignoring case.
     """
 
     name: str | None = None
@@ -36,18 +36,18 @@ class AuditQuery(NamedTuple):
     until: str | None = None
     text: str | None = None
 
-    def build_conditions(self) -> tuple[list[str], list[Any]]:
-        """Return the conditions in SQL, and their values."""
-        table = (
-            ("name GLOB ?", self.name and self.name.replace("[", "[[]")),  # GLOB also has sets, such as [a-z]
-            ("principal = ?", self.principal),
-            ("outcome = ?", self.outcome),
-            ("time >= ?", self.since),
-            ("time < ?", self.until),
-            ("instr(lower(record), lower(?)) > 0", self.text),
-        )
-        given = [(condition, value) for condition, value in table if value is not None]
-        return [condition for condition, _ in given], [value for _, value in given]
+    def build_conditions(self) -> dict[str, str | int]:
+        """Return the conditions in SQL, each with its value."""
+        conditions = {
+            # GLOB also has sets, such as [a-z].
+            "name GLOB ?": self.name and self.name.replace("[", "[[]"),
+            "principal = ?": self.principal,
+            "outcome = ?": self.outcome,
+            "time >= ?": self.since,
+            "time < ?": self.until,
+            "instr(lower(record), lower(?)) > 0": self.text,
+        }
+        return {condition: value for condition, value in conditions.items() if value is not None}
 
 
 class AuditPage(NamedTuple):
@@ -66,21 +66,25 @@ class AuditReader:
 
     def read_latest(self, query: AuditQuery, *, limit: int | None = MAX_ROWS, before: int | None = None) -> AuditPage:
         """Return the latest records that match, before the record number `before`, the cursor of the last page."""
-        rows = self._select(query, [] if before is None else [("seq < ?", before)], "DESC", limit)
-        is_full = limit is not None and len(rows) == limit
-        return AuditPage(rows, rows[-1].seq if is_full and rows else None)
+        conditions = query.build_conditions()
+        if before is not None:
+            conditions["seq < ?"] = before
+        rows = self._select(conditions, "DESC", limit)
+        if not rows or len(rows) != limit:
+            return AuditPage(rows, None)
+        return AuditPage(rows, rows[-1].seq)
 
     def read_after(self, query: AuditQuery, seq: int, *, limit: int = MAX_ROWS) -> Sequence[ChainedRecord]:
         """Return the records that match after the one with this number, the oldest first."""
-        return self._select(query, [("seq > ?", seq)], "ASC", limit)
+        return self._select(query.build_conditions() | {"seq > ?": seq}, "ASC", limit)
 
     def find_last(self) -> int:
         """Return the number of the last record; 0 if there is none."""
-        rows = self._select(AuditQuery(), [], "DESC", 1)
+        rows = self._select({}, "DESC", 1)
         return rows[0].seq if rows else 0
 
     def verify(self, expected: str = "") -> ChainReport:
-        """Check the whole chain (see `verify_records`). Records that are appended meanwhile are not in it."""
+        """Check the chain of the records that exist now (see `verify_records`)."""
         try:
             self._database.execute("BEGIN")
             try:
@@ -92,15 +96,14 @@ class AuditReader:
             raise to_file_error(self._path, error) from error
 
     def _select(
-        self, query: AuditQuery, places: Sequence[tuple[str, int]], order: str, limit: int | None
+        self, conditions: Mapping[str, str | int], order: Literal["ASC", "DESC"], limit: int | None
     ) -> list[ChainedRecord]:
-        conditions, values = query.build_conditions()
-        conditions += [condition for condition, _ in places]
-        values += [value for _, value in places]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"{_SELECT}{where} ORDER BY seq {order} LIMIT ?"
+        # SQLite takes -1 for no limit.
+        limit = -1 if limit is None else limit
         try:
-            return list(self._iterate(statement, *values, -1 if limit is None else limit))
+            return list(self._iterate(statement, *conditions.values(), limit))
         except sqlite3.Error as error:
             raise to_file_error(self._path, error) from error
 
@@ -111,11 +114,8 @@ class AuditReader:
 @contextmanager
 def open_trail(path: Path) -> Iterator[AuditReader]:
     """Open an audit trail for reading, even while it is written. Raises AuditFileError."""
-    database = open_for_reading(path)
-    try:
+    with closing(open_for_reading(path)) as database:
         yield AuditReader(path, database)
-    finally:
-        database.close()
 
 
 def read_page(path: Path, query: AuditQuery, *, limit: int = 100, before: int | None = None) -> dict[str, Any]:
@@ -125,12 +125,12 @@ def read_page(path: Path, query: AuditQuery, *, limit: int = 100, before: int | 
     """
     with open_trail(path) as trail:
         page = trail.read_latest(query, limit=min(limit, MAX_ROWS), before=before)
-    rows = [{"seq": row.seq, "hash": row.hash, **_parse_row(row)} for row in page.rows]
+    rows: list[dict[str, Any]] = []
+    for row in page.rows:
+        try:
+            record = row.parse_record()
+        except (ValueError, AttributeError):
+            # A changed file can contain any text.
+            record = {"name": NO_RECORD, "outcome": "error"}
+        rows.append({"seq": row.seq, "hash": row.hash, **record})
     return {"rows": rows, "next": page.next}
-
-
-def _parse_row(row: ChainedRecord) -> dict[str, Any]:
-    try:
-        return row.parse_record()
-    except (ValueError, AttributeError):  # the file was changed
-        return {"name": NO_RECORD, "outcome": "error"}

@@ -1,4 +1,4 @@
-"""The removal of old records. An anchor in the chain contains the hash of the last removed one."""
+"""The removal of old records. It appends an anchor to the chain, with the hash of the last removed record."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from mcp_bridge._policies.audit_trail.chain import compute_hash
-from mcp_bridge._policies.audit_trail.database import read_head, read_pragma
+from mcp_bridge._policies.audit_trail.chain import Head, compute_hash
+from mcp_bridge._policies.audit_trail.database import INSERT, read_head, read_pragma
 
 CHUNK = 1000
-"""The maximum number of records that are removed at once, so that calls do not wait for long."""
+"""The maximum number of records in one removal, so that calls do not wait for long."""
 INTERVAL = 512
-"""How many records are written between two checks."""
+"""The number of records between two checks."""
 _OLDEST = "SELECT seq, hash, time FROM records ORDER BY seq LIMIT ?"
-_INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
 
 
 class Retention(NamedTuple):
-    """How long records are kept, in seconds, and how many bytes they may have; None for no limit."""
+    """The maximum age of records in seconds, and the maximum size of the file in bytes; None for no limit."""
 
     age: float | None = None
     size: int | None = None
@@ -33,11 +32,12 @@ class Retention(NamedTuple):
 
 
 def remove_old_records(database: sqlite3.Connection, retention: Retention) -> int:
-    """Remove at most `CHUNK` of the oldest records, and append an anchor for them. Returns how many were removed.
+    """Remove at most `CHUNK` of the oldest records, and append an anchor for them. Return their number.
 
     Raises sqlite3.Error.
     """
-    if not _is_exceeded(database, retention):  # the usual case, which needs no lock
+    # In the usual case, nothing is to be removed. That needs no lock.
+    if not _is_exceeded(database, retention):
         return 0
     database.execute("BEGIN IMMEDIATE")
     try:
@@ -58,28 +58,26 @@ def _is_exceeded(database: sqlite3.Connection, retention: Retention) -> bool:
 
 
 def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
-    oldest = database.execute(_OLDEST, (CHUNK,)).fetchall()
     head = read_head(database)
-    if _is_too_large(database, retention):
-        old = oldest
-    else:
-        limit = _find_limit(retention)
-        young = next((index for index, row in enumerate(oldest) if row[2] >= limit), len(oldest))
-        old = oldest[:young]
-    old = [row for row in old if row[0] < head.seq]  # the latest record stays
-    if not old:
+    is_too_large, limit = _is_too_large(database, retention), _find_limit(retention)
+    count, last = 0, Head()
+    for seq, digest, time_of_record in database.execute(_OLDEST, (CHUNK,)).fetchall():
+        # The latest record stays, and so do all records after the first one that is young enough.
+        if seq >= head.seq or not (is_too_large or time_of_record < limit):
+            break
+        count, last = count + 1, Head(seq, digest)
+    if not count:
         return 0
-    through, last_hash, _ = old[-1]
-    now = format_time(time.time())
-    anchor = {"time": now, "kind": "anchor", "through": through, "hash": last_hash, "removed": len(old)}
+    date = format_time(time.time())
+    anchor = {"time": date, "kind": "anchor", "through": last.seq, "hash": last.hash, "removed": count}
     text = json.dumps(anchor)
-    database.execute(_INSERT, (head.seq + 1, text, compute_hash(head.hash, text)))
-    database.execute("DELETE FROM records WHERE seq <= ?", (through,))
-    return len(old)
+    database.execute(INSERT, (head.seq + 1, text, compute_hash(head.hash, text)))
+    database.execute("DELETE FROM records WHERE seq <= ?", (last.seq,))
+    return count
 
 
 def _is_too_large(database: sqlite3.Connection, retention: Retention) -> bool:
-    """Whether the pages in use have too many bytes. The file keeps free pages for new records."""
+    """Return whether the pages in use have too many bytes. The file keeps free pages for new records."""
     if retention.size is None:
         return False
     pages = read_pragma(database, "page_count") - read_pragma(database, "freelist_count")
@@ -88,14 +86,16 @@ def _is_too_large(database: sqlite3.Connection, retention: Retention) -> bool:
 
 def _find_limit(retention: Retention) -> str:
     """Return the time from which records are kept; empty if they are kept forever."""
-    return format_time(time.time() - retention.age) if retention.age is not None else ""
+    if retention.age is None:
+        return ""
+    return format_time(time.time() - retention.age)
 
 
 def format_time(seconds: float) -> str:
     """Format seconds since 1970 as in records: `2026-11-26T13:30:00.123456Z`, which sorts as text."""
-    whole = math.floor(seconds)
-    microseconds = int((seconds - whole) * 1_000_000)
-    return f"{_format_second(whole)}.{microseconds:06}Z"
+    second = math.floor(seconds)
+    microseconds = int((seconds - second) * 1_000_000)
+    return f"{_format_second(second)}.{microseconds:06}Z"
 
 
 @lru_cache(maxsize=1)

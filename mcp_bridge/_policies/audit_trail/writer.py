@@ -1,4 +1,17 @@
-"""Writes records in a thread, which commits all pending ones together and wakes each call when its record is stored."""
+"""Writes audit records in a thread, so that a call costs little and gets its result only once its record is stored.
+
+The way of a record, on asyncio:
+
+1. The call creates a future and adds its record to those of the current iteration of the event loop (`WaitingLoop`).
+   At the end of the iteration, all of them are put into the queue of the writer.
+2. The thread takes everything that is in the queue (`_take_batch`), and appends it in one statement, which is one
+   transaction (`_write`). The file stays open while the bridge serves, else for `LINGER` seconds.
+3. If that fails, each record of the batch gets the error, and the writer is in a gap: it counts the lost records, and
+   the next batch that can be written begins with a record of the gap.
+4. One callback per event loop resolves all futures of the batch (`_settle`). The calls return their results, or fail.
+
+So with many calls at once the cost of a commit is shared. On trio, calls wait for events instead of futures.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +34,7 @@ from anyio.lowlevel import current_token
 
 from mcp_bridge._policies.audit_trail.chain import Head, compute_hash
 from mcp_bridge._policies.audit_trail.database import (
+    INSERT,
     AuditFileError,
     Synchronous,
     open_for_writing,
@@ -33,16 +47,15 @@ from mcp_bridge._runtime.thread_pool import make_call_soon
 logger = logging.getLogger("mcp_bridge.audit")
 
 Waiter = asyncio.Future[None] | anyio.Event
-"""What a call waits for."""
+"""The future or event of a call that waits for its record."""
 LINGER = 0.2
-"""How long the file stays open after the last record, in seconds, unless `run` keeps it open."""
+"""Seconds for which the file stays open after the last record, unless `run` keeps it open."""
 MAX_BATCH = 256
-"""The maximum number of records in one transaction. They are one statement, because each waits for the GIL."""
-_INSERT = "INSERT INTO records (seq, record, hash) VALUES (?, ?, ?)"
+"""The maximum number of records in one transaction. They are one statement, because each one waits for the GIL."""
 
 
 class PendingRecord:
-    """A record that waits for the writer. Without a text, it only proves that the file can be written."""
+    """A record that waits for the writer. One without a text only proves that the file can be written."""
 
     __slots__ = ("error", "loop", "text", "waiter")
 
@@ -53,26 +66,23 @@ class PendingRecord:
 
 
 class WaitingLoop:
-    """An event loop whose calls wait for their records.
-
-    On asyncio, calls that wait in the same iteration of the loop hand over their records together (to `put`, the
-    writer), so that they become one transaction.
-    """
+    """An event loop whose calls wait for their records. `put` passes records to the writer."""
 
     def __init__(self, token: object, put: Callable[[Sequence[PendingRecord]], None]) -> None:
         self.token = token
         self._put = put
-        self._soon = make_call_soon()
-        self._turn: list[PendingRecord] = []
+        self._call_soon = make_call_soon()
+        self._new_records: list[PendingRecord] = []
 
     async def wait_until_stored(self, text: str) -> None:
         """Wait until the record is stored. Raises AuditFileError."""
         if isinstance(self.token, asyncio.AbstractEventLoop):
-            future = self.token.create_future()  # for a third of the cost of an event
+            # A future costs a third of an event.
+            future = self.token.create_future()
             pending = PendingRecord(text, self, future)
-            if not self._turn:
-                self.token.call_soon(self._hand_over)
-            self._turn.append(pending)
+            if not self._new_records:
+                self.token.call_soon(self._put_new_records)
+            self._new_records.append(pending)
             await future
         else:
             event = anyio.Event()
@@ -84,20 +94,21 @@ class WaitingLoop:
 
     def wake(self, waiters: Sequence[Waiter]) -> None:
         """Resume the calls. Called by the writer's thread."""
-        with suppress(RuntimeError):  # the event loop has ended
-            self._soon(partial(_wake_all, waiters))
+        # An event loop that has ended raises RuntimeError.
+        with suppress(RuntimeError):
+            self._call_soon(partial(_wake_all, waiters))
 
-    def _hand_over(self) -> None:
-        turn, self._turn = self._turn, []
-        self._put(turn)
+    def _put_new_records(self) -> None:
+        records, self._new_records = self._new_records, []
+        self._put(records)
 
 
 class AuditWriter:
     """Appends records to an audit trail, from any event loop.
 
-    If records cannot be written, that is logged once, and the next record that can be written is preceded by one of the
-    kind `gap`, with the number of lost records and the reason. Several processes can write to one file: each append
-    checks atomically that no other process has appended since.
+    If records cannot be written, that is logged once. Before the next record that can be written, the writer appends
+    one of the kind `gap`, with the number of lost records and the reason. Several processes can write to one file: each
+    append checks atomically that no other process has appended since the last one.
     """
 
     def __init__(self, path: Path, *, synchronous: Synchronous = "normal", retention: Retention | None = None) -> None:
@@ -142,12 +153,13 @@ class AuditWriter:
         """Return the same object for all calls of an event loop, so that one callback wakes all of them."""
         try:
             token: object = asyncio.get_running_loop()
-        except RuntimeError:  # trio
+        except RuntimeError:
+            # The event loop is that of trio.
             token = current_token()
-        known = self._loop
-        if known is None or known.token != token:
-            known = self._loop = WaitingLoop(token, self._put)
-        return known
+        loop = self._loop
+        if loop is None or loop.token != token:
+            loop = self._loop = WaitingLoop(token, self._put)
+        return loop
 
     def _put(self, records: Sequence[PendingRecord]) -> None:
         for record in records:
@@ -160,7 +172,8 @@ class AuditWriter:
     def _hold(self, change: int) -> None:
         with self._lock:
             self._holders += change
-        self._queue.put(None)  # the thread computes again how long it may wait
+        # The thread decides again how long it waits for records.
+        self._queue.put(None)
 
     # The thread
 
@@ -170,7 +183,8 @@ class AuditWriter:
             try:
                 database = database or self._open_file()
                 self._write(database, batch)
-            except Exception as error:  # nothing may end the thread while calls wait
+            except Exception as error:
+                # No error may end the thread while calls wait.
                 if database is not None:
                     database.close()
                 database = None
@@ -182,7 +196,7 @@ class AuditWriter:
             database.close()
 
     def _take_batch(self) -> Sequence[PendingRecord]:
-        """Wait for records, and return them. An empty batch means that the thread has ended."""
+        """Wait for records, and return them; an empty batch ends the thread."""
         batch: list[PendingRecord] = []
         while not batch:
             with suppress(Empty):
@@ -210,7 +224,8 @@ class AuditWriter:
             texts.insert(0, _encode(gap | {"until": format_time(time.time())}))
         if texts:
             self._append_texts(database, texts)
-        elif gap is not None:  # prove that the file can be written
+        elif gap is not None:
+            # A transaction proves that the file can be written.
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
         if gap is not None:
@@ -220,7 +235,8 @@ class AuditWriter:
     def _append_texts(self, database: sqlite3.Connection, texts: Sequence[str]) -> None:
         """Append in one statement if this process wrote the last record, otherwise under an exclusive lock."""
         if self._head is not None:
-            with suppress(sqlite3.IntegrityError):  # another process has appended
+            # If another process has appended since, the next number is taken.
+            with suppress(sqlite3.IntegrityError):
                 self._head = _insert(database, self._head, texts)
                 return
         database.execute("BEGIN IMMEDIATE")
@@ -235,8 +251,7 @@ class AuditWriter:
     def _record_failure(self, batch: Sequence[PendingRecord], error: AuditFileError) -> None:
         if self._gap is None:
             logger.error("%s", error)
-            now = format_time(time.time())
-            self._gap = {"time": now, "kind": "gap", "lost": 0, "reason": str(error)}
+            self._gap = {"time": format_time(time.time()), "kind": "gap", "lost": 0, "reason": str(error)}
         for pending in batch:
             pending.error = error
             self._gap["lost"] += bool(pending.text)
@@ -249,8 +264,9 @@ class AuditWriter:
         for loop, waiters in waiting.items():
             loop.wake(waiters)
 
-    def _remove_old(self, database: sqlite3.Connection, written: int) -> None:
-        self._unchecked += written
+    def _remove_old(self, database: sqlite3.Connection, count: int) -> None:
+        """Remove old records after every `INTERVAL` new ones. `count` is the number of new records."""
+        self._unchecked += count
         if not self._retention.is_limited or self._unchecked < INTERVAL:
             return
         self._unchecked = 0
@@ -262,13 +278,13 @@ class AuditWriter:
 
 
 def _insert(database: sqlite3.Connection, head: Head, texts: Sequence[str]) -> Head:
-    """Insert records after the head, in one statement. Raises sqlite3.IntegrityError if it is no longer the head."""
+    """Insert records after the head, in one statement. Raises sqlite3.IntegrityError if there is a later record."""
     values: list[Any] = []
     seq, last = head
     for text in texts:
         seq, last = seq + 1, compute_hash(last, text)
         values += (seq, text, last)
-    database.execute(_INSERT + ", (?, ?, ?)" * (len(texts) - 1), values)
+    database.execute(INSERT + ", (?, ?, ?)" * (len(texts) - 1), values)
     return Head(seq, last)
 
 
@@ -276,12 +292,14 @@ def _wake_all(waiters: Sequence[Waiter]) -> None:
     for waiter in waiters:
         if not isinstance(waiter, asyncio.Future):
             waiter.set()
-        elif not waiter.done():  # its call may have been cancelled
+        # The future of a cancelled call is done.
+        elif not waiter.done():
             waiter.set_result(None)
 
 
 def _encode(record: Mapping[str, Any]) -> str:
     try:
         return orjson.dumps(record).decode()
-    except TypeError:  # callers in process can pass text that is not Unicode, and numbers that are too large
+    except TypeError:
+        # Callers in process can pass text that is not Unicode, and numbers of more than 64 bits.
         return json.dumps(record, default=repr)

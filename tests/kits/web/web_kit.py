@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,13 @@ from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.operator_api import build_operator_api
 from mcp_bridge._app.serve import to_bridge
+from mcp_bridge._settings import Settings
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge._web.api import OperatorApi
+from mcp_bridge._web.subject import PageOptions
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import Road, stateless_request
 
@@ -120,15 +122,16 @@ async def served_page(
     *,
     token: str | None = TOKEN,
     named: Mapping[str, str] | None = None,
-    origins: Iterable[str] = (),
+    origins: Sequence[str] = (),
+    settings: Settings | None = None,
     **options: Any,
 ) -> AsyncIterator[ServedPage]:
-    """A bridge with its page on a free port. `options` are those of `build_operator_api`."""
+    """A bridge with its page on a free port. `options` are those of `PageOptions`, and `settings`."""
     bridge = to_bridge(tools)
     tokens = StaticTokens(token, named or {})
     authenticator = Authenticator(tokens) if token is not None or named else None
     access = Access.for_host("127.0.0.1", origins=origins, authenticator=authenticator)
-    page = build_operator_api(bridge, origins=origins, **options)
+    page = build_operator_api(bridge, settings, PageOptions(origins=origins, **options))
     app = BridgeApp(bridge.endpoint, HttpOptions(access=access, page=page), around=bridge.run_sources)
     bound = listen("127.0.0.1", 0, token=authenticator)
     async with anyio.create_task_group() as tasks:
