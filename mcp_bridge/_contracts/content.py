@@ -1,4 +1,4 @@
-"""Content blocks: what a tool may return, and the messages of prompts and of sampling.
+"""Content blocks of tool results, and of the messages of prompts and of sampling.
 
 MCP 2025-11-25 and 2026-07-28, server/tools "Tool Result", server/prompts and client/sampling.
 """
@@ -28,13 +28,17 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Text(Content):
-    """Text for the model."""
+    """Text for the model.
+
+    >>> Text("Only for the user.", annotations={"audience": ["user"]}).text
+    'Only for the user.'
+    """
 
     text: str
 
 
 class InjectedText(Text):
-    """Text for the model that a policy adds to a result."""
+    """Text that a policy adds to a result, for the model."""
 
     __slots__ = ()
 
@@ -43,8 +47,8 @@ class InjectedText(Text):
 class _Media(Content):
     """Raw bytes (base64 on the wire) and their media type.
 
-    `path` is a file to read instead. `format`, such as `png`, replaces the media type; without both, the name of the
-    file shows it. Raises OSError for a file that cannot be read, and TypeError without bytes.
+    `path` is a file to read instead. `format`, such as `png`, replaces the media type. Without both, the name of the
+    file decides. Raises OSError for a file that cannot be read, and TypeError without bytes.
     """
 
     data: bytes = b""
@@ -64,27 +68,43 @@ class _Media(Content):
     def _find_media_type(self, path: str | PathLike[str] | None, format: str | None) -> str:
         import mimetypes
 
-        kind, default = ("audio", "audio/wav") if isinstance(self, Audio) else ("image", "image/png")
-        name = f"file.{format}" if format is not None else str(path)
+        group, default = "image", "image/png"
+        if isinstance(self, Audio):
+            group, default = "audio", "audio/wav"
+        name = str(path)
+        if format is not None:
+            name, default = f"file.{format}", f"{group}/{format.lower()}"
         media_type = mimetypes.guess_type(name)[0] or ""
-        if media_type.startswith(f"{kind}/"):
-            return media_type.replace("audio/x-wav", "audio/wav")
-        return default if format is None else f"{kind}/{format.lower()}"
+        if not media_type.startswith(f"{group}/"):
+            return default
+        return media_type.replace("audio/x-wav", "audio/wav")
 
 
 @dataclass(frozen=True, slots=True)
 class Image(_Media):
-    """An image, such as `Image(data, "image/png")`, `Image(data, format="png")` or `Image(path="plot.png")`."""
+    r"""An image, such as `Image(data, "image/png")`, `Image(data, format="png")` or `Image(path="plot.png")`.
+
+    >>> Image(b"\x89PNG", format="png").mime_type
+    'image/png'
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Audio(_Media):
-    """Audio, such as `Audio(data, "audio/wav")`, `Audio(data, format="wav")` or `Audio(path="note.wav")`."""
+    """Audio, such as `Audio(data, "audio/wav")`, `Audio(data, format="wav")` or `Audio(path="note.wav")`.
+
+    >>> Audio(b"ID3", format="mp3").mime_type
+    'audio/mpeg'
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(Content):
-    """A resource inside the result: its URI, and its text or bytes. `resource_meta` is its own `_meta`."""
+    """A resource inside the result: its URI, and its text or bytes. `resource_meta` is the `_meta` of the resource.
+
+    >>> EmbeddedResource("file:///notes.md", "# Notes", "text/markdown").content
+    '# Notes'
+    """
 
     uri: str
     content: str | bytes
@@ -94,7 +114,11 @@ class EmbeddedResource(Content):
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink(Content):
-    """A resource that the client may read by its URI. `size` is in bytes."""
+    """A resource that the client may read by its URI. `size` is in bytes.
+
+    >>> ResourceLink("file:///log.txt", "log", size=2048).name
+    'log'
+    """
 
     uri: str
     name: str
@@ -107,14 +131,19 @@ class ResourceLink(Content):
 
 @dataclass(frozen=True, slots=True)
 class Message(Content):
-    """One message of a prompt or of a sampling request. `content` is a block, text or bytes."""
+    """One message of a prompt or of a sampling request. `content` is a block, text or bytes.
+
+    >>> Message("Hello!", "assistant").role
+    'assistant'
+    """
 
     content: Content | str | bytes
     role: Literal["user", "assistant"] = "user"
 
 
-def is_sdk_content(kind: type) -> bool:
-    """Return whether a type is a content block or result of the MCP SDK or FastMCP, which are never imported here."""
-    return any(
-        base.__name__ in _SDK_CONTENT and base.__module__.partition(".")[0] in _SDK_PACKAGES for base in kind.__mro__
-    )
+def is_sdk_content(content_type: type) -> bool:
+    """Return whether a type is a content block or result of the MCP SDK or FastMCP, without importing them."""
+    for base in content_type.__mro__:
+        if base.__name__ in _SDK_CONTENT and base.__module__.partition(".")[0] in _SDK_PACKAGES:
+            return True
+    return False

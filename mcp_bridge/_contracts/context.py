@@ -1,4 +1,4 @@
-"""CallContext: what an author's code can do in a running call, such as report progress and ask the user."""
+"""CallContext: the running call for the code of authors, which can report progress, ask the user, and more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from mcp_bridge._contracts.observation import ClientInfo
 from mcp_bridge._contracts.session_state import SessionState, StateValues
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 
-if TYPE_CHECKING:  # questions are imported when the first one is asked, content for the first call
+# Questions are imported with the first question, and content with the first call.
+if TYPE_CHECKING:
     from typing import Never
 
     from typing_extensions import TypeForm, TypeVar
@@ -28,13 +29,16 @@ OUTSIDE_REGISTRY = "this call runs outside a registry, so it cannot call other t
 
 
 class CallContext:
-    """The running call, as the code of an author sees it: a handler, a dependency or a middleware.
+    """The running call, for the code of an author: a handler, a dependency or a middleware.
 
     A tool, prompt or resource receives it through a parameter annotated `CallContext`. While a server runs the call,
-    the object is a `RunningCall`, which also has what the pipeline keeps about the call.
+    the object is a `RunningCall`, which also has the state of the pipeline.
 
     A `CallContext` that you create describes the caller, for tests and for `ToolRegistry.dispatch`. It has no client:
     progress and log messages go nowhere, and questions raise MissingCapability.
+
+    >>> CallContext(principal="ann").principal
+    'ann'
 
     Attributes:
         protocol_version: The MCP version of the client; empty in process.
@@ -73,12 +77,12 @@ class CallContext:
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
+        """The declared capabilities of the client, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
         return self._capabilities or {}
 
     @property
     def client_info(self) -> ClientInfo:
-        """What the client has declared about itself; empty if the call has no client."""
+        """The client's description of itself; empty if the call has no client."""
         return ClientInfo()
 
     @property
@@ -93,12 +97,12 @@ class CallContext:
 
     @property
     def attempt(self) -> int:
-        """Which run of the call this is, from 1. Only tasks run again, see `idempotency_key`."""
+        """The number of this run of the call, from 1. Only tasks run again, see `idempotency_key`."""
         return 1
 
     @property
     def idempotency_key(self) -> str | None:
-        """A key that is the same in each run of a task, for requests that must not be repeated. None outside of tasks.
+        """A key for requests that must not be repeated: it is the same in each run of a task. None outside of tasks.
 
         A task runs again after a failure, if its tool allows that, and in Redis also if its process ends.
         """
@@ -110,7 +114,7 @@ class CallContext:
         Args:
             progress: The progress so far, which must increase with every report.
             total: The value of `progress` at completion, if known.
-            message: What the call is doing, for the user.
+            message: The current step, for the user.
         """
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
@@ -119,7 +123,7 @@ class CallContext:
         Args:
             level: The severity, such as `warning`.
             data: The message: text or any JSON value.
-            logger: The name of the logger that the client sees.
+            logger: The name of the logger, for the client.
 
         Raises:
             ValueError: The level is unknown.
@@ -188,7 +192,9 @@ class CallContext:
         """
         from mcp_bridge._contracts.question import Form, Link, PendingAnswer
 
-        question: Question = Link(message, url) if url is not None else Form(message, schema)
+        question: Question = Form(message, schema)
+        if url is not None:
+            question = Link(message, url)
         return PendingAnswer(self._ask_one(question, key, fallback))
 
     async def sample(
@@ -204,7 +210,7 @@ class CallContext:
 
         Args:
             messages: The conversation, see `Sampling`.
-            max_tokens: The maximum number of tokens that the model may write.
+            max_tokens: The maximum number of tokens in the message.
             key: A name of the request for clients.
             fallback: Returned if the client does not support sampling.
             options: Further fields of `Sampling`.
@@ -213,18 +219,18 @@ class CallContext:
         """
         from mcp_bridge._contracts.question import Sampling
 
-        sampled: Sampled | Fallback = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
-        return sampled
+        message: Sampled | Fallback = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
+        return message
 
     async def roots(self, *, key: str | None = None, fallback: Fallback = NO_FALLBACK) -> Sequence[Root] | Fallback:
-        """Return the folders that the client allows servers to work in. Raises the same errors as `ask`."""
+        """Return the folders of the client for servers to work in. Raises the same errors as `ask`."""
         from mcp_bridge._contracts.question import Roots
 
         roots: Sequence[Root] | Fallback = await self._ask_one(Roots(), key, fallback)
         return roots
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask several questions at once, by key, and return the answers by the same keys.
+        """Ask several questions together, by key, and return the answers by the same keys.
 
         Raises the same errors as `ask`.
         """
@@ -270,7 +276,7 @@ class CallContext:
         """Notify subscribed clients that a resource has changed. May be called from any thread."""
 
     async def get_state(self, key: str, default: Any = None) -> Any:
-        """Return the value that an earlier call of this session stored, or `default`."""
+        """Return the stored value of an earlier call of this session, or `default`."""
         value = await self._use_state().read_value(key)
         return default if value is None else value
 
@@ -302,4 +308,6 @@ class CallContext:
 
 
 def _join_data(message: str, data: Any) -> Any:
-    return message if data is None else {"message": message, "data": data}
+    if data is None:
+        return message
+    return {"message": message, "data": data}

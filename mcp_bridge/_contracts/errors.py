@@ -1,7 +1,7 @@
-"""The error tree. Errors carry plain data; `_protocol/wire/outcomes.py` says how each reaches a client.
+"""The error tree. Errors carry plain data; `_protocol/wire/outcomes.py` converts them for clients.
 
 BridgeError
-├── ConfigError            invalid settings: where, what was found, what to do (exit code 2)
+├── ConfigError            invalid settings: the place, the problem, and a hint (exit code 2)
 ├── SourceError            a source that cannot publish its tools; the other sources continue
 ├── RegistryError
 │   └── DuplicateTool      two tools with one name (also a ValueError)
@@ -31,12 +31,15 @@ class BridgeError(Exception):
 class ConfigError(BridgeError):
     """Settings that cannot be used.
 
+    >>> print(ConfigError("no such file", path="bridge.yaml", line=3, where="sources[0].path", hint="Check the path"))
+    bridge.yaml:3: sources[0].path: no such file. Check the path
+
     Args:
-        problem: What is wrong.
+        problem: The problem.
         path: The file.
         line: The line in it, counted from 1.
         where: The path of the key, such as `sources[0].path`.
-        hint: What to do.
+        hint: An advice for the user.
     """
 
     def __init__(
@@ -52,9 +55,11 @@ class ConfigError(BridgeError):
         self.problem, self.path, self.line, self.where, self.hint = problem, path, line, where, hint
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.path, self.line) if part is not None)
-        text = ": ".join(part for part in (place, self.where, self.problem) if part)
-        return f"{text}. {self.hint}" if self.hint else text
+        place = ":".join(str(item) for item in (self.path, self.line) if item is not None)
+        text = ": ".join(filter(None, (place, self.where, self.problem)))
+        if self.hint:
+            text += f". {self.hint}"
+        return text
 
 
 class SourceError(BridgeError):
@@ -70,7 +75,13 @@ class DuplicateTool(RegistryError, ValueError):
 
 
 class CallError(BridgeError):
-    """A call failed. `message` is written for the model that made the call, `code` is stable."""
+    """A call failed. `message` is for the model, `code` is stable.
+
+    >>> print(CallError("Two problems:", details=["a: missing", "b: too long"]).text)
+    Two problems:
+    - a: missing
+    - b: too long
+    """
 
     code: str = "call_error"
 
@@ -82,7 +93,7 @@ class CallError(BridgeError):
     @property
     def text(self) -> str:
         """The message, followed by one line for each detail."""
-        return "\n".join([self.message, *(f"- {line}" for line in self.details)])
+        return "\n- ".join((self.message, *self.details))
 
 
 class ToolNotFound(CallError):
@@ -104,7 +115,7 @@ class PromptNotFound(CallError):
 
 
 class InvalidArguments(CallError):
-    """The arguments do not match the input schema. `details` has a line for each problem, `advice` says what to do."""
+    """The arguments do not match the input schema. `details` has a line for each problem, `advice` is for the model."""
 
     code = "invalid_arguments"
 
@@ -159,7 +170,7 @@ class ApprovalDeclined(CallError):
 
 
 class MissingScope(CallError):
-    """The caller's token lacks a scope that this tool requires."""
+    """The caller's token lacks a required scope of this tool."""
 
     code = "missing_scope"
 
@@ -197,13 +208,13 @@ class ToolCrashed(CallError):
 
 
 class ToolUnavailable(CallError):
-    """The tool exists, but something that it depends on does not respond."""
+    """The tool exists, but a server, process or service behind it does not respond."""
 
     code = "tool_unavailable"
 
 
 class DefinitionChanged(CallError):
-    """The definition of the tool is not the one that the user has accepted."""
+    """The definition of the tool differs from the accepted one."""
 
     code = "definition_changed"
 
@@ -237,8 +248,10 @@ class MissingCapability(CallError):
     code = "missing_capability"
 
     def __init__(self, required: Mapping[str, Any]) -> None:
-        names = ", ".join(f"{name}.{part}" if part else name for name in required for part in required[name] or ("",))
-        super().__init__(f"This client cannot be asked: it has not declared the capability {names}.")
+        names: list[str] = []
+        for name, features in required.items():
+            names += [f"{name}.{feature}" for feature in features] or [name]
+        super().__init__(f"This client cannot be asked: it has not declared the capability {', '.join(names)}.")
         self.required = dict(required)
 
 
@@ -254,15 +267,16 @@ class InvalidAnswer(CallError):
 
 
 class QuestionExpired(CallError):
-    """A question was not answered in time, or the call that asked it no longer waits."""
+    """A question was not answered in time, or its call has ended."""
 
     code = "question_expired"
 
 
 class ToolError(CallError):
-    """Raised by tools to report to the model what went wrong. Text and code reach the model unchanged.
+    """Raised by tools to report a problem to the model. Text and code reach the model unchanged.
 
-    Example: `raise ToolError("city: no such place, try the English name", code="unknown_city")`.
+    >>> def find_city(name):
+    ...     raise ToolError("city: no such place, try the English name", code="unknown_city")
     """
 
     code = "tool_error"

@@ -1,4 +1,4 @@
-"""What a handler is: whether it is async or can run at all, and what it may return to ask the client for input."""
+"""Handlers: whether they are async and can run, and their request for input from the client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call returns a coroutine: for async functions, partials of them, and objects with async `__call__`.
+    """Return whether a call returns a coroutine: of async functions, partials, and objects with async `__call__`.
 
     The same rule holds for handlers, middleware and third-party methods.
     """
@@ -24,39 +24,38 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 class CheckedHandler(ABC):
-    """A handler that knows whether its calls can succeed.
+    """A handler that can list why its calls cannot succeed.
 
-    A class to inherit from, because objects of other packages may have any attribute.
+    It is a class to inherit from, because objects of other packages may have any attribute.
     """
 
     @abstractmethod
     def list_problems(self) -> Sequence[str]:
-        """List why every call will fail; empty if calls can succeed."""
+        """List the reasons why every call will fail; empty if calls can succeed."""
 
 
 class PlannedCall(NamedTuple):
-    """A step of a call that would be run: what it runs, such as a tool or a command line, and with what."""
+    """A planned step of a call: the tool or command line, and its arguments."""
 
     action: str
     arguments: Mapping[str, Any]
 
 
 class PlanningHandler(ABC):
-    """A handler that knows what a call would run.
-
-    A class to inherit from, because objects of other packages may have any attribute.
-    """
+    """A handler that can plan its calls; a class to inherit from, like `CheckedHandler`."""
 
     __slots__ = ()
 
     @abstractmethod
     def plan_call(self, data: Any) -> Sequence[PlannedCall]:
-        """Return what a call with valid arguments would run, without running it. Raises InvalidArguments."""
+        """Return the steps of a call with valid arguments, without running it. Raises InvalidArguments."""
 
 
 def find_handler_problems(handler: object) -> Sequence[str]:
-    """Return why every call of a handler will fail; empty if calls can succeed or nothing is known about it."""
-    return handler.list_problems() if isinstance(handler, CheckedHandler) else ()
+    """Return the reasons why every call of a handler will fail; empty if calls can succeed or that is unknown."""
+    if isinstance(handler, CheckedHandler):
+        return handler.list_problems()
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,12 @@ class NeedsInput:
     The next call has the answers in `ctx.answers`, under the same names, and `state` (any JSON value, sealed while the
     client carries it) in `ctx.state`. Unlike `ctx.ask`, which waits inside the handler, this works across instances.
     Raises ValueError without questions.
+
+    >>> from mcp_bridge.questions import Form
+    >>> def book(arguments, ctx):
+    ...     if not ctx.answers:
+    ...         return NeedsInput({"seat": Form("Which seat?", str)}, state=arguments["flight"])
+    ...     return f"{ctx.state}: seat {ctx.answers['seat'].data}"
     """
 
     questions: Mapping[str, Question]

@@ -1,4 +1,4 @@
-"""How a server presents itself to clients, and the limits of its lists and results."""
+"""Identity: the presentation of a server to clients, and the limits of its lists and results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_bridge._version import __version__
 
 
 class Identity(NamedTuple):
-    """How a server presents itself to clients, and the limits of its lists and results.
+    """The presentation of a server to clients, and the limits of its lists and results.
 
     Attributes:
         page: The most entries in one page of a list.
@@ -43,5 +43,9 @@ class Identity(NamedTuple):
 
     def with_info(self, info: ServerInfo) -> Identity:
         """Return a copy with the values that `info` sets."""
-        given = {item.name: getattr(info, item.name) for item in fields(info) if item.name != "lifespan"}
-        return self._replace(**{name: value for name, value in given.items() if value is not None})
+        changes: dict[str, Any] = {}
+        for field in fields(info):
+            value = getattr(info, field.name)
+            if field.name != "lifespan" and value is not None:
+                changes[field.name] = value
+        return self._replace(**changes)

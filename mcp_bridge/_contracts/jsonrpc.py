@@ -21,7 +21,7 @@ UNSUPPORTED_VERSION = -32022
 
 
 class RpcError(Exception):
-    """An error response: raised by the code that serves a request, and in the code that sent one (JSON-RPC 2.0, 5.1).
+    """An error response (JSON-RPC 2.0, 5.1). Servers of a request raise it, and senders of a request receive it.
 
     `data` is any JSON value; None means that the error has no data.
     """
@@ -34,5 +34,7 @@ class RpcError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the `error` member of a response."""
-        error = {"code": self.code, "message": self.message}
-        return error if self.data is None else {**error, "data": self.data}
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error

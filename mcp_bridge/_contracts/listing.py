@@ -1,4 +1,4 @@
-"""What tools/list has besides, or instead of, the tools of the sources."""
+"""The contents of tools/list: the tools of the server itself, and a selection if there are many tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READ_RESOURCE = "read_resource"
 LIST_PROMPTS = "list_prompts"
 GET_PROMPT = "get_prompt"
 BUILT_IN_TOOLS = frozenset({SEARCH_TOOLS, CALL_TOOL, LIST_RESOURCES, READ_RESOURCE, LIST_PROMPTS, GET_PROMPT})
-"""Names of tools of the server itself, which other servers cannot take."""
+"""Names of tools of the server itself. No source can publish a tool of such a name."""
 
 
 class BuiltInEntry(ToolEntry):
@@ -33,7 +33,7 @@ class SearchPolicy(NamedTuple):
 
 
 class ToolListing(NamedTuple):
-    """What tools/list has besides, or instead of, the tools of the sources.
+    """The contents of tools/list, in addition to the tools of the sources or instead of them.
 
     Attributes:
         search: Which tools are listed if there are many; None to list all of them.
@@ -47,19 +47,26 @@ class ToolListing(NamedTuple):
 
     @property
     def built_in(self) -> tuple[str, ...]:
-        """The names of the tools that the server itself provides. Sources cannot publish tools of these names."""
-        return (
-            *((SEARCH_TOOLS, CALL_TOOL) if self.search is not None else ()),
-            *((LIST_RESOURCES, READ_RESOURCE) if self.resources else ()),
-            *((LIST_PROMPTS, GET_PROMPT) if self.prompts else ()),
-        )
+        """The names of the tools of the server itself. Sources cannot publish tools of these names."""
+        names: tuple[str, ...] = ()
+        if self.search is not None:
+            names += (SEARCH_TOOLS, CALL_TOOL)
+        if self.resources:
+            names += (LIST_RESOURCES, READ_RESOURCE)
+        if self.prompts:
+            names += (LIST_PROMPTS, GET_PROMPT)
+        return names
 
     def select_listed(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of the tools that are listed, given those of all published tools."""
+        """Return the names of the listed tools, of the names of all published tools."""
         search = self.search
         if search is None or len(names) <= search.above:
             return names
-        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in search.keep)]
+        listed_names: list[str] = []
+        for name in names:
+            if any(fnmatchcase(name, pattern) for pattern in search.keep):
+                listed_names.append(name)
+        return listed_names
 
 
 LIST_ALL = ToolListing()

@@ -1,4 +1,4 @@
-"""The levels of log messages that are sent to clients."""
+"""The levels of log messages to clients."""
 
 from __future__ import annotations
 

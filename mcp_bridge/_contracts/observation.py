@@ -1,4 +1,4 @@
-"""What an observer of a pipeline sees of its calls."""
+"""The calls of a pipeline, for its observer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class ClientInfo(NamedTuple):
-    """What a client has declared about itself.
+    """The description of a client by itself.
 
     Attributes:
-        protocol: The MCP version that it uses.
-        transport: How it is connected: `http`, `sse`, `stdio`, `socket` or `memory`; empty if that is unknown.
+        protocol: The MCP version of its requests.
+        transport: Its transport: `http`, `sse`, `stdio`, `socket` or `memory`; empty if that is unknown.
         session: The key of its session; empty in the stateless era.
     """
 
@@ -25,7 +25,7 @@ class ClientInfo(NamedTuple):
 
 
 class LayerTime:
-    """How long a call has been in one layer of the pipeline and in those inside it, in seconds."""
+    """The time of a call in one layer of the pipeline and in those inside it, in seconds."""
 
     __slots__ = ("is_entered", "name", "seconds")
 
@@ -36,7 +36,7 @@ class LayerTime:
 
 
 class ObservedCall(Protocol):
-    """One call, as its observer sees it.
+    """One call, for its observer.
 
     Attributes:
         layers: The pipeline adds the times of its layers to this list, unless it is None.
@@ -46,10 +46,10 @@ class ObservedCall(Protocol):
 
     @property
     def name(self) -> str:
-        """What is called."""
+        """The name of the tool or prompt, or the URI of the resource."""
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """The call has reported progress."""
+        """Record the progress of the call."""
 
     def end(self, result: ToolResult | None) -> None:
-        """The call has ended with this result, or was cancelled (None)."""
+        """Record the end of the call with this result, or its cancellation (None)."""

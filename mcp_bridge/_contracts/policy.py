@@ -1,4 +1,4 @@
-"""Policy, the base class of everything that decides about calls, and the middleware that runs around them."""
+"""Policy, the base class of decisions about calls, and the middleware around calls."""
 
 from __future__ import annotations
 
@@ -25,9 +25,17 @@ class Stage(IntEnum):
 
 @runtime_checkable
 class Middleware(Protocol):
-    """A policy that runs around calls, at its stage.
+    """Code around every call, at its stage. `ctx` may be annotated as a `CallContext`, as in handlers.
 
-    A middleware that needs no more than a handler annotates `ctx` as a `CallContext`.
+    >>> class Stopwatch:
+    ...     stage = Stage.OBSERVE
+    ...
+    ...     async def __call__(self, call, ctx, call_next):
+    ...         result = await call_next(call, ctx)
+    ...         print(call.name, result.duration_ms)
+    ...         return result
+    >>> isinstance(Stopwatch(), Middleware)
+    True
     """
 
     stage: Stage
@@ -37,18 +45,18 @@ class Middleware(Protocol):
 
 
 class Asker(Protocol):
-    """Asks users to approve calls. The bridge sets `policy`, a `mcp_bridge._policies.approvals.policy.Policy`."""
+    """Asks users to approve calls. The bridge sets `policy`, a `_policies.approvals.policy.ApprovalPolicy`."""
 
     policy: Any
 
 
 class Forecast(NamedTuple):
-    """What a policy would do with a call.
+    """The predicted outcome of a policy for a call.
 
     Attributes:
-        outcome: Whether it passes the call on, stops it, or asks the user; `unknown` if it decides when the call runs.
-        reason: Why, or what it would do; for users.
-        call: The call that it would pass on, if it changes the arguments.
+        outcome: The policy passes the call on, stops it, or asks the user; `unknown` if only the call decides.
+        reason: The reason or the effect, for users.
+        call: The call with changed arguments; None if they do not change.
     """
 
     outcome: Literal["passes", "stops", "asks", "unknown"]
@@ -57,7 +65,7 @@ class Forecast(NamedTuple):
 
 
 Layer = Callable[[ToolCall, RunningCall, CallNext], Awaitable[ToolResult]]
-"""What runs around the calls of one entry. It returns the result of the call, usually that of the inner function."""
+"""Runs around the calls of one entry. It returns the result of the call, usually that of the inner function."""
 
 
 class Policy:
@@ -65,6 +73,18 @@ class Policy:
 
     In the settings, `package.module:ClassName` names a class that derives from this one. If it is a pydantic model, its
     fields are the options of the policy.
+
+    >>> class LocalOnly(Policy):
+    ...     stage = Stage.ADMIT
+    ...     is_passive = True
+    ...
+    ...     def bind(self, entry):
+    ...         return None if entry.name.startswith("local_") else self.deny
+    ...
+    ...     async def deny(self, call, ctx, call_next):
+    ...         raise Denied(f"Tool '{call.name}' is not local.")
+    >>> LocalOnly.name
+    'LocalOnly'
 
     Attributes:
         name: The name that errors and `mcp-bridge explain` show. Default: the name of the class.
@@ -87,11 +107,11 @@ class Policy:
 
     @property
     def asking(self) -> Asker | None:
-        """What asks users to approve calls; None if the policy asks no user, or asks in another way."""
+        """The object that asks users to approve calls; None if the policy asks no user, or in another way."""
         return None
 
     def use_services(self, services: Any) -> None:
-        """Get ready for calls; called once, before `bind`. `services` is a `mcp_bridge.policies.PolicyServices`.
+        """Prepare for calls; called once, before `bind`. `services` is a `mcp_bridge.policies.PolicyServices`.
 
         Raises ConfigError for options that cannot be used here.
         """
@@ -108,11 +128,11 @@ class Policy:
         raise NotImplementedError
 
     def limit_layer(self, layer: Layer) -> Layer:
-        """Return what runs instead of the layer, for policies that apply to some calls of an entry. Called once."""
+        """Return the layer, or one around it for a policy that applies to some calls of an entry. Called once."""
         return layer
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
-        """Predict what a call of an entry would meet, without running it, asking a user, or counting the call."""
+        """Predict the outcome for a call of an entry, without running it, asking a user, or counting the call."""
         return Forecast("unknown", "it decides when it runs")
 
     async def run(self) -> None:

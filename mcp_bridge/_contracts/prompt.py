@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 Completions = Sequence[str] | Callable[..., Any]
-"""All values, or a function that returns them. The function receives the text typed so far and, if it has a second
-parameter, the arguments that are already known (a mapping of text). It may be async. The server ranks and truncates
-the values, unless the function returns MCP's completion object, a mapping with `values`, `total` and `hasMore`."""
+"""All values, or a function for them. The function receives the text typed so far and, as a second parameter if it has
+one, the completed arguments (a mapping of text). It may be async. The server ranks and truncates the values, unless the
+function returns MCP's completion object, a mapping with `values`, `total` and `hasMore`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,10 @@ class PromptEntry:
     `CallContext`, it also receives the context of the call. It may be async. It returns text, a content block, a
     `Message`, or a list of these; everything but a `Message` becomes a message of the user. `completions` suggests
     values for arguments. Raises TypeError for a handler that is not callable, and for arguments of another type.
+
+    >>> city = PromptArgument("city", required=True)
+    >>> PromptEntry("trip", lambda data: f"Plan a trip to {data['city']}.", arguments=[city]).name
+    'trip'
     """
 
     name: str
@@ -44,5 +48,6 @@ class PromptEntry:
     owner: str = ""
 
     def __post_init__(self) -> None:
-        if not callable(self.handler) or not all(isinstance(one, PromptArgument) for one in self.arguments):
+        is_valid = all(isinstance(argument, PromptArgument) for argument in self.arguments)
+        if not is_valid or not callable(self.handler):
             raise TypeError(f"prompt '{self.name}' needs a callable handler, and PromptArguments as its arguments")

@@ -19,19 +19,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The base of all questions. `capability` is the one that a client needs to answer it."""
+    """The base of all questions. A client needs the `capability` to answer it."""
 
     capability: ClassVar[str] = "elicitation"
 
 
 @dataclass(frozen=True, slots=True)
 class Form(Question):
-    """A form that the user fills in.
+    """A form for the user to fill in.
 
-    `schema` is a flat JSON Schema (an object whose properties are text, numbers, booleans or choices), or a type from
-    which one is made: a dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`,
-    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks the user to confirm: the
-    answer is accepted or not, and has no content. Never ask for secrets in a form; use a `Link`.
+    `schema` is a flat JSON Schema (an object with text, numbers, booleans or choices as properties), or a type: a
+    dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`, `date`, an Enum or a
+    Literal, or a list of the last two for several choices. None asks the user to confirm: the answer is accepted or
+    not, and has no content. Never ask for secrets in a form; use a `Link`.
+
+    >>> Form("How many seats?", int).schema
+    <class 'int'>
     """
 
     message: str
@@ -40,12 +43,16 @@ class Form(Question):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalForm(Form):
-    """A form that asks whether a call may run. Who shows it asks other users too, not only those at the client."""
+    """A form that asks whether a call may run. Only the approval gate asks it, and it asks users elsewhere too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link(Question):
-    """A web page for the user to open, for what the client must not see: sign-in, payment, secrets."""
+    """A web page for the user to open, for data that the client must not see: sign-in, payment, secrets.
+
+    >>> Link("Sign in to the shop.", "https://shop.example/login").capability
+    'elicitation'
+    """
 
     message: str
     url: str
@@ -55,8 +62,11 @@ class Link(Question):
 class Sampling(Question):
     """A request for the client's model to write a message of at most `max_tokens`.
 
-    `messages` is the conversation; text is a message of the user. `tools` and `tool_choice`, in the form that MCP
-    defines, and `include_context` need a client that declares support for them in sampling.
+    `messages` is the conversation; text is a message of the user. `tools` and `tool_choice`, in the form of MCP, and
+    `include_context` need a client that declares support for them in sampling.
+
+    >>> Sampling("Summarise this in one line: ...", 100, temperature=0.2).max_tokens
+    100
     """
 
     capability: ClassVar[str] = "sampling"
@@ -76,7 +86,7 @@ class Sampling(Question):
 
 @dataclass(frozen=True, slots=True)
 class Roots(Question):
-    """A request for the folders that the client allows servers to work in."""
+    """A request for the folders of the client for servers to work in."""
 
     capability: ClassVar[str] = "roots"
 
@@ -85,10 +95,14 @@ class Roots(Question):
 class Answer(Generic[T]):
     """The user's answer to a `Form` or a `Link`. `Answer[int]` is the answer to `ctx.ask("How many?", int)`.
 
+    >>> answer = Answer(action="accept", content={"value": 2}, data=2)
+    >>> answer.data if answer else "declined"
+    2
+
     Attributes:
         content: The data of the form, valid against its schema; empty unless accepted.
-        data: The same data as an instance of the type that was given as the schema, which is the parameter of `Answer`;
-            for a JSON Schema, `content`. None unless accepted, so check the answer first.
+        data: The same data as an instance of the type in the schema, which is the parameter of `Answer`; for a JSON
+            Schema, `content`. None unless accepted, so check the answer first.
         seconds: If another instance asked the question and this one received the answer, the seconds in between.
         again: Whether another instance had already received this answer when this instance continued the call.
     """
@@ -111,17 +125,19 @@ class Answer(Generic[T]):
 class PendingAnswer(Coroutine[Any, Any, T]):
     """The coroutine of `CallContext.ask`. Its truth value raises TypeError, because only an Answer is a yes or a no.
 
-    It is a Coroutine so that it can be passed to everything that takes one, such as `anyio.from_thread.run`.
+    It is a Coroutine, so functions for coroutines take it, such as `anyio.from_thread.run`.
     """
 
     __slots__ = ("_coroutine",)
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
-        coroutine.__qualname__ = "CallContext.ask"  # type: ignore[attr-defined] # the name in Python's own warning
+        # Python's warning about a coroutine without `await` has this name.
+        coroutine.__qualname__ = "CallContext.ask"  # type: ignore[attr-defined]
 
     def __bool__(self) -> bool:
-        self._coroutine.close()  # no warning follows
+        # Python warns about a coroutine without `await` unless it is closed.
+        self._coroutine.close()
         raise TypeError("ctx.ask(...) was not awaited, so there is no answer yet. Write `await ctx.ask(...)`")
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -142,7 +158,12 @@ class PendingAnswer(Coroutine[Any, Any, T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """The message that the client's model wrote. Tool uses in `content` are mappings in the form that MCP defines."""
+    """A message of the client's model. Tool uses in `content` are mappings in the form of MCP.
+
+    >>> from mcp_bridge.content import Text
+    >>> Sampled(role="assistant", content=[Text("Blue."), Text("Green.")], model="m").text
+    'Blue.\\nGreen.'
+    """
 
     role: str
     content: Sequence[Content | Mapping[str, Any]]
@@ -157,7 +178,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A folder that the client allows servers to work in. In current versions, `uri` begins with `file://`."""
+    """A folder of the client for servers to work in. In current versions, `uri` begins with `file://`."""
 
     uri: str
     name: str | None = None

@@ -15,8 +15,11 @@ class ResourceEntry:
 
     `handler` takes `{"uri": ...}` as its one positional argument. If it has a parameter annotated `CallContext`, it
     also receives the context of the call. It may be async. It returns text, bytes, a JSON value, an `EmbeddedResource`,
-    or a list of these. `size` is in bytes. `owner` is the name of the source that published the entry; the registry
-    sets it. Raises TypeError for a handler that is not callable.
+    or a list of these. `size` is in bytes. `owner` is the name of the source of the entry; the registry sets it. Raises
+    TypeError for a handler that is not callable.
+
+    >>> ResourceEntry("config://app", lambda data: {"theme": "dark"}, mime_type="application/json").uri
+    'config://app'
     """
 
     uri: str
@@ -43,8 +46,11 @@ class ResourceTemplate:
 
     `handler` takes the template's variables (text; a list of text for `{/path*}`) as its one positional argument, and
     otherwise works like that of a `ResourceEntry`. A variable never contains the steps `.` and `..`, a null byte or an
-    absolute path. `completions` suggests values for variables. `is_opaque` means that only the text around the
-    variables is matched, and that the handler takes `{"uri": ...}`: another server reads the variables.
+    absolute path. `completions` suggests values for variables. With `is_opaque`, only the text around the variables is
+    matched, and the handler takes `{"uri": ...}`: another server reads the variables.
+
+    >>> ResourceTemplate("users://{id}/profile", lambda data: f"User {data['id']}").uri_template
+    'users://{id}/profile'
     """
 
     uri_template: str
@@ -68,7 +74,7 @@ class ResourceTemplate:
 
 @dataclass(frozen=True)
 class CompletionEntry:
-    """A function that completes one argument of a prompt or template, as an entry whose handler can be called."""
+    """A function that completes one argument of a prompt or template, as an entry with a handler."""
 
     handler: Callable[[Any], Any]
     completed: PromptEntry | ResourceTemplate

@@ -1,4 +1,15 @@
-"""RunningCall: a call in the pipeline, with everything that the bridge keeps about it while it runs."""
+"""RunningCall: a call in the pipeline, with all its state.
+
+One object accompanies a call through the pipeline, its policies and its handler. What it can do depends on its class:
+
+- A `RunningCall` is a call without a client, such as one of the command line. Questions raise MissingCapability.
+- A call of a client is a subclass of `_server/`, which sends progress, log messages and questions.
+- A `NestedCall` is made by `invoke` and its relatives. It asks the same client as the outer call, through that call,
+  and counts against no other deadline.
+
+While a call waits for the user, it releases its holds: its deadlines pause, and other calls get its slots. So a slow
+user neither ends a call nor blocks the server (`release_holds`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +24,8 @@ from mcp_bridge._contracts.log_levels import Level, check_level
 from mcp_bridge._contracts.session_state import SessionState, StateValues
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry, ToolResult
 
-if TYPE_CHECKING:  # content and questions are imported when the first call needs them
+# Content and questions are imported with the first call that needs them.
+if TYPE_CHECKING:
     from mcp_bridge._contracts.content import EmbeddedResource, InjectedText
     from mcp_bridge._contracts.handlers import NeedsInput
     from mcp_bridge._contracts.observation import ClientInfo, ObservedCall
@@ -21,7 +33,7 @@ if TYPE_CHECKING:  # content and questions are imported when the first call need
 
 
 class Caller(Protocol):
-    """Runs the calls that a call makes. The registry is one.
+    """Runs nested calls. The registry is one.
 
     Attributes:
         lifespan: The value of the lifespan of the server; None if there is none.
@@ -42,12 +54,12 @@ class Caller(Protocol):
         """Read a resource through the pipeline. Raises ResourceNotFound."""
 
     def resource_updated(self, uri: str) -> None:
-        """Notify subscribed clients that a resource has changed."""
+        """Notify subscribed clients of a change of a resource."""
 
 
 @runtime_checkable
 class RegistryOwner(Protocol):
-    """Something that has a registry, such as a bridge."""
+    """An object with a registry, such as a bridge."""
 
     @property
     def registry(self) -> Caller:
@@ -56,11 +68,13 @@ class RegistryOwner(Protocol):
 
 def get_caller(tools: Caller | RegistryOwner) -> Caller:
     """Return a registry, or the registry of its owner."""
-    return tools.registry if isinstance(tools, RegistryOwner) else tools
+    if isinstance(tools, RegistryOwner):
+        return tools.registry
+    return tools
 
 
 class Hold(Protocol):
-    """A deadline, or a slot of a limiter, that a call holds and releases while it waits for the user."""
+    """A deadline or a slot of a limiter. A call releases it while it waits for the user."""
 
     @property
     def deadline(self) -> float:
@@ -74,9 +88,12 @@ class Hold(Protocol):
 
 
 class PolicyDecision(NamedTuple):
-    """Which policy has allowed or denied a call, or answered it in place of the tool.
+    """The decision of a policy to allow or deny a call, or to answer it in place of the tool.
 
-    `by` is who decided for the policy, such as a user at a terminal.
+    `by` is the decider for the policy, such as a user at a terminal.
+
+    >>> PolicyDecision("quota", "denied", reason="over the quota").to_json()
+    {'policy': 'quota', 'decision': 'denied', 'reason': 'over the quota'}
     """
 
     policy: str
@@ -85,7 +102,7 @@ class PolicyDecision(NamedTuple):
     reason: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """Return the members that are not empty."""
+        """Return the non-empty members."""
         return {name: value for name, value in self._asdict().items() if value}
 
 
@@ -93,24 +110,24 @@ class RunningCall(CallContext):
     """A call in the pipeline. Handlers and third-party middleware know it as a `CallContext`.
 
     Attributes:
-        caller: The registry that runs the calls that this call makes; None outside a registry.
-        client: Whose quotas the call counts against; None if the server has only one client.
-        since: When another instance asked the questions that this call continues from, in seconds since 1970.
-        pipeline: The pipeline of the call, which also applies to calls that it makes.
-        is_in_thread: Whether the handler has a thread. Calls that it makes count against no client, because they would
-            wait for the threads of its other calls. Set by the pipeline.
+        caller: The registry for nested calls; None outside a registry.
+        client: The client for quotas; None if the server has only one client.
+        since: The time of the questions from which this call continues after another instance, in seconds since 1970.
+        pipeline: The pipeline of this call and of its nested calls.
+        is_in_thread: Whether the handler has a thread. Then its nested calls count against no client, because they
+            would wait for the threads of other calls of the client. Set by the pipeline.
         started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
-        needs: The `NeedsInput` that the call waits for between two runs of its handler.
-        holds: What the call releases while it waits for the user.
+        needs: The `NeedsInput` for which the call waits between two runs of its handler.
+        holds: The deadlines and slots of the call.
         check: Raises InvalidArguments for a call to this tool with invalid arguments. Set during the stage DECIDE.
         check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
             changed it. Set during the stage DECIDE if the tool has an output schema.
-        approved_call: The call that the user was asked to approve, as they saw it.
+        approved_call: The call in the question to the user for approval.
         is_interactive: Whether the call has used more than its arguments: its client, by progress, log messages or
             questions, or the state of its session.
-        injected: What policies have injected for the model into the results of calls that this call made, by text.
-        decisions: What policies have decided about the call, in order.
-        observation: The call as its observer sees it; None without one. Set by the pipeline.
+        injected: Injected texts of policies for the model, from the results of nested calls.
+        decisions: The decisions of policies about the call, in order.
+        observation: The call for its observer; None without one. Set by the pipeline.
     """
 
     __slots__ = (
@@ -151,7 +168,8 @@ class RunningCall(CallContext):
         self.injected: dict[str, InjectedText] = {}
         self.decisions: tuple[PolicyDecision, ...] = ()
         self._filters: tuple[Callable[[Any], Any], ...] = ()
-        self._call_id = request_id  # which does not change with the requests of a suspended call
+        # The id of the first request stays, even if a suspended call continues with another one.
+        self._call_id = request_id
         self.observation: ObservedCall | None = None
         self._asked = self._calls = self._ids = 0
         self._paused: Sequence[Hold] = ()
@@ -169,24 +187,25 @@ class RunningCall(CallContext):
 
     @property
     def deadline(self) -> float | None:
+        # A generator expression would cost more than the rest.
         nearest = math.inf
-        for hold in self.holds:  # a generator expression would cost more than the rest
+        for hold in self.holds:
             nearest = min(nearest, hold.deadline)
         return nearest if nearest < math.inf else None
 
     @property
     def state_key(self) -> str:
-        """The key of what is kept for the caller: the session, else this call; empty if there is only one client."""
+        """The key of state for the caller: the session, else this call; empty if there is only one client."""
         return self.session
 
     @property
     def parent_id(self) -> str:
-        """The id of the call that made this one; empty if a client made it."""
+        """The id of the outer call; empty if a client made this call."""
         return ""
 
     @property
     def has_begun(self) -> bool:
-        """Whether a handler has begun, this call's or that of a nested call. Its effects must not happen twice."""
+        """Whether the handler of this call or of a nested call has begun. Its effects must not happen twice."""
         return self.started or self._calls > 0
 
     @property
@@ -220,7 +239,7 @@ class RunningCall(CallContext):
         self._filters = (*self._filters, change)
 
     def filter_message(self, data: Any) -> Any:
-        """Return a text or data for the client as the filters change it, and record that the call is interactive."""
+        """Return a text or data for the client after the filters, and record that the call is interactive."""
         self.is_interactive = True
         for change in self._filters:
             data = change(data)
@@ -235,9 +254,9 @@ class RunningCall(CallContext):
         raise MissingCapability({question.capability: {} for question in questions.values()})
 
     async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
-        """Wait until a request of the client is open; return its answer to a question that `ask` no longer waits for.
+        """Wait until a request of the client is open; return its answer to a question after the end of `ask`.
 
-        Returns None if the client sends no answer, or cannot send one later. Between two requests, another instance may
+        Return None if the client sends no answer, or cannot send one later. Between two requests, another instance may
         continue the call. Raises InvalidAnswer.
         """
         return None
@@ -253,7 +272,7 @@ class RunningCall(CallContext):
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:
-        """Release what the call holds while it waits for the user. After the last of several questions, resume it."""
+        """Release the holds while the call waits for the user. After the last of several questions, take them back."""
         if not self._asked:
             self._paused = list(self.holds)
             for hold in reversed(self._paused):
@@ -264,8 +283,9 @@ class RunningCall(CallContext):
         finally:
             self._asked -= 1
             if not self._asked:
+                # A thread may still ask after its call has ended.
                 for hold in self._paused:
-                    if hold in self.holds:  # a thread may still ask after its call has ended
+                    if hold in self.holds:
                         hold.resume()
 
     def tools(self) -> Sequence[ToolEntry]:
@@ -292,7 +312,7 @@ class RunningCall(CallContext):
         return [item for item in result.content or () if isinstance(item, EmbeddedResource)]
 
     async def fetch_resource(self, uri: str) -> ToolResult:
-        """Read a resource through the same pipeline; errors are in the result, whose content is its contents.
+        """Read a resource through the same pipeline. The content of the result is the contents, or an error.
 
         Raises ResourceNotFound, and RuntimeError if this call runs outside a registry.
         """
@@ -314,7 +334,7 @@ class RunningCall(CallContext):
         return NestedCall(self, call_id)
 
     def pass_injections(self, texts: Iterable[InjectedText]) -> None:
-        """Pass texts that policies inject into the result of this call to the call that made it, if there is one."""
+        """Pass the injected texts of this call's result to the outer call, if there is one."""
 
     def _get_caller(self) -> Caller:
         if self.caller is None:
@@ -323,7 +343,7 @@ class RunningCall(CallContext):
 
 
 def start_call(ctx: CallContext) -> RunningCall:
-    """Return a context as a call for the pipeline: itself, or a new call of the caller that it describes."""
+    """Return a context as a call for the pipeline: the same object, or a new call with the caller of the context."""
     if isinstance(ctx, RunningCall):
         return ctx
     return RunningCall(
@@ -351,7 +371,8 @@ class NestedCall(RunningCall):
             meta=outer.meta,
         )
         self._outer = outer
-        self.client = None if outer.is_in_thread else outer.client
+        if not outer.is_in_thread:
+            self.client = outer.client
         self.pipeline, self.started = outer.pipeline, True
 
     @property
@@ -373,8 +394,8 @@ class NestedCall(RunningCall):
     @property
     def deadline(self) -> float | None:
         """The nearest deadline of this call and its outer calls."""
-        nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
-        return nearest if nearest < math.inf else None
+        deadlines = [deadline for deadline in (super().deadline, self._outer.deadline) if deadline is not None]
+        return min(deadlines, default=None)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         message = self.filter_message(message)
@@ -404,12 +425,12 @@ class NestedCall(RunningCall):
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:
-        """Release what this call and its outer calls hold."""
+        """Release the holds of this call and its outer calls."""
         with self._outer.release_holds(), super().release_holds():
             yield
 
     def pass_injections(self, texts: Iterable[InjectedText]) -> None:
-        self._outer.injected.update((each.text, each) for each in texts)
+        self._outer.injected.update((injected.text, injected) for injected in texts)
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
         self._outer.on_session_end(callback)

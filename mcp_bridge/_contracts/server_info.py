@@ -15,16 +15,18 @@ Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
-    """How a server presents itself, and its lifespan. A Python file declares it at module level.
+    """The presentation of a server, and its lifespan. A Python file declares it at module level.
+
+    >>> info = ServerInfo(name="shop", title="The shop", instructions="Search before you order.")
 
     Attributes:
-        name: The name that clients see.
+        name: The name for clients.
         version: The version of the server.
         title: The name for users.
-        instructions: How a model should use the server.
-        description: What the server is for, for users.
+        instructions: Instructions for the model.
+        description: A description for users.
         website_url: The address of its website.
-        icons: Icons of the server, as MCP defines them.
+        icons: Icons of the server, in the form of MCP.
         lifespan: A function that returns an async context manager, such as one decorated with
             `contextlib.asynccontextmanager`. Its value is `ctx.lifespan`.
     """
@@ -43,5 +45,5 @@ def join_instructions(texts: Sequence[str]) -> str | None:
     """Join the instructions of several sources. If they are too long together, each is truncated to an equal share."""
     if len(texts) > 1 and sum(map(len, texts)) > MAX_INSTRUCTIONS:
         share = MAX_INSTRUCTIONS // len(texts)
-        texts = [text if len(text) <= share else f"{text[:share]} [truncated]" for text in texts]
+        texts = [f"{text[:share]} [truncated]" if len(text) > share else text for text in texts]
     return "\n\n".join(texts) or None

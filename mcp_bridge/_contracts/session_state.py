@@ -1,4 +1,4 @@
-"""SessionState: values that the calls of one session share."""
+"""SessionState: shared values of the calls of one session."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ class SessionState:
 
     def __init__(self, store: Store | None = None, session: str = "") -> None:
         self._store = store
-        self._prefix = f"mcp-bridge/state/{len(session)}/{session}/"  # clients may choose the session's name
+        # Clients may choose the name of a session. The length keeps the keys of two sessions apart.
+        self._prefix = f"mcp-bridge/state/{len(session)}/{session}/"
         self._values: dict[str, bytes] = {}
 
     async def read_value(self, key: str) -> Any:
         if self._store is None:
-            encoded = self._values.get(key)
+            data = self._values.get(key)
         else:
-            encoded = await self._store.get(self._prefix + key)
-        return json.loads(encoded) if encoded is not None else None
+            data = await self._store.get(self._prefix + key)
+        return json.loads(data) if data is not None else None
 
     async def write_value(self, key: str, value: Any) -> None:
-        encoded = encode_value(key, value).encode()
+        data = encode_value(key, value).encode()
         if self._store is None:
-            self._values[key] = encoded
+            self._values[key] = data
         else:
-            await self._store.set(self._prefix + key, encoded, TTL)
+            await self._store.set(self._prefix + key, data, TTL)
 
     async def delete_value(self, key: str) -> None:
         if self._store is None:

@@ -1,4 +1,4 @@
-"""Source, the base class of all sources of tools: what it publishes, what it reports, and what it gets."""
+"""Source, the base class of all sources of tools: its offers, its state, and its services."""
 
 from __future__ import annotations
 
@@ -21,12 +21,18 @@ STILL_STARTING = "it is still starting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Everything that a source publishes. Publishing a new offer replaces the old one.
+    """All entries of a source. Publishing a new offer replaces the old one.
 
-    `problems` has a line for each entry that the source could not publish, and `notes` one for each entry that it has
-    changed to publish it. `server` is how the source describes the server; the settings take precedence. With
-    `partial`, entries whose names other sources have are left out; without it, one such name rejects the whole offer.
-    `is_repaired` if the source has checked the schemas of its tools itself, in a thread.
+    >>> offer = Offer(tools=[ToolEntry("greet", "Greet a user", lambda data: f"Hello, {data['name']}!")])
+    >>> len(offer.entries)
+    1
+
+    Attributes:
+        problems: A line for each entry that could not be published.
+        notes: A line for each entry that was changed to publish it.
+        server: A description of the server by the source; the settings take precedence.
+        partial: Whether entries with names of other sources are left out. Otherwise, one such name rejects the offer.
+        is_repaired: Whether the source has checked the schemas of its tools, in a thread.
     """
 
     tools: Sequence[ToolEntry] = ()
@@ -66,11 +72,11 @@ class SourceStatus:
     """The state of a source.
 
     Attributes:
-        since: When the state began, in seconds since 1970.
+        since: The begin of the state, in seconds since 1970.
         reason: Why the source is not ready; empty if it is.
-        failures: How many attempts to connect have failed, or have led to short connections only, one after the other.
-        server: The name that the server reports; empty before the first connection.
-        version: The version that the server reports.
+        failures: The number of successive attempts to connect that have failed or led to a short connection.
+        server: The name of the server by itself; empty before the first connection.
+        version: The version of the server.
     """
 
     state: SourceState
@@ -96,15 +102,15 @@ class StartTurns(Protocol):
 
 
 class DefinitionFile(Protocol):
-    """The lock file of a settings file, which its sources share (`mcp_bridge._upstream.trust.definition_lock`)."""
+    """The lock file of a settings file, for all its sources (`mcp_bridge._upstream.trust.definition_lock`)."""
 
     @property
     def command(self) -> str:
-        """What a user runs to accept definitions."""
+        """The command that accepts definitions."""
 
     @property
     def modified(self) -> int:
-        """When the file was changed last, in nanoseconds; 0 if there is none."""
+        """The time of the last change of the file, in nanoseconds; 0 if there is none."""
 
     def read_server(self, server: str) -> Mapping[Any, Mapping[str, Any]] | None:
         """Return the definitions of a server by kind and name, or None if the server is not known."""
@@ -114,10 +120,10 @@ class DefinitionFile(Protocol):
 
 
 class ToolSelection(Protocol):
-    """Which tools of a source are published, and how: a `mcp_bridge._engine.selection.Selection`."""
+    """Selects the published tools of a source, and their names: a `mcp_bridge._engine.selection.Selection`."""
 
     def select_tools(self, entries: Iterable[ToolEntry], owner: str) -> Iterable[ToolEntry]:
-        """Yield the selected entries as they are published, with their names, overrides and owner."""
+        """Yield the selected entries with their published names, overrides and owner."""
 
     def choose_name(self, name: str) -> str:
         """Return the published name of a tool."""
@@ -125,7 +131,7 @@ class ToolSelection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContext:
-    """What a source gets from the settings, besides its options.
+    """Settings for all sources.
 
     Attributes:
         directory: The folder of the settings file, where relative paths start.
@@ -133,7 +139,7 @@ class SourceContext:
         working_dir: The folder in which tools work. Default: `directory`.
         uses_roots: Whether the first root of each client replaces `working_dir`.
         settings_file: The settings file; None if the settings are not from a file.
-        store: The store that several servers share; None if there is none.
+        store: The shared store of several servers; None if there is none.
         open_lock: Returns the lock file of the settings file.
     """
 
@@ -148,13 +154,13 @@ class SourceContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceServices:
-    """What a bridge, or a worker process, does for a source.
+    """Services of a bridge, or of a worker process, for a source.
 
     Attributes:
-        selection: Which tools are published, and how. Agents of the source call these tools as published.
+        selection: Selects the published tools. Agents of the source call these tools as published.
         hide_secrets: Redacts secrets. A source calls it with each secret before using it.
-        report_update: Reports that the resource with this URI has changed, from any thread; None in a worker.
-        starts: Limits how many servers start at once; None for no limit.
+        report_update: Reports a change of the resource with this URI, from any thread; None in a worker.
+        starts: Limits the number of servers that start together; None for no limit.
         describe_absence: Returns why a tool is missing, or an empty text.
     """
 
@@ -170,17 +176,21 @@ class Source:
 
     In the settings, `type: package.module:ClassName` names a class that derives from this one.
 
+    >>> class Greetings(Source):
+    ...     async def run(self, publish):
+    ...         publish(Offer(tools=[ToolEntry("greet", "Greet the user", lambda data: "Hello!")]))
+
     Attributes:
         Options: The pydantic model of the options in the settings. Without one, the source has no options.
         has_prefix: Whether the names of tools begin with the name of the source, unless the settings say otherwise.
-        is_derived: Whether the tools are made of those of other sources. Then the source runs once these have
+        is_derived: Whether the tools derive from tools of other sources. Then the source runs once these have
             published or failed.
         reads_secrets: Whether the source reads secrets while it runs.
         describes_server: Whether an offer may have a `server`. Clients wait for such a source, so it has to be fast.
         name: The name of the source.
         options: The options, validated.
-        context: What the source gets from the settings besides its options.
-        services: What the bridge does for the source; available in `run`.
+        context: Settings for all sources.
+        services: Services of the bridge; available in `run`.
         middleware: Runs around every call of the bridge, including calls to other sources.
         asking: Asks users to approve calls; None if the source does not, or runs entirely in worker processes.
         status: The state of the connection on which the source depends; None if it depends on none.
@@ -232,7 +242,7 @@ class Source:
         raise NotImplementedError
 
     async def restore(self, publish: Publish) -> None:
-        """Publish what a server has listed earlier, if that is stored. `run` follows once all sources have."""
+        """Publish the stored list of an earlier connection, if there is one. `run` follows once all sources have."""
 
     def list_files(self) -> Sequence[Path] | None:
         """Return the existing files and folders that the source reads, or None for all of the settings' folder.
@@ -259,13 +269,13 @@ class Source:
         """Call these tools of the source from now on, under their original names: some of them run in workers."""
 
     def request_attempt(self) -> None:
-        """Try to connect soon, if there is no connection: a client wants to know what is published."""
+        """Try to connect soon, if there is no connection: a client has requested a list."""
 
     async def wait_for_attempt(self) -> None:
         """Wait until the first attempt to connect has succeeded or failed."""
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
-        """Report the changes of this resource from now on, or no longer. It may be a resource of another source.
+        """Report the changes of this resource from now on, or stop. It may be a resource of another source.
 
         Only called for a source with a `status`.
         """

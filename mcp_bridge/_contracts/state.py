@@ -1,4 +1,4 @@
-"""Settings of calls that wait for answers."""
+"""State: settings of calls that wait for answers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from mcp_bridge._contracts.tasks import TaskOptions
 class State:
     """Settings of calls that wait for answers.
 
+    >>> State(keys=["a secret of at least thirty-two bytes"], ttl=120).suspended
+    256
+
     Attributes:
-        keys: Secrets of at least 32 bytes that seal the state which clients carry. The first key seals and every key
-            opens, so keys can be rotated while serving. Instances with the same keys continue each other's calls.
-            Without keys, this process generates one.
-        ttl: The most seconds that a question waits for its answer.
-        suspended: The most calls that may wait at once.
-        store: Records which states have been used; None for the memory of this process.
-        tasks: Which calls may continue as tasks; None for none.
+        keys: Secrets of at least 32 bytes. They seal the state of a call while the client carries it. The first key
+            seals and every key opens, so keys can be rotated while serving. Instances with the same keys continue each
+            other's calls. Without keys, this process generates one.
+        ttl: The maximum number of seconds that a question waits for its answer.
+        suspended: The maximum number of waiting calls.
+        store: Records used states; None for the memory of this process.
+        tasks: The options of calls that continue as tasks; None for no tasks.
     """
 
     keys: Sequence[str] = ()

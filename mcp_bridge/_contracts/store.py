@@ -1,4 +1,4 @@
-"""Stores: they keep state that outlives a call."""
+"""Stores, which keep state after the end of a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 @runtime_checkable
 class Store(Protocol):
-    """Stores bytes by key, each with a time to live in seconds. Server instances may share a store."""
+    """Stores bytes by key, each with a time to live in seconds. Server instances may share a store.
+
+    >>> class NoStore:
+    ...     async def get(self, key): return None
+    ...     async def set(self, key, value, ttl): pass
+    ...     async def add(self, key, value, ttl): return True
+    ...     async def delete(self, key): pass
+    >>> isinstance(NoStore(), Store)
+    True
+    """
 
     async def get(self, key: str) -> bytes | None:
         """Return the value, or None if there is none or it has expired."""
@@ -20,12 +29,12 @@ class Store(Protocol):
         """Store a value unless the key exists, atomically; return whether it was stored."""
 
     async def delete(self, key: str) -> None:
-        """Delete a value, which need not exist."""
+        """Delete a value, if it exists."""
 
 
 @runtime_checkable
 class ListableStore(Store, Protocol):
-    """A store that can list its keys, so that users can inspect its contents."""
+    """A store with a list of its keys, for users who inspect its contents."""
 
     async def keys(self, prefix: str) -> Sequence[str]:
         """Return the keys that begin with `prefix`, of values that have not expired."""
@@ -33,7 +42,7 @@ class ListableStore(Store, Protocol):
 
 @runtime_checkable
 class ClosableStore(Protocol):
-    """A store with connections, which are closed when the server ends."""
+    """A store with connections. They are closed at the end of the server."""
 
     async def aclose(self) -> None:
         """Close the connections."""

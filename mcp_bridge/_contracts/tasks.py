@@ -1,4 +1,4 @@
-"""Tasks: calls whose results clients fetch later (extension io.modelcontextprotocol/tasks, SEP-2663)."""
+"""Tasks: calls with results for later (extension io.modelcontextprotocol/tasks, SEP-2663)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 """The identifier of the extension."""
 
 MEMORY = "memory://"
-"""The URL of tasks that are kept in the memory of the server."""
+"""The URL of tasks in the memory of the server."""
 
 MAX_BACKOFF = 300.0
 """The longest wait between two attempts, in seconds."""
@@ -22,16 +22,19 @@ TaskStatus = Literal["working", "input_required", "completed", "failed", "cancel
 
 
 class ToolTasks(NamedTuple):
-    """How the calls to one tool become tasks. None means the default, which is that of all tools.
+    """How the calls to one tool become tasks. None means the default of all tools.
+
+    >>> ToolTasks("required", timeout=600).with_defaults(ToolTasks(retries=2, timeout=60))
+    ToolTasks(mode='required', after=None, timeout=600, retries=2, backoff=None)
 
     Attributes:
         mode: `optional`, the default: if the client supports tasks. `required`: only such clients can call the tool.
             `forbidden`: never.
-        after: How many seconds a call may take before it continues as a task; 0 makes each call a task at once.
-        timeout: How many seconds each attempt may run, without the time in which it waits for the user.
-        retries: How often a failed task is retried. Default: `TaskOptions.retries` if the tool is
+        after: The seconds after which a call continues as a task; 0 makes each call a task immediately.
+        timeout: The maximum seconds of each attempt, without the time in which it waits for the user.
+        retries: The maximum number of retries of a failed task. Default: `TaskOptions.retries` if the tool is
             declared idempotent or read-only, else 0.
-        backoff: How many seconds the first retry waits. Each further one waits twice as long, at most 5 minutes.
+        backoff: The seconds before the first retry. Each further one waits twice as long, at most 5 minutes.
     """
 
     mode: TaskMode | None = None
@@ -42,14 +45,15 @@ class ToolTasks(NamedTuple):
 
     def with_defaults(self, others: ToolTasks) -> ToolTasks:
         """Return these options, with those of `others` in place of None."""
-        return others._replace(**{name: own for name, own in self._asdict().items() if own is not None})
+        return others._replace(**{name: value for name, value in self._asdict().items() if value is not None})
 
 
-def read_tool_tasks(given: ToolTasks | TaskMode) -> ToolTasks:
-    """Return the options that a tool declares. Raises ValueError for an unknown mode, and for numbers below 0."""
-    tasks = ToolTasks(mode=given) if isinstance(given, str) else given
-    if tasks.mode not in (None, *get_args(TaskMode)):
-        raise ValueError(f"tasks: expected {', '.join(get_args(TaskMode))} or ToolTasks, got {tasks.mode!r}")
+def read_tool_tasks(declaration: ToolTasks | TaskMode) -> ToolTasks:
+    """Return the declared options of a tool. Raises ValueError for an unknown mode, and for numbers below 0."""
+    tasks = ToolTasks(mode=declaration) if isinstance(declaration, str) else declaration
+    modes = get_args(TaskMode)
+    if tasks.mode is not None and tasks.mode not in modes:
+        raise ValueError(f"tasks: expected {', '.join(modes)} or ToolTasks, got {tasks.mode!r}")
     for name, value in tasks._asdict().items():
         if name != "mode" and value is not None and not 0 <= value < math.inf:
             raise ValueError(f"tasks: {name}: expected a number of at least 0, got {value!r}")
@@ -59,22 +63,25 @@ def read_tool_tasks(given: ToolTasks | TaskMode) -> ToolTasks:
 class TaskOptions(NamedTuple):
     """Which calls become tasks, and the limits of tasks.
 
+    >>> options = TaskOptions(after=30, tools={"report_*": ToolTasks("required")})
+
     Attributes:
         after: See `ToolTasks`. Tools that require tasks have 0 by default.
         timeout: See `ToolTasks`.
         retries: See `ToolTasks`. Applies to tools that are declared idempotent or read-only.
         backoff: See `ToolTasks`.
-        ttl: How many seconds a task and its result are kept, from its creation.
-        poll: How many seconds clients should wait between two requests for the state of a task.
-        most: The maximum number of tasks that are kept. If there are several clients, each has at most three quarters.
-        size: The maximum number of bytes of the results that are kept.
+        ttl: The seconds for which a task and its result are kept, from its creation.
+        poll: The seconds between two requests of a client for the state of a task.
+        most: The maximum number of tasks. If there are several clients, each has at most three quarters.
+        size: The maximum number of bytes of all results.
         tools: Options of single tools, by patterns of their names; the first pattern that matches applies. They take
-            precedence over what tools declare.
-        url: Where tasks are kept: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
-        concurrency: How many tasks this process runs at once. With Redis it may be 0: other processes run them.
-        lease: Redis: how many seconds after its process has ended a task is started again in another one.
-        attempts: Redis: how often a task is started before it fails, if every process that ran it has ended.
-        drain: Redis: how many seconds the tasks of this process have to end with it, before others start them again.
+            precedence over the declarations of tools.
+        url: The place of tasks: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
+        concurrency: The maximum number of running tasks in this process. With Redis it may be 0: other processes run
+            them.
+        lease: Redis: the seconds after the end of its process until a task is started again in another one.
+        attempts: Redis: the maximum number of starts of a task if all processes that ran it have ended.
+        drain: Redis: the seconds for tasks of this process to end with it, before others start them again.
     """
 
     after: float = 10.0
@@ -95,18 +102,18 @@ class TaskOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOrder:
-    """A call that runs as a task: the parameters of tools/call, and who sent it.
+    """A call that runs as a task: the parameters of tools/call, and its caller.
 
     Attributes:
-        id: The handle of the task, which cannot be guessed.
-        client: Whose quotas the task counts against; None if the server has only one client.
+        id: The handle of the task. It cannot be guessed.
+        client: The client for quotas; None if the server has only one client.
         created: In seconds since 1970.
         ttl: In seconds from `created`.
         timeout: In seconds of running, for each attempt.
-        retries: How often the task is retried after a failure.
+        retries: The maximum number of retries after a failure.
         backoff: In seconds, before the first retry.
-        run: Which run of the task this is, counted from 1. A task runs again after a failure, and if its process ends.
-        failures: How many attempts have failed.
+        run: The number of this run, from 1. A task runs again after a failure, and if its process ends.
+        failures: The number of failed attempts.
     """
 
     id: str
@@ -128,9 +135,11 @@ class TaskOrder:
         return self.created + self.ttl
 
     def compute_delay(self) -> float | None:
-        """Return how many seconds after its failure the task is retried; None for never."""
+        """Return the seconds until the next attempt after a failure; None if there is none."""
         delay = min(self.backoff * 2.0 ** min(self.failures, 64), MAX_BACKOFF)
-        return delay if self.failures < self.retries and time.time() + delay < self.expires else None
+        if self.failures >= self.retries or time.time() + delay >= self.expires:
+            return None
+        return delay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +147,10 @@ class TaskState:
     """The state of a task at one time.
 
     Attributes:
-        message: What the task is doing, or why it failed.
+        message: The current step of the task, or the reason of its failure.
         progress: The last progress, its total if known, and its message.
-        requests: What the client is asked, by key.
-        result: The result of a completed task, as tools/call would have returned it.
+        requests: Requests for input from the client, by key.
+        result: The result of a completed task, in the form of tools/call.
         error: The JSON-RPC error of a failed task.
         updated: In seconds since 1970.
     """
@@ -160,22 +169,22 @@ class TaskState:
 
 
 class TaskRecord(NamedTuple):
-    """A task as its engine knows it."""
+    """A task of an engine."""
 
     order: TaskOrder
     state: TaskState
 
 
 class RunnableTask(Protocol):
-    """A call that an engine runs. It calls the listener that it was made with after each change of `state`."""
+    """A call that an engine runs. It calls its listener after each change of `state`."""
 
     state: TaskState
 
     async def run_to_end(self) -> float | None:
         """Run the call to a final state, or to a failure that the engine has to repeat.
 
-        Returns after how many seconds the task is to run again; None if its state is final. Raises only if the task of
-        the event loop is cancelled.
+        Return the seconds until the task runs again; None if its state is final. Raises only if the task of the event
+        loop is cancelled.
         """
 
     def deliver(self, responses: Mapping[str, Any]) -> None:

@@ -6,20 +6,22 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
-if TYPE_CHECKING:  # content is imported for the first call
+# Content is imported for the first call.
+if TYPE_CHECKING:
     from mcp_bridge._contracts.content import Content
     from mcp_bridge._contracts.tasks import ToolTasks
 
 X_MCP_HEADER = "x-mcp-header"
-"""The keyword in an argument's schema that names the header which HTTP clients copy it into, see `Header`."""
-
+"""The keyword in an argument's schema with the name of the header for HTTP clients, see `Header`."""
 
 Tags = list[str] | tuple[str, ...] | Set[str]
 
 
 def list_tags(tags: Tags | None) -> list[str]:
     """Return tags as a list; those of a set are sorted."""
-    return sorted(tags, key=str) if isinstance(tags, Set) else list(tags or ())
+    if isinstance(tags, Set):
+        return sorted(tags, key=str)
+    return list(tags or ())
 
 
 @dataclass
@@ -48,7 +50,7 @@ def _to_dict(value: Any) -> dict[str, Any]:
 
 
 class ToolHints(TypedDict, total=False):
-    """What a tool does, which helps clients decide when to ask users. Hints are not enforced."""
+    """The effects of a tool. They help clients decide when to ask users, and are not enforced."""
 
     read_only: bool | None
     """It changes nothing."""
@@ -69,28 +71,33 @@ _ANNOTATIONS = {
 
 
 def add_hints(annotations: Mapping[str, Any] | None, hints: ToolHints) -> dict[str, Any]:
-    """Return MCP's annotations with these hints, except those that are None. Raises TypeError for one given twice."""
-    added = dict(annotations or {})
+    """Return MCP's annotations with these hints, except those that are None. Raises TypeError for duplicates."""
+    result = dict(annotations or {})
     for name, value in cast("Mapping[str, Any]", hints).items():
         if value is None:
             continue
-        if _ANNOTATIONS[name] in added:
+        if _ANNOTATIONS[name] in result:
             raise TypeError(f"tool(): give either {name}= or '{_ANNOTATIONS[name]}' in annotations=")
-        added[_ANNOTATIONS[name]] = value
-    return added
+        result[_ANNOTATIONS[name]] = value
+    return result
 
 
 @dataclass
 class ToolEntry:
     """A registered tool. The first six fields and both methods are those of the tool_use API.
 
-    `handler` takes the input data as its one positional argument. If it has a parameter annotated `CallContext`, it
-    also receives the context of the call, by that parameter's name. It may be async. `owner` is the name of the source
-    that published the entry; the registry sets it. `original_name` is the name in that source if the entry is published
-    under another one. `affinity` names the argument and the output field with the id of
-    state that the handler keeps in its process for later calls; isolated calls with the same id run in that process.
-    If not `is_listed`, the tool is in no list, and can be called by its name. `tasks` says how its calls become tasks,
-    unless the settings do.
+    >>> ToolEntry("greet", "Greet a user", lambda data: f"Hello, {data['name']}!").to_dict()["name"]
+    'greet'
+
+    Attributes:
+        handler: Takes the input data as its one positional argument. If it has a parameter annotated `CallContext`, it
+            also receives the context of the call, by that parameter's name. It may be async.
+        owner: The name of the source of the entry; the registry sets it.
+        original_name: The name in that source, if the entry is published under another one.
+        affinity: The name of the argument, and of the output field, with the id of state in the process of the
+            handler. Isolated calls with the same id run in the same process.
+        is_listed: Whether the tool is in lists. It can always be called by its name.
+        tasks: How calls become tasks, unless the settings have options for the tool.
     """
 
     name: str
@@ -112,7 +119,7 @@ class ToolEntry:
 
     @property
     def name_in_source(self) -> str:
-        """The name by which the source, its modules and its agents know the tool."""
+        """The name of the tool for the source, its modules and its agents."""
         return self.original_name or self.name
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
@@ -153,8 +160,8 @@ class ToolCall:
 
     Reading a resource, getting a prompt and completing an argument are calls too, of another `kind`. Then `name` is the
     URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments. `root` is the path
-    of `arguments` in what the caller sent: `$.input` if the caller wraps them. `known_as` is the name that hooks see,
-    if it is not the published one: agents of Amplifier know the tools of their source by the names of the modules.
+    of `arguments` in the data of the caller: `$.input` if the caller wraps them. `known_as` is the name for hooks, if
+    it is not the published one: agents of Amplifier know the tools of their source by the names of the modules.
     """
 
     id: str
@@ -166,7 +173,7 @@ class ToolCall:
 
 
 class EncodedOutput(NamedTuple):
-    """An output and its JSON text, kept so that it is serialised only once. Valid for this very object."""
+    """An output and its JSON text, which is serialised only once. Valid for this very object."""
 
     output: Any
     text: str
@@ -182,10 +189,10 @@ class ToolResult:
 
     Attributes:
         error: Text, or a mapping with a `message`.
-        content: What clients see instead of `output` as text.
+        content: The content for clients, instead of `output` as text.
         code: The stable code of a failure.
         duration_ms: In milliseconds. Set by the pipeline, in place: a copy would cost more than a layer.
-        meta: Becomes `_meta` of the result that clients receive.
+        meta: The `_meta` of the result for clients.
         encoded: Set by the server, see `EncodedOutput`.
     """
 

@@ -20,7 +20,7 @@ class ResultStatus(Enum):
 
 @dataclass
 class Result:
-    """What `ToolRegistry.invoke` returns. `duration_ms` is in milliseconds."""
+    """The result of `ToolRegistry.invoke`. `duration_ms` is in milliseconds."""
 
     status: ResultStatus
     data: Any = None
