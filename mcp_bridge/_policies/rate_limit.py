@@ -14,7 +14,7 @@ import anyio
 from anyio.lowlevel import current_token
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
-from mcp_bridge._contracts.errors import RateLimited
+from mcp_bridge._contracts.errors import ConfigError, RateLimited
 from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.resource import ResourceTemplate
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall

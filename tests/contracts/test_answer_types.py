@@ -107,5 +107,5 @@ async def test_the_data_of_an_answer_has_the_type_of_the_question() -> None:
         assert not result.is_error, result.content
 
 
-async def test_a_fallback_has_its_own_type() -> None:
+async def test_the_result_of_ask_includes_the_type_of_the_fallback() -> None:
     await ask_with_fallback(CallContext())

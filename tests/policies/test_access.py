@@ -78,7 +78,7 @@ async def list_allowed(folder: Path, *policy: Any, principal: str | None = None)
         ({"principals": ""}, ["read_note", "delete_note", "tidy"]),
     ],
 )
-async def test_a_policy_applies_to_what_matches_each_of_its_keys(
+async def test_a_policy_applies_to_calls_that_match_each_of_its_keys(
     tmp_path: Path, selection: Any, matching: list[str]
 ) -> None:
     assert await list_allowed(tmp_path, {"allow": selection}) == matching
@@ -244,7 +244,7 @@ async def test_every_spelling_of_an_allowed_uri_is_read(tmp_path: Path, uri: str
         ({"allow": {"tools": "*"}}, False, False),
     ],
 )
-async def test_completions_belong_to_what_they_complete(
+async def test_completions_are_denied_with_the_prompt_or_resource_that_they_complete(
     tmp_path: Path, policy: Any, is_prompt_allowed: bool, is_template_allowed: bool
 ) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import resource, prompt\n{OTHERS}")

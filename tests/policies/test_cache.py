@@ -93,7 +93,7 @@ async def pass_on(ctx: CallContext, name: str) -> int:
 '''
 
 
-async def test_equal_arguments_in_any_order_give_the_kept_result(tmp_path: Path) -> None:
+async def test_equal_arguments_in_any_order_return_the_cached_result(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, "cache") as bridge:
         first = await call(bridge, "look", key="a")
         first.output["items"].append("changed by who received it")
@@ -109,7 +109,7 @@ async def test_principals_do_not_share_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", ["change", "report", "log", "ask", "count"])
-async def test_nothing_is_kept_of_tools_with_effects_and_of_interactive_calls(tmp_path: Path, tool: str) -> None:
+async def test_results_of_tools_with_effects_and_of_interactive_calls_are_not_cached(tmp_path: Path, tool: str) -> None:
     async with open_tools(tmp_path, TOOLS, "cache") as bridge:
         assert [(await call(bridge, tool)).output for _ in range(2)] == [1, 2]
 
@@ -135,7 +135,7 @@ async def test_a_client_that_requests_progress_gets_it_each_time(tmp_path: Path)
     assert seen == [1, 1]
 
 
-async def test_errors_are_not_kept(tmp_path: Path) -> None:
+async def test_errors_are_not_cached(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, "cache") as bridge:
         results = [await call(bridge, "fail") for _ in range(3)]
     assert [(result.is_error, result.output) for result in results] == [(True, None), (False, 2), (False, 2)]
@@ -181,7 +181,7 @@ async def test_a_result_expires_after_its_ttl() -> None:
     assert outputs[0] == outputs[1] != outputs[2]
 
 
-async def test_the_least_recently_used_results_make_room() -> None:
+async def test_a_full_cache_removes_the_least_recently_used_results() -> None:
     registry = build_registry([0.0], size=1500)  # room for two
     first = [await dispatch(registry, key) for key in ("a", "b", "a", "c")]
     again = [await dispatch(registry, key) for key in ("a", "b")]
@@ -189,12 +189,12 @@ async def test_the_least_recently_used_results_make_room() -> None:
     assert again[1] != first[1]
 
 
-async def test_a_result_that_is_larger_than_the_cache_is_not_kept() -> None:
+async def test_a_result_that_is_larger_than_the_cache_is_not_cached() -> None:
     registry = build_registry([0.0], size=100)
     assert await dispatch(registry, "a") != await dispatch(registry, "a")
 
 
-async def test_arguments_that_are_not_json_are_not_kept() -> None:
+async def test_calls_with_arguments_that_are_not_json_are_not_cached() -> None:
     registry = build_registry([0.0])
     made = ToolCall(id="1", name="look", arguments={"key": object()})
     first, second = [(await registry.dispatch(made, RunningCall())).output for _ in range(2)]

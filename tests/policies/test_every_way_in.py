@@ -73,7 +73,7 @@ async def test_tasks_are_under_the_policies(tmp_path: Path) -> None:
         assert get_text((await wait_for(client, task, "completed"))["result"]) == "changed [redacted email]"
 
 
-async def test_progress_of_tasks_is_redacted_and_their_results_are_not_kept(tmp_path: Path) -> None:
+async def test_progress_of_tasks_is_redacted_and_their_results_are_not_cached(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
     source = {"type": "python", "path": "tools.py"}
     bridge = build_bridge(tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0})
@@ -149,7 +149,7 @@ async def test_unusable_answers_are_not_reported_as_a_decision_of_the_user(tmp_p
 
 
 @pytest.mark.parametrize(("default", "ok"), [("allow", True), ("deny", False)])
-async def test_the_default_applies_if_nobody_can_be_asked(tmp_path: Path, default: str, ok: bool) -> None:
+async def test_the_default_applies_if_no_user_can_be_asked(tmp_path: Path, default: str, ok: bool) -> None:
     policy = {"approval": {"default": default}}
     async with open_tools(tmp_path, TOOLS, policy, approvals={"remember": False, "terminal": False}) as bridge:
         result = await call(bridge, "change")
@@ -164,7 +164,7 @@ async def test_the_user_is_asked_about_calls_of_the_named_principals(tmp_path: P
         assert (await call(bridge, "change", "guest")).code == "approval_declined"
 
 
-async def test_a_remembered_decision_is_not_asked_for_again(tmp_path: Path) -> None:
+async def test_a_remembered_decision_applies_without_a_question(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
     answers = iter(["Allow always (same arguments)"])
 

@@ -42,7 +42,7 @@ async def test_a_read_only_server_runs_no_other_tools(tmp_path: Path, kind: str)
     assert count_runs(tmp_path) == 0
 
 
-async def test_a_rate_limit_says_when_to_retry(tmp_path: Path, kind: str) -> None:
+async def test_the_error_of_a_rate_limit_contains_the_time_to_retry(tmp_path: Path, kind: str) -> None:
     async with connect_under(tmp_path, kind, {"rate_limit": {"limit": "2/hour"}}) as client:
         assert [(await call_note(client))[0] for _ in range(2)] == [True, True]
         ok, text = await call_note(client)

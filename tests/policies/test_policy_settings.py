@@ -112,7 +112,7 @@ async def test_middleware_is_a_policy_by_its_name(tmp_path: Path, monkeypatch: p
         assert (await call(bridge, "one")).error_text == "closed"
 
 
-def test_policies_run_in_the_order_of_the_table_whatever_the_settings_say(tmp_path: Path) -> None:
+def test_policies_run_in_the_order_of_the_table_for_any_order_in_the_settings(tmp_path: Path) -> None:
     bridge = build(tmp_path, *({name: REQUIRED.get(name)} for name in reversed(POLICIES)))
     names = [each.name for each in bridge.registry.pipeline.policies]
     assert names == [*POLICIES]

@@ -80,7 +80,7 @@ async def test_the_error_names_the_limit_that_is_exceeded(tmp_path: Path, limit:
         assert f"Tool 'one' did not run: {text}" in (await call(bridge, "one")).error_text
 
 
-async def test_each_limit_counts_what_it_selects(tmp_path: Path) -> None:
+async def test_each_limit_counts_the_calls_that_it_selects(tmp_path: Path) -> None:
     policy = [
         {"rate_limit": {"tools": "one", "limit": "1/day"}},
         {"rate_limit": {"principals": "e*", "limit": "1/day"}},
@@ -91,7 +91,7 @@ async def test_each_limit_counts_what_it_selects(tmp_path: Path) -> None:
         assert (await call(bridge, "two", "eve")).code == "rate_limited"
 
 
-async def test_a_large_limit_is_kept_too(tmp_path: Path) -> None:
+async def test_a_large_limit_is_enforced_too(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, {"rate_limit": {"limit": "1001/day"}}) as bridge:
         codes = [(await call(bridge, "one")).code for _ in range(1003)]
     assert codes == [None] * 1001 + ["rate_limited"] * 2

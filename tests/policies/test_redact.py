@@ -115,7 +115,7 @@ async def test_a_named_pattern_finds_its_kind_of_secret(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     "text", ["4111 1111 1111 1112", "an ordinary text", "sk-short", "ghp_short", "10.0.0.1", "a@b"]
 )
-async def test_ordinary_text_stays(tmp_path: Path, text: str) -> None:
+async def test_ordinary_text_is_not_redacted(tmp_path: Path, text: str) -> None:
     policy = {"redact": {"patterns": list(PATTERNS)}}
     async with open_tools(tmp_path, f"@tool\ndef read() -> str:\n    return {text!r}", policy) as bridge:
         assert (await call(bridge, "read")).output == text
@@ -137,7 +137,7 @@ async def test_a_card_number_is_found_between_other_digits(tmp_path: Path, text:
         assert (await call(bridge, "read")).output == redacted
 
 
-async def test_keys_that_become_equal_keep_their_values(tmp_path: Path) -> None:
+async def test_keys_that_become_equal_are_numbered(tmp_path: Path) -> None:
     code = "@tool\ndef count() -> dict:\n    return {'ada@x.org': 1, 'bob@x.org': 2}"
     async with open_tools(tmp_path, code, EMAILS) as bridge:
         assert (await call(bridge, "count")).output == {MARK: 1, f"{MARK} 2": 2}
@@ -218,20 +218,20 @@ async def test_a_result_that_no_longer_matches_its_schema_fails(tmp_path: Path) 
     assert "ada@" not in str(result)
 
 
-async def test_custom_patterns_have_names_of_their_own(tmp_path: Path) -> None:
+async def test_custom_patterns_have_names(tmp_path: Path) -> None:
     policy = {"redact": {"patterns": [], "custom": {"employee": r"\bE-\d{4}\b"}}}
     async with open_tools(tmp_path, "@tool\ndef read() -> str:\n    return 'E-1234 and E-12'", policy) as bridge:
         assert (await call(bridge, "read")).output == "[redacted employee] and E-12"
 
 
-async def test_each_text_is_searched_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+async def test_anchors_match_the_beginning_and_the_end_of_each_text(tmp_path: Path) -> None:
     policy = {"redact": {"patterns": "bearer_token", "custom": {"pin": r"^\d{4}$"}}}
     texts = ["1234", "12345", "a bearer", "abcdefghijklmnop0123"]
     async with open_tools(tmp_path, f"@tool\ndef read() -> list:\n    return {texts}", policy) as bridge:
         assert (await call(bridge, "read")).output == ["[redacted pin]", *texts[1:]]
 
 
-async def test_texts_that_match_only_together_stay(tmp_path: Path) -> None:
+async def test_texts_that_match_only_when_joined_are_not_redacted(tmp_path: Path) -> None:
     texts = ["a bearer", "abcdefghijklmnop0123"]
     policy = {"redact": {"patterns": "bearer_token"}}
     async with open_tools(tmp_path, f"@tool\ndef read() -> list:\n    return {texts}", policy) as bridge:

@@ -56,7 +56,7 @@ def decide(limiter: RateLimiter, item: RateLimitItem, steps: Sequence[tuple[floa
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(steps=STEPS, most=st.integers(1, 8))
-def test_it_decides_as_the_storage_of_the_package_does(
+def test_the_storage_decides_like_the_storage_of_the_package(
     strategy: type[RateLimiter], steps: Sequence[tuple[float, str]], most: int
 ) -> None:
     item = RateLimitItemPerMinute(most)
@@ -66,7 +66,7 @@ def test_it_decides_as_the_storage_of_the_package_does(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_keys_are_forgotten_once_their_calls_have_left_the_window(strategy: type[RateLimiter]) -> None:
+def test_keys_without_calls_in_their_windows_are_removed(strategy: type[RateLimiter]) -> None:
     storage, item = WindowStorage(), RateLimitItemPerMinute(5)
     limiter = strategy(storage)
     with stopped_clock() as advance:

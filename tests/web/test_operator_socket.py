@@ -151,7 +151,7 @@ async def calls(house: Any, mode: str, results: list[Any], **arguments: Any) -> 
 
 @EVERY_ERA
 @pytest.mark.parametrize("choice", ["once", "deny"])
-async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
+async def test_a_user_at_a_terminal_decides_if_the_client_cannot_ask(
     mode: str, choice: Any, folder: Path, tmp_path: Path
 ) -> None:
     desk, results = QuestionDesk(), []
@@ -167,7 +167,7 @@ async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
     assert [(line["decision"], line["how"]) for line in lines(tmp_path / "audit")] == [(choice, "terminal")]
 
 
-async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, folder: Path) -> None:
+async def test_a_lasting_approval_at_a_terminal_is_remembered(mode: str, folder: Path) -> None:
     desk, results = QuestionDesk(), []
     house = house_with(MemoryStore(), desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
@@ -190,7 +190,7 @@ async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> Non
         assert (len(asked.asked), person.heard) == (1, [])
 
 
-async def test_the_first_answer_counts_and_the_others_are_told(folder: Path) -> None:
+async def test_the_first_answer_counts_and_other_terminals_are_notified(folder: Path) -> None:
     desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), approving(folder, 2) as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
@@ -203,7 +203,7 @@ async def test_the_first_answer_counts_and_the_others_are_told(folder: Path) -> 
     assert results[0].is_error
 
 
-async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: Path) -> None:
+async def test_the_default_applies_if_all_users_leave(folder: Path, tmp_path: Path) -> None:
     desk, results = QuestionDesk(), []
     house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_default="allow"))
@@ -214,7 +214,7 @@ async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: 
     assert [line["how"] for line in lines(tmp_path / "audit")] == ["default"]
 
 
-async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(folder: Path) -> None:
+async def test_a_question_waits_for_a_user_to_connect_if_the_settings_allow_it(folder: Path) -> None:
     desk, results = QuestionDesk(wait=TIMEOUT), []
     async with open_desk(desk, folder), anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
@@ -230,14 +230,14 @@ async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(f
     assert not results[0].is_error
 
 
-async def test_nobody_waits_for_longer_than_that(folder: Path) -> None:
+async def test_a_question_waits_no_longer_than_the_settings_allow(folder: Path) -> None:
     desk, results = QuestionDesk(wait=0.05), []
     async with open_desk(desk, folder):
         await calls(house_with(desk=desk), "legacy", results)
     assert code_of(results[0]) == "approval_declined"
 
 
-async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_path: Path) -> None:
+async def test_a_question_is_withdrawn_after_its_timeout(folder: Path, tmp_path: Path) -> None:
     desk, results = QuestionDesk(), []
     house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_timeout=1.0))
@@ -249,7 +249,7 @@ async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_p
 
 
 @EVERY_ERA
-async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> None:
+async def test_the_question_of_a_cancelled_call_is_withdrawn(mode: str, folder: Path) -> None:
     desk = QuestionDesk()
     house = house_with(desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, open_client(house, mode) as client:
@@ -262,7 +262,7 @@ async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> 
 
 
 @EVERY_ERA
-async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, folder: Path) -> None:
+async def test_deadlines_pause_while_a_user_at_a_terminal_is_asked(mode: str, folder: Path) -> None:
     desk = QuestionDesk()
     house = house_with(desk=desk, hooks=False)
     house.registry.pipeline.timeout = 4.0
@@ -288,7 +288,7 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
         assert texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
 
 
-async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> None:
+async def test_secrets_are_redacted_and_long_texts_are_truncated(folder: Path) -> None:
     desk, results = QuestionDesk(redactor=Redactor(["hunter22"])), []
     house = house_with(desk=desk, hooks=False, truncates=True)
     house.on("tool:pre", lambda data: ask(f"Say {data['tool_input']['text']}?"))
@@ -310,7 +310,7 @@ async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("data", [b"no request\n", b"[" * 100_000 + b"\n", b"GET /page/state HTTP/1.1\r\n", b""])
-async def test_a_connection_with_something_else_is_closed_and_harms_no_other(data: bytes, folder: Path) -> None:
+async def test_a_connection_that_sends_no_request_is_closed_without_effect_on_others(data: bytes, folder: Path) -> None:
     desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), approving(folder) as person:
         async with await talk(folder) as stream:
@@ -373,7 +373,7 @@ async def test_calls_are_observed_from_the_first_connection_on(folder: Path) -> 
 
 
 @pytest.mark.parametrize("choice", ["always", "yes", None, ["once"]])
-async def test_only_what_is_offered_can_be_chosen(choice: Any, folder: Path) -> None:
+async def test_an_answer_that_was_not_offered_is_rejected(choice: Any, folder: Path) -> None:
     desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
@@ -384,7 +384,7 @@ async def test_only_what_is_offered_can_be_chosen(choice: Any, folder: Path) -> 
     assert results[0].is_error
 
 
-async def test_another_user_gets_nothing(
+async def test_connections_of_other_users_are_rejected(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(operator_socket, "is_same_user", lambda _: False)
@@ -395,13 +395,13 @@ async def test_another_user_gets_nothing(
     assert "rejected a connection from another user" in caplog.text
 
 
-def test_who_is_at_the_other_end_is_known() -> None:
+def test_the_user_of_the_other_end_of_a_socket_is_identified() -> None:
     one, other = socket.socketpair(socket.AF_UNIX)
     with one, other:
         assert is_same_user(one)
 
 
-async def test_a_folder_that_others_can_use_is_refused(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_folder_that_other_users_can_use_is_rejected(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     made(folder, 0o777)
     await socket_of(QuestionDesk(), folder).run()
     assert f"approvals in a terminal are not available: other users can use the folder {folder}" in caplog.text
@@ -410,22 +410,20 @@ async def test_a_folder_that_others_can_use_is_refused(folder: Path, caplog: pyt
     assert refused.group_contains(PermissionError)
 
 
-async def test_a_path_that_is_too_long_is_said_and_costs_nothing_else(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_path_that_is_too_long_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     long = folder / ("x" * 120)
     await socket_of(QuestionDesk(), long).run()
     assert "approvals in a terminal are not available" in caplog.text
 
 
-async def test_a_socket_is_for_its_owner_and_goes_with_its_bridge(folder: Path) -> None:
+async def test_a_socket_is_private_and_removed_with_its_bridge(folder: Path) -> None:
     desk = QuestionDesk()
     async with open_desk(desk, folder):
         assert [*map(mode_of, there(folder)), mode_of(folder)] == [0o600, 0o700]
     assert there(folder) == []
 
 
-async def test_a_bridge_that_ends_while_it_starts_leaves_nothing_behind(folder: Path) -> None:
+async def test_a_bridge_that_is_cancelled_while_it_starts_leaves_no_files(folder: Path) -> None:
     for steps in range(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(socket_of(QuestionDesk(), folder).run)
@@ -435,7 +433,7 @@ async def test_a_bridge_that_ends_while_it_starts_leaves_nothing_behind(folder: 
     assert left(folder) == []
 
 
-async def test_sockets_of_bridges_that_crashed_are_cleared_away(folder: Path) -> None:
+async def test_sockets_of_crashed_bridges_are_removed(folder: Path) -> None:
     made(folder, 0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "1-dead.sock"))

@@ -45,7 +45,7 @@ async def test_the_files_need_no_token_and_forbid_everything_external() -> None:
             assert (await page.http.post(path or "/")).status_code == 405
 
 
-async def test_without_the_setting_there_is_no_page_and_no_layer() -> None:
+async def test_without_the_setting_there_is_no_page_and_no_observer() -> None:
     registry = registry_of(entry("echo"))
     async with hosted(registry) as (base, _):
         from httpx2 import AsyncClient
@@ -96,7 +96,7 @@ async def test_the_page_itself_and_configured_origins_can_use_the_api() -> None:
                 await page.read_state()
 
 
-async def test_what_a_form_of_another_site_could_send_is_rejected() -> None:
+async def test_requests_that_a_form_of_another_site_can_send_are_rejected() -> None:
     async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
         for kind in ("text/plain", "application/x-www-form-urlencoded"):
             headers = {"Content-Type": kind}
@@ -110,7 +110,7 @@ async def test_what_a_form_of_another_site_could_send_is_rejected() -> None:
         assert (await page.http.get("/page/nothing")).status_code == 404
 
 
-async def test_without_a_token_the_page_can_be_read_but_nothing_can_be_done() -> None:
+async def test_without_a_token_the_page_is_read_only() -> None:
     async with served_page(registry_of(entry("echo")), token=None) as served, served.read(None) as page:
         assert set((await page.read_state())["can"].values()) == {False}
         for path in ACTIONS:
@@ -149,7 +149,7 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
         assert [call["principal"] for call in states[name]["calls"]] == ["alice", "bob"]
 
 
-async def test_a_token_without_a_principal_is_no_operators_beside_named_tokens() -> None:
+async def test_a_token_without_a_principal_is_not_an_operator_if_others_have_principals() -> None:
     async with (
         served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}, is_shared=True) as served,
         served.read("token-of-alice") as alice,
@@ -181,7 +181,7 @@ async def test_only_operators_see_the_sources(tmp_path: Path) -> None:
     assert "source" not in [name for _, name, _ in alice.events]
 
 
-async def test_a_principal_cannot_take_the_pages_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_principal_cannot_open_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MAX_OWN_PAGES", 1)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (
@@ -196,7 +196,7 @@ async def test_a_principal_cannot_take_the_pages_of_others(monkeypatch: pytest.M
         assert (second_of_alice.status_code, second_of_carol.status_code) == (503, 200)
 
 
-async def test_other_principals_cannot_take_the_last_pages_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_last_pages_are_reserved_for_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", feed.OPERATOR_PAGES)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (

@@ -80,7 +80,7 @@ async def test_an_installation_is_shown_before_it_is_made(home: Path) -> None:
         assert row["installed"]
 
 
-async def test_a_file_that_has_changed_since_is_left_alone(home: Path) -> None:
+async def test_a_file_that_has_changed_since_it_was_shown_is_not_written(home: Path) -> None:
     file = home / ".cursor" / "mcp.json"
     async with served_page(registry_of(entry("echo")), build_entry=build_entry) as served, served.read() as page:
         shown = (await page.post("installs/cursor", apply=False)).json()

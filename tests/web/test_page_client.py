@@ -15,7 +15,7 @@ from tests.kits.http.http_hosting import entry, registry_of
 from tests.kits.web.web_kit import LEGACY, TOKEN, served_page
 
 
-async def test_a_server_of_another_kind_is_reported_as_such() -> None:
+async def test_a_server_without_an_operator_api_is_reported() -> None:
     async def respond(stream: Any) -> None:
         async with stream:
             await stream.receive()

@@ -57,12 +57,12 @@ async def test_a_broken_stream_is_resumed_without_loss() -> None:
 
 
 @pytest.mark.parametrize("last", ["abcdef00-1", "", "-", "x-9999999999999999999999"])
-async def test_an_event_that_is_not_known_resets_the_page(last: str) -> None:
+async def test_an_unknown_event_resets_the_page(last: str) -> None:
     async with served_page(registry_of(entry("echo"))) as served, served.read() as page, page.follow(last):
         await page.wait_for("reset")
 
 
-async def test_events_that_are_no_longer_kept_reset_the_page(monkeypatch: Any) -> None:
+async def test_missed_events_that_are_not_in_the_log_reset_the_page(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "MAX_EVENTS", 2)
     async with (
         served_page(registry_of(entry("echo"))) as served,
@@ -89,7 +89,7 @@ async def test_many_calls_are_counted_instead_of_sent(monkeypatch: Any) -> None:
         await page.wait_for_state(lambda state: sum(call["state"] == "ok" for call in state["calls"]) == 40)
 
 
-async def test_a_page_that_does_not_read_is_cut_off_and_delays_no_call(monkeypatch: Any) -> None:
+async def test_a_page_that_does_not_read_is_disconnected_and_delays_no_call(monkeypatch: Any) -> None:
     monkeypatch.setattr("mcp_bridge._web.api.MAX_BACKLOG", 100_000)
     big = registry_of(entry("big", lambda data: ["x" * 4000] * 40))
     async with served_page(big) as served, served.read() as page:
@@ -112,7 +112,7 @@ async def test_changed_tools_and_sources_are_reported() -> None:
         await page.wait_for("tools")
 
 
-async def test_only_so_many_pages_are_open_at_once(monkeypatch: Any) -> None:
+async def test_the_number_of_open_pages_is_limited(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 1)
     async with (
         served_page(registry_of(entry("echo"))) as served,
@@ -135,7 +135,7 @@ async def test_nothing_is_rendered_once_no_page_is_open(monkeypatch: Any) -> Non
         assert (await page.read_state())["calls"][0]["layers"] == []
 
 
-async def test_progress_that_is_not_json_is_shown_all_the_same() -> None:
+async def test_progress_that_is_not_json_is_shown_too() -> None:
     async def work(data: Any, ctx: CallContext) -> None:
         await ctx.report_progress(data["n"], 10**30, "lone \ud800 surrogate")
 

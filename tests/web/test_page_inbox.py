@@ -65,7 +65,7 @@ async def call_add(client: Any, results: list[Any], n: int = 1) -> None:
 
 @EVERY_ERA
 @pytest.mark.parametrize(("choice", "code"), [("once", None), ("deny", "approval_declined")])
-async def test_the_page_decides_where_the_client_cannot_ask(mode: str, choice: str, code: Any, tmp_path: Path) -> None:
+async def test_the_page_decides_if_the_client_cannot_ask(mode: str, choice: str, code: Any, tmp_path: Path) -> None:
     results: list[Any] = []
     async with governed_page(audit=tmp_path / "audit") as (_, served, page), calling(served, mode) as client:
         async with anyio.create_task_group() as tasks:
@@ -133,7 +133,7 @@ async def test_the_client_decides_before_the_page(mode: str) -> None:
         assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
 
 
-async def test_what_is_allowed_always_at_the_page_is_remembered() -> None:
+async def test_a_lasting_approval_at_the_page_is_remembered() -> None:
     results: list[Any] = []
     async with governed_page() as (_, served, page), calling(served, "legacy") as client:
         async with anyio.create_task_group() as tasks:
@@ -162,7 +162,7 @@ async def test_an_answer_that_was_not_offered_leaves_the_question_open() -> None
     assert not results[0].is_error
 
 
-async def test_the_default_applies_once_the_last_page_has_left(monkeypatch: Any) -> None:
+async def test_the_default_applies_once_the_last_page_has_disconnected(monkeypatch: Any) -> None:
     monkeypatch.setattr(inbox, "GRACE", 0.0)
     results: list[Any] = []
     house = house_with(MemoryStore(), desk=QuestionDesk())
@@ -302,7 +302,7 @@ async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page(
     assert (client["name"], client["transport"]) == ("a test", "http")
 
 
-async def test_a_form_is_not_asked_where_no_page_is_open() -> None:
+async def test_a_form_is_not_asked_if_no_page_is_open() -> None:
     async with served_page(Profile().registry) as served, served.read() as page:
         request = partial(page.call_tool, "greet")
         with pytest.raises(KeyError):  # a JSON-RPC error instead of a result

@@ -47,7 +47,7 @@ async def test_a_failed_call_is_listed_with_its_code() -> None:
     assert state["latency"]["fail"]["errors"] == 1
 
 
-async def test_a_running_call_is_listed_with_its_progress_and_a_cancelled_one_as_such() -> None:
+async def test_a_running_call_is_listed_with_its_progress_and_a_cancelled_one_as_cancelled() -> None:
     begun = anyio.Event()
 
     async def work(data: Any, ctx: CallContext) -> None:
@@ -129,7 +129,7 @@ class Unreadable(dict[str, Any]):
 
 
 @pytest.mark.parametrize("value", [Unreadable(), "x" * 2 * 1024 * 1024, {"x" * 2 * 1024 * 1024: 1}])
-async def test_values_that_are_too_large_or_unreadable_are_not_kept(value: Any) -> None:
+async def test_too_large_and_unreadable_values_are_dropped(value: Any) -> None:
     history = CallHistory()
     record = history.begin_call(ToolCall(id="1", name="tool", arguments={"value": value}), RunningCall())
     record.end(ToolResult(success=True))
@@ -137,7 +137,7 @@ async def test_values_that_are_too_large_or_unreadable_are_not_kept(value: Any) 
     assert record.call.arguments is None
 
 
-async def test_fewer_calls_are_kept_while_no_page_is_open() -> None:
+async def test_the_history_has_fewer_calls_while_no_page_is_open() -> None:
     history = CallHistory()
     await run_calls(history, histories.MAX_UNWATCHED + 50, "text")
     assert len(history.list_records()) == histories.MAX_UNWATCHED
@@ -159,7 +159,7 @@ async def test_a_handshake_client_is_listed_while_it_is_connected() -> None:
         assert (await page.read_state())["clients"] == []
 
 
-async def test_the_clients_of_the_stateless_era_are_those_that_have_called() -> None:
+async def test_clients_of_the_stateless_era_are_listed_after_their_first_call() -> None:
     async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
         async with MODERN.to(served.base, token=TOKEN) as client:
             await client.call_tool("echo", {})
@@ -210,7 +210,7 @@ async def test_the_settings_are_shown_without_secrets(tmp_path: Path) -> None:
     assert (source["name"], source["type"], source["state"], source["tools"]) == ("tools", "python", "ready", 1)
 
 
-async def test_findings_name_the_client_and_the_cure() -> None:
+async def test_lint_findings_contain_the_client_and_the_fix() -> None:
     broken = entry("echo")
     broken.input_schema = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     async with served_page(registry_of(broken)) as served, served.read() as page:

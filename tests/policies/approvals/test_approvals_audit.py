@@ -28,7 +28,7 @@ FORGED = 'x"}\n{"tool": "forged"}\r\x1b[2J\u2028'
 
 
 @EVERY_ERA
-async def test_a_line_says_what_was_decided_by_whom_and_for_whom(mode: str, tmp_path: Path) -> None:
+async def test_a_line_records_the_decision_its_decider_and_its_caller(mode: str, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     house, person = house_with(MemoryStore(), audit=audit), ScriptedUser(SESSION, ALWAYS, ONCE)
     async with open_client(house, mode, person) as client:
@@ -51,7 +51,9 @@ async def test_a_line_says_what_was_decided_by_whom_and_for_whom(mode: str, tmp_
 
 @EVERY_ERA
 @pytest.mark.parametrize("default", ["allow", "deny"])
-async def test_a_default_and_a_time_out_are_told_from_a_person(mode: str, default: Any, tmp_path: Path) -> None:
+async def test_defaults_and_timeouts_are_recorded_differently_from_decisions_of_users(
+    mode: str, default: Any, tmp_path: Path
+) -> None:
     audit = tmp_path / "audit.jsonl"
     house = house_with(audit=audit, hooks=False)
     house.on("tool:pre", ask(approval_default=default, approval_timeout=0.05))
@@ -79,7 +81,7 @@ async def slow_decline() -> Any:
 
 
 @EVERY_ERA
-async def test_a_decline_that_nobody_can_have_read_is_marked(mode: str, tmp_path: Path) -> None:
+async def test_a_decline_after_the_reading_time_is_not_marked(mode: str, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     house, person = house_with(audit=audit), ScriptedUser(slow_decline)
     async with open_client(house, mode, person) as client:
@@ -100,11 +102,11 @@ async def test_a_decline_that_nobody_can_have_read_is_marked(mode: str, tmp_path
         (ApprovalDecision(scope="deny", how="timeout", seconds=0.0), False),
     ],
 )
-def test_hurried_is_a_persons_decline_within_half_a_second(decision: ApprovalDecision, hurried: bool) -> None:
+def test_a_decline_of_a_user_within_half_a_second_counts_as_hurried(decision: ApprovalDecision, hurried: bool) -> None:
     assert decision.is_hurried is hurried
 
 
-async def test_a_decline_of_a_client_that_asks_nobody_is_marked(tmp_path: Path) -> None:
+async def test_a_decline_faster_than_the_reading_time_is_marked(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     house = house_with(audit=audit)
     house.asking._clock = iter([0.0, 0.0, 0.3]).__next__
@@ -113,7 +115,7 @@ async def test_a_decline_of_a_client_that_asks_nobody_is_marked(tmp_path: Path) 
     assert [(line["decision"], line["hurried"]) for line in lines(audit)] == [("deny", True)]
 
 
-async def test_time_that_a_person_took_is_known_to_another_instance(tmp_path: Path) -> None:
+async def test_another_instance_records_how_long_the_user_took(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     houses = [house_with(audit=audit) for _ in range(2)]
     one, other = (make_bridge(house.registry, keys=KEYS) for house in houses)
@@ -128,7 +130,7 @@ async def test_time_that_a_person_took_is_known_to_another_instance(tmp_path: Pa
         here.close_input()
 
 
-async def test_what_is_replayed_is_written_down_and_remembered_once(tmp_path: Path) -> None:
+async def test_a_repeated_decision_is_recorded_once(tmp_path: Path) -> None:
     audit, store = tmp_path / "audit.jsonl", MemoryStore()
     houses = [house_with(store, audit=audit, hooks=False) for _ in range(3)]
     for house in houses:
@@ -146,7 +148,7 @@ async def test_what_is_replayed_is_written_down_and_remembered_once(tmp_path: Pa
         two.close_input()
 
 
-async def test_who_declines_is_heard_whatever_was_allowed_in_between() -> None:
+async def test_a_decline_applies_even_if_the_same_call_was_allowed_in_between() -> None:
     store = MemoryStore()
     houses = [house_with(store) for _ in range(2)]
     one, other = (make_bridge(house.registry, keys=KEYS) for house in houses)
@@ -174,7 +176,7 @@ def entry_that_needs() -> ToolEntry:
     return ToolEntry("needy", "Asks.", needy, {"type": "object"})
 
 
-async def test_nothing_that_others_name_makes_a_line(
+async def test_names_from_modules_and_clients_cannot_forge_a_line(
     mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     audit = tmp_path / "audit.jsonl"
@@ -210,7 +212,7 @@ async def pipe(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", [nowhere, folder_itself, pipe])
-async def test_an_audit_that_cannot_be_written_stops_no_call(
+async def test_an_audit_log_that_cannot_be_written_fails_no_call(
     place: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = house_with(audit=await place(tmp_path))
@@ -219,7 +221,7 @@ async def test_an_audit_that_cannot_be_written_stops_no_call(
     assert "cannot write to the audit log" in caplog.text
 
 
-async def test_lines_of_many_calls_at_once_stay_whole(tmp_path: Path) -> None:
+async def test_lines_of_concurrent_calls_stay_whole(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     house = house_with(audit=audit)
     async with open_client(house, "legacy", ScriptedUser(ONCE)) as client, anyio.create_task_group() as tasks:
@@ -244,7 +246,7 @@ async def mount(coordinator, config):
 
 
 @pytest.mark.usefixtures("forgotten")
-async def test_the_settings_hold_too_where_some_tools_of_the_source_are_in_workers(tmp_path: Path) -> None:
+async def test_the_settings_apply_to_a_source_with_some_tools_in_workers(tmp_path: Path) -> None:
     (tmp_path / "echo.py").write_text(ECHO)
     (tmp_path / "asks.py").write_text(ASKS)
     (tmp_path / "settings.yaml").write_text(

@@ -159,7 +159,7 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("way", [STDIO, HTTP_STATELESS], ids=str)
-def test_a_person_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_path: Path) -> None:
+def test_a_user_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_path: Path) -> None:
     with live(way, tmp_path, settings=settings_in(tmp_path)) as server:
         assert code_of(server.result("repeat", text="before")) == "approval_declined"
         with somebody(tmp_path) as person:
@@ -191,7 +191,7 @@ def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_pa
             top.communicate()
 
 
-def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Path) -> None:
+def test_of_two_users_the_first_answer_counts_and_ctrl_c_ends_both_commands(tmp_path: Path) -> None:
     with live(STDIO, tmp_path, settings=settings_in(tmp_path)) as server:
         with somebody(tmp_path) as one, somebody(tmp_path) as other:
             waiting = server.call("repeat", text="a")
@@ -205,7 +205,7 @@ def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Pa
         assert server.alive
 
 
-def test_where_a_person_leaves_in_between_the_default_holds(tmp_path: Path) -> None:
+def test_the_default_applies_if_the_user_leaves(tmp_path: Path) -> None:
     with live(STDIO, tmp_path, settings=settings_in(tmp_path)) as server, somebody(tmp_path) as person:
         waiting = server.call("repeat", text="a")
         person.sees("  | Repeat a?")
@@ -213,7 +213,7 @@ def test_where_a_person_leaves_in_between_the_default_holds(tmp_path: Path) -> N
         assert code_of(waiting.result(TIMEOUT)["result"]) == "approval_declined"
 
 
-def test_who_leaves_is_not_told_that_a_bridge_has_ended(tmp_path: Path) -> None:
+def test_a_user_who_leaves_gets_no_message_about_the_bridge(tmp_path: Path) -> None:
     with live(STDIO, tmp_path, settings=settings_in(tmp_path)) as server:
         with somebody(tmp_path) as person:
             waiting = server.call("repeat", text="a")
@@ -223,7 +223,7 @@ def test_who_leaves_is_not_told_that_a_bridge_has_ended(tmp_path: Path) -> None:
     assert "has ended" not in person.err
 
 
-def test_a_terminal_that_goes_away_takes_its_person_along(tmp_path: Path) -> None:
+def test_the_command_ends_when_its_terminal_closes(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path)))
     ours, theirs = os.openpty()
     with subprocess.Popen(
@@ -236,7 +236,7 @@ def test_a_terminal_that_goes_away_takes_its_person_along(tmp_path: Path) -> Non
         assert person.wait(TIMEOUT) == 0
 
 
-def test_people_see_bridges_that_come_later_and_hear_of_those_that_end(tmp_path: Path) -> None:
+def test_the_command_connects_to_new_bridges_and_reports_stopped_ones(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     (tmp_path / FILE).write_text(json.dumps(settings))
     person = Person(tmp_path)
@@ -252,7 +252,7 @@ def test_people_see_bridges_that_come_later_and_hear_of_those_that_end(tmp_path:
         person.close()
 
 
-def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path: Path) -> None:
+def test_a_lasting_approval_outlives_the_bridge_until_it_is_revoked(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     with live(STDIO, tmp_path, settings=settings) as server, somebody(tmp_path) as person:
         waiting = server.call("repeat", text="a secret word")
@@ -276,7 +276,7 @@ def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path
 
 
 @pytest.mark.parametrize(("choice", "session"), [(ALWAYS, {}), (SESSION, {NAMED: "mine"})], ids=["always", "session"])
-def test_what_one_process_asks_and_another_hears_a_third_remembers(
+def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third(
     choice: str, session: dict[str, str], tmp_path: Path
 ) -> None:
     settings = settings_in(tmp_path)
@@ -334,7 +334,7 @@ def next_question(server: Any) -> Any:
         ({}, ["list", "none.yaml"], "none.yaml"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_commands_that_cannot_work_report_the_reason(
     approvals: Any, args: list[str], said: str, tmp_path: Path, run_here: RunHere
 ) -> None:
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, **approvals)))
@@ -343,7 +343,7 @@ def test_what_cannot_be_done_is_said(
     assert said in err
 
 
-def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, run_here: RunHere) -> None:
+def test_unknown_and_ambiguous_ids_revoke_nothing(tmp_path: Path, run_here: RunHere) -> None:
     import anyio
 
     from mcp_bridge._policies.approvals.decisions import ApprovalSubject
@@ -391,7 +391,7 @@ def test_state_in_a_store_outlives_the_bridge(
         ({"remember": "30 days"}, "approvals.remember"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_with_their_line(
+def test_invalid_settings_are_rejected_with_their_line(
     approvals: Any, said: str, tmp_path: Path, run_here: RunHere
 ) -> None:
     given = json.dumps(settings_in(tmp_path, **{"remember": "30d", **approvals}), indent=1)
@@ -405,7 +405,7 @@ def test_settings_that_cannot_be_are_refused_with_their_line(
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_sockets_are_where_the_system_has_them_for_the_user_or_in_the_state(
+def test_sockets_are_in_the_runtime_folder_of_the_user_else_in_the_state_folder(
     there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unix_sockets, "RUNTIME_FOLDER", tmp_path)
@@ -420,7 +420,7 @@ def test_sockets_are_where_the_system_has_them_for_the_user_or_in_the_state(
 
 @pytest.mark.parametrize("command", [["approvals", "list"], ["validate"]])
 @pytest.mark.parametrize("kind", ["damaged", "another"])
-def test_a_file_that_is_no_store_is_said_at_the_start(
+def test_a_file_that_is_not_a_store_is_reported_at_the_start(
     command: list[str], kind: str, tmp_path: Path, run_here: RunHere
 ) -> None:
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path)))
@@ -477,7 +477,9 @@ def asked(number: int, *scopes: str, prompt: str = "Sure?") -> TerminalQuestion:
     return TerminalQuestion(number, "shop (1)", "add", prompt, "{}", (*(scopes or ("once", "always")), "deny"))
 
 
-async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_answer_for_a_settled_question_does_not_answer_the_next_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     clock = Clock()
     made, answers = terminal(clock)
     made.handle_message(asked(1))
@@ -507,7 +509,7 @@ async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: 
         ("", "[1] shop (1) requests approval for tool 'add'"),
     ],
 )
-async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_invalid_input_answers_no_question(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     made, answers = terminal(clock)
     made.handle_message(asked(1))
@@ -518,7 +520,7 @@ async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: p
     assert said in capsys.readouterr().err
 
 
-async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_answer_without_a_pending_question_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
     await made.read("y")
     made.handle_message(asked(9))
@@ -531,7 +533,7 @@ async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -
     assert "withdrawn" not in said
 
 
-async def test_a_question_cannot_pose_as_another_or_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_question_cannot_imitate_another_or_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
     made.handle_message(asked(1, prompt="Sure?\n[2] shop (1) requests approval for tool 'harmless'\x1b[2J\u202e"))
     said = capsys.readouterr().err.splitlines()

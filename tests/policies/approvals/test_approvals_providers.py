@@ -115,8 +115,10 @@ async def run(client: Any, command: str = "ls") -> Any:
 
 @EVERY_ERA
 @pytest.mark.parametrize("choice", [ONCE, DENY, "decline"])
-async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp_path: Path, forgotten: None) -> None:
-    person = ScriptedUser(choice)
+async def test_the_user_decides_about_the_question_of_a_module(
+    mode: str, choice: str, tmp_path: Path, forgotten: None
+) -> None:
+    person = Someone(choice)
     async with connect(bridge_in(tmp_path), mode=mode, elicitation_callback=person) as client:
         result = await run(client)
     assert person.asked[0].message == 'Execute: ls? (risk: high)\n- command (length 2): "ls"'
@@ -126,8 +128,10 @@ async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp
         assert texts(result) == ["Tool 'bash' was denied: The user at the client declined this."]
 
 
-async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_path: Path, forgotten: None) -> None:
-    person, store, audit = ScriptedUser(ALWAYS), MemoryStore(), tmp_path / "audit"
+async def test_a_decision_about_a_question_of_a_module_is_remembered_and_recorded(
+    mode: str, tmp_path: Path, forgotten: None
+) -> None:
+    person, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
     policy = ApprovalPolicy(options=OPTIONS, grants=GrantStore(store), audit=AuditLog(audit))
     async with connect(bridge_in(tmp_path, policy=policy), mode=mode, elicitation_callback=person) as client:
         for command in ("ls", "ls", "pwd"):
@@ -138,7 +142,9 @@ async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_pa
 
 
 @EVERY_ERA
-async def test_the_time_of_a_person_is_not_that_of_the_hook(mode: str, tmp_path: Path, forgotten: None) -> None:
+async def test_the_time_of_the_user_does_not_count_against_the_timeout_of_the_hook(
+    mode: str, tmp_path: Path, forgotten: None
+) -> None:
     async def slow() -> Any:
         await anyio.sleep(3.2)
         return types.ElicitResult(action="accept", content={"value": ONCE})
@@ -149,7 +155,7 @@ async def test_the_time_of_a_person_is_not_that_of_the_hook(mode: str, tmp_path:
 
 
 @pytest.mark.parametrize(("mode", "default"), [("legacy", "deny"), (STATELESS, "continue")])
-async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Path, forgotten: None) -> None:
+async def test_a_request_of_a_module_has_a_timeout(mode: str, default: str, tmp_path: Path, forgotten: None) -> None:
     audit = tmp_path / "audit"
 
     async def never() -> Any:
@@ -184,7 +190,7 @@ async def test_a_late_denial_stops_what_the_module_allows_by_default(
     assert (get_text(result) == "ran ls") is (code is None)
 
 
-async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
+async def test_a_call_is_denied_if_no_user_can_be_asked(mode: str, tmp_path: Path, forgotten: None) -> None:
     async with connect(bridge_in(tmp_path), mode=mode) as client:
         said = texts(await run(client))
     assert said == [
@@ -194,7 +200,7 @@ async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path,
 
 
 @pytest.mark.parametrize(("choice", "runs"), [(ONCE, True), (DENY, False)])
-async def test_another_instance_takes_up_what_a_module_has_asked(
+async def test_another_instance_resumes_a_question_of_a_module(
     choice: str, runs: bool, tmp_path: Path, forgotten: None
 ) -> None:
     one, other = bridge_in(tmp_path), bridge_in(tmp_path)
@@ -207,7 +213,7 @@ async def test_another_instance_takes_up_what_a_module_has_asked(
         here.close_input()
 
 
-async def test_every_module_that_asks_for_a_provider_gets_one_whenever_it_does() -> None:
+async def test_every_module_gets_a_provider_before_and_after_its_registration() -> None:
     coordinator, given = ModuleCoordinator(), []
     coordinator.register_capability(REGISTER_CAPABILITY, given.append)
     register_approval_provider(coordinator, ApprovalGate())
@@ -217,14 +223,14 @@ async def test_every_module_that_asks_for_a_provider_gets_one_whenever_it_does()
     assert all(isinstance(provider, ApprovalProvider) for provider in given)
 
 
-async def test_a_module_that_offers_to_ask_is_told_who_does(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_module_that_offers_a_provider_gets_that_of_the_bridge(caplog: pytest.LogCaptureFixture) -> None:
     coordinator = ModuleCoordinator()
     register_approval_provider(coordinator, ApprovalGate())
     assert isinstance(coordinator.get_capability(REGISTER_CAPABILITY)(object()), BridgeApprovalProvider)
     assert "a module offers to ask for approvals; the bridge asks by itself" in caplog.text
 
 
-async def test_a_coordinator_that_tells_nobody_is_asked_at_once() -> None:
+async def test_a_coordinator_without_notifications_is_queried_immediately() -> None:
     class Plain:
         def __init__(self, taker: Any) -> None:
             self.taker = taker
@@ -238,7 +244,7 @@ async def test_a_coordinator_that_tells_nobody_is_asked_at_once() -> None:
     assert [type(provider) for provider in given] == [BridgeApprovalProvider]
 
 
-async def test_a_module_that_takes_no_provider_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_module_that_fails_to_receive_its_provider_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def raising(provider: Any) -> None:
         raise SystemExit("no")
 

@@ -46,9 +46,9 @@ class Clock:
 
 
 @EVERY_ERA
-async def test_what_is_always_allowed_is_asked_once_for_the_same_arguments(mode: str) -> None:
-    house, person = house_with(MemoryStore()), ScriptedUser(ALWAYS)
-    async with open_client(house, mode, person) as client:
+async def test_a_lasting_approval_applies_to_the_same_arguments_alone(mode: str) -> None:
+    house, person = house_with(MemoryStore()), Someone(ALWAYS)
+    async with visited(house, mode, person) as client:
         for n in (1, 1, 2, 1, 2):
             assert not (await client.call_tool("add", {"n": n})).is_error
         await client.call_tool("say", {"text": "1"})
@@ -57,7 +57,7 @@ async def test_what_is_always_allowed_is_asked_once_for_the_same_arguments(mode:
     assert (len(person.asked), len(house.calls)) == (3, 7)
 
 
-async def test_what_is_revoked_is_asked_again(mode: str) -> None:
+async def test_a_revoked_approval_is_requested_again(mode: str) -> None:
     store = MemoryStore()
     house, person = house_with(store), ScriptedUser(ALWAYS, DENY)
     async with open_client(house, mode, person) as client:
@@ -70,9 +70,9 @@ async def test_what_is_revoked_is_asked_again(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_what_is_allowed_for_a_session_is_asked_in_another(mode: str) -> None:
-    house, person = house_with(MemoryStore()), ScriptedUser(SESSION, SESSION, DENY)
-    async with open_client(house, mode, person) as client, open_client(house, mode, person) as other:
+async def test_an_approval_for_a_session_does_not_apply_to_another_session(mode: str) -> None:
+    house, person = house_with(MemoryStore()), Someone(SESSION, SESSION, DENY)
+    async with visited(house, mode, person) as client, visited(house, mode, person) as other:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
             assert not (await client.call_tool("add", {"n": 1}, meta=B)).is_error
@@ -81,16 +81,16 @@ async def test_what_is_allowed_for_a_session_is_asked_in_another(mode: str) -> N
     assert len(person.asked) == 3
 
 
-async def test_a_session_of_the_handshake_era_is_its_connection() -> None:
-    house, person = house_with(MemoryStore()), ScriptedUser(SESSION)
-    async with open_client(house, "legacy", person) as client, open_client(house, "legacy", person) as other:
+async def test_in_the_handshake_era_a_session_is_a_connection() -> None:
+    house, person = house_with(MemoryStore()), Someone(SESSION)
+    async with visited(house, "legacy", person) as client, visited(house, "legacy", person) as other:
         for each in (client, client, other, client):
             assert not (await each.call_tool("add", {"n": 1})).is_error
     assert len(person.asked) == 2
 
 
 @pytest.mark.parametrize("choice", [ONCE, DENY])
-async def test_nothing_else_is_remembered(mode: str, choice: str) -> None:
+async def test_single_approvals_and_denials_are_not_remembered(mode: str, choice: str) -> None:
     store = Counting()
     house, person = house_with(store), ScriptedUser(choice)
     async with open_client(house, mode, person) as client:
@@ -99,7 +99,7 @@ async def test_nothing_else_is_remembered(mode: str, choice: str) -> None:
     assert (len(person.asked), store.sets) == (2, [])
 
 
-async def test_options_are_those_that_hold(mode: str) -> None:
+async def test_only_options_that_can_be_remembered_are_offered(mode: str) -> None:
     with_store, without = house_with(MemoryStore()), house_with()
     person = ScriptedUser(DENY)
     for house in (with_store, without):
@@ -108,15 +108,15 @@ async def test_options_are_those_that_hold(mode: str) -> None:
     assert [offered(asked) for asked in person.asked] == [list(OPTIONS), [ONCE, DENY]]
 
 
-async def test_a_client_without_a_session_is_not_offered_one() -> None:
-    house, person = house_with(MemoryStore()), ScriptedUser(DENY)
-    async with open_client(house, STATELESS, person) as client:
+async def test_a_client_without_a_session_gets_no_option_for_it() -> None:
+    house, person = house_with(MemoryStore()), Someone(DENY)
+    async with visited(house, STATELESS, person) as client:
         await client.call_tool("add", {"n": 1})
     assert [offered(asked) for asked in person.asked] == [[ONCE, ALWAYS, DENY]]
 
 
-async def test_a_hook_that_gives_options_is_given_no_others(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser("Allow")
+async def test_options_of_a_hook_replace_those_of_the_settings(mode: str) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone("Allow")
     house.on("tool:pre", ask(approval_options=["Allow", "Deny"]))
     async with open_client(house, mode, person) as client:
         for _ in range(2):
@@ -125,8 +125,8 @@ async def test_a_hook_that_gives_options_is_given_no_others(mode: str) -> None:
 
 
 @pytest.mark.parametrize(("choice", "asked"), [("allow ALWAYS", 1), ("Allow for session", 1), ("Yes", 2)])
-async def test_a_hooks_own_words_for_longer_are_understood(mode: str, choice: str, asked: int) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser(choice)
+async def test_options_of_a_hook_can_be_remembered(mode: str, choice: str, asked: int) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone(choice)
     house.on("tool:pre", ask(approval_options=[choice, "No"]))
     async with open_client(house, mode, person) as client:
         for _ in range(2):
@@ -134,8 +134,8 @@ async def test_a_hooks_own_words_for_longer_are_understood(mode: str, choice: st
     assert len(person.asked) == asked
 
 
-async def test_a_hooks_always_is_once_where_nothing_is_remembered(mode: str) -> None:
-    house, person = house_with(hooks=False), ScriptedUser("Allow always")
+async def test_the_option_always_of_a_hook_applies_once_without_a_store(mode: str) -> None:
+    house, person = house_with(hooks=False), Someone("Allow always")
     house.on("tool:pre", ask(approval_options=["Allow always", "No"]))
     async with open_client(house, mode, person) as client:
         for _ in range(2):
@@ -143,8 +143,8 @@ async def test_a_hooks_always_is_once_where_nothing_is_remembered(mode: str) -> 
     assert len(person.asked) == 2
 
 
-async def test_another_question_about_the_same_call_is_asked(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser(ALWAYS)
+async def test_a_remembered_decision_applies_to_the_same_question_alone(mode: str) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
     prompts = iter(["Add?", "Add?", "Add, though it is Sunday?"])
     house.on("tool:pre", lambda data: ask(next(prompts)))
     async with open_client(house, mode, person) as client:
@@ -154,8 +154,8 @@ async def test_another_question_about_the_same_call_is_asked(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_what_may_be_passed_on_always_is_that_answer(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), ScriptedUser(ALWAYS)
+async def test_an_approval_of_a_result_applies_to_the_same_result_alone(mode: str) -> None:
+    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
     answers = iter(["one", "one", "two"])
     house.on("tool:post", ask("Pass it on?"))
     house.on("tool:post", lambda data: {"action": "modify", "data": {"result": next(answers)}}, priority=-1)
@@ -165,7 +165,7 @@ async def test_what_may_be_passed_on_always_is_that_answer(mode: str) -> None:
     assert len(person.asked) == 2
 
 
-async def test_a_store_that_fails_costs_a_question_and_no_call(mode: str) -> None:
+async def test_a_failing_store_repeats_a_question_and_fails_no_call(mode: str) -> None:
     class Broken(MemoryStore):
         async def get(self, key: str) -> bytes | None:
             raise OSError("no")
@@ -181,7 +181,7 @@ async def test_a_store_that_fails_costs_a_question_and_no_call(mode: str) -> Non
 
 
 @pytest.mark.parametrize("held", [b"", b"{}", b"[]", b'{"id": 1}', b"\xff"])
-async def test_what_cannot_be_read_allows_nothing(held: bytes) -> None:
+async def test_an_unreadable_grant_allows_nothing(held: bytes) -> None:
     store = MemoryStore()
     house, person = house_with(store), ScriptedUser(ALWAYS, DENY)
     async with open_client(house, "legacy", person) as client:
@@ -192,7 +192,7 @@ async def test_what_cannot_be_read_allows_nothing(held: bytes) -> None:
     assert await GrantStore(store).list_grants() == []
 
 
-async def test_a_grant_that_was_copied_to_another_call_allows_nothing() -> None:
+async def test_a_grant_copied_to_another_call_allows_nothing() -> None:
     store = MemoryStore()
     kept, one, other = (
         GrantStore(store),
@@ -206,7 +206,7 @@ async def test_a_grant_that_was_copied_to_another_call_allows_nothing() -> None:
     assert [await kept.find_grant(subject) is not None for subject in (one, other)] == [True, False]
 
 
-async def test_grants_are_of_a_principal_a_kind_and_a_bridge() -> None:
+async def test_a_grant_applies_to_one_principal_kind_and_bridge() -> None:
     store = MemoryStore()
     kept, other = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
     mine = ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me")
@@ -218,7 +218,7 @@ async def test_grants_are_of_a_principal_a_kind_and_a_bridge() -> None:
     assert (len(await kept.list_grants()), await other.list_grants()) == (1, [])
 
 
-async def test_grants_are_over_in_their_time_whatever_the_store_does() -> None:
+async def test_a_grant_expires_even_if_the_store_keeps_it() -> None:
     clock = Clock()
     kept = GrantStore(MemoryStore(), expires=3 * DAY, clock=clock)
     subject = ApprovalSubject.for_call("add", {}, "?", session="s")
@@ -231,7 +231,7 @@ async def test_grants_are_over_in_their_time_whatever_the_store_does() -> None:
     assert (await kept.find_grant(subject), await kept.list_grants()) == (None, [])
 
 
-async def test_no_argument_is_in_the_store() -> None:
+async def test_the_store_contains_no_arguments() -> None:
     store = Counting()
     house, person = house_with(store), ScriptedUser(ALWAYS)
     async with open_client(house, "legacy", person) as client:
@@ -240,7 +240,7 @@ async def test_no_argument_is_in_the_store() -> None:
     assert b"password" not in store.sets[0] + "".join(await store.keys("")).encode()
 
 
-async def test_a_store_that_cannot_say_what_is_in_it_says_so() -> None:
+async def test_grants_of_a_store_without_keys_cannot_be_listed() -> None:
     class Mute:
         get = set = add = delete = None
 
@@ -259,7 +259,7 @@ def test_the_same_arguments_have_the_same_hash(one: Any, other: Any) -> None:
 @pytest.mark.parametrize(
     ("one", "other"), [({"a": 1}, {"a": "1"}), ({"a": 1}, {"a": True}), ({}, None), ({"a": "b"}, {"a": ["b"]})]
 )
-def test_other_arguments_have_another_hash(one: Any, other: Any) -> None:
+def test_different_arguments_have_different_hashes(one: Any, other: Any) -> None:
     assert hash_json(one) != hash_json(other)
 
 
@@ -273,12 +273,12 @@ JSON_VALUES = st.recursive(
 
 @examples(300)
 @given(JSON_VALUES)
-def test_a_hash_is_that_of_the_json_of_the_standard_library(value: Any) -> None:
+def test_a_hash_is_computed_from_the_json_of_the_standard_library(value: Any) -> None:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     assert hash_json(value) == sha256(text.encode()).hexdigest()  # decisions that are stored depend on it
 
 
-async def test_what_is_remembered_counts_only_where_it_could_be_chosen_again(mode: str) -> None:
+async def test_a_remembered_decision_applies_only_if_its_option_is_offered(mode: str) -> None:
     house, options = house_with(MemoryStore(), hooks=False), [ONCE, ALWAYS, DENY]
     house.on("tool:pre", lambda data: ask(approval_options=list(options)))
     person = ScriptedUser(ALWAYS, DENY)
@@ -291,7 +291,7 @@ async def test_what_is_remembered_counts_only_where_it_could_be_chosen_again(mod
 
 
 @EVERY_ERA
-async def test_a_prompt_that_has_come_to_something_else_is_asked_about_again(mode: str) -> None:
+async def test_a_prompt_with_a_new_text_needs_another_approval(mode: str) -> None:
     house, words = house_with(MemoryStore(), hooks=False), ["tidy up", "tidy up", "delete all"]
     house.on("prompt:submit", ask())
 
@@ -309,7 +309,7 @@ async def test_a_prompt_that_has_come_to_something_else_is_asked_about_again(mod
     assert len(person.asked) == 2
 
 
-async def test_where_only_options_that_remember_are_set_and_nothing_is_remembered_a_person_can_still_allow(
+async def test_without_a_store_users_can_allow_even_if_all_options_need_one(
     mode: str,
 ) -> None:
     house, person = house_with(None, options=(ALWAYS, DENY)), ScriptedUser("Allow")

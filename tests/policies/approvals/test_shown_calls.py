@@ -33,8 +33,8 @@ def serve(folder: Path, **approvals: Any) -> Any:
 
 
 @EVERY_ERA
-async def test_a_short_argument_is_shown_before_the_long_ones(tmp_path: Path, mode: str) -> None:
-    user = ScriptedUser("Allow once")
+async def test_short_arguments_are_shown_before_long_ones(tmp_path: Path, mode: str) -> None:
+    user = Someone("Allow once")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         arguments = {"note": "x" * 9_000, "options": {"a b": "1\n2"}, "cmd": "rm -rf /"}
         assert texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]
@@ -47,8 +47,8 @@ async def test_a_short_argument_is_shown_before_the_long_ones(tmp_path: Path, mo
 
 
 @EVERY_ERA
-async def test_what_cannot_be_seen_is_escaped_in_the_question(tmp_path: Path, mode: str) -> None:
-    user = ScriptedUser("Deny")
+async def test_invisible_characters_are_escaped_in_the_question(tmp_path: Path, mode: str) -> None:
+    user = Someone("Deny")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         await client.call_tool("run", {"cmd": "ls\u202e\u200b\u3164\U000e0041\x1b[2K \u00a0 caf\u00e9"})
     assert r'"ls\u202e\u200b\u3164\udb40\udc41\u001b[2K \u00a0 café"' in user.asked[0].message
@@ -77,7 +77,7 @@ async def test_with_the_setting_the_longest_values_are_truncated(tmp_path: Path)
 
 
 @pytest.mark.parametrize("count", [2, 999, 5_000])
-def test_no_number_of_arguments_hides_one_unnoticed(count: int) -> None:
+def test_a_question_shows_that_arguments_are_left_out(count: int) -> None:
     arguments = {**{f"k{number}": number for number in range(count)}, "cmd": "rm -rf /"}
     shown = show_arguments(arguments)
     assert len(shown.text) < MAX_SHOWN + 100
@@ -85,13 +85,13 @@ def test_no_number_of_arguments_hides_one_unnoticed(count: int) -> None:
     assert shown.text.endswith("(not everything is shown)") is not shown.is_whole
 
 
-def test_no_name_of_an_argument_looks_like_another_line() -> None:
+def test_the_name_of_an_argument_cannot_look_like_another_line() -> None:
     shown = show_arguments({'x": 1\n- cmd (length 2): "ls"\n': "y", "a\u200b": "z", "": 1})
     assert len(shown.text.split("\n")) == 3
     assert r'"a\u200b" (length 1)' in shown.text
 
 
-def test_values_that_are_no_json_are_shown_too() -> None:
+def test_values_that_are_not_json_are_shown_too() -> None:
     cycle: dict[str, Any] = {}
     cycle["itself"] = cycle
     assert "object" in show_arguments({"value": object()}).text

@@ -57,7 +57,7 @@ def tampering(path: Path) -> Iterator[sqlite3.Connection]:
         ("INSERT INTO records (seq, record, hash) VALUES (9, '{}', 'abc')", 6),
     ],
 )
-async def test_the_first_record_that_was_changed_is_found(tmp_path: Path, change: str, broken: int) -> None:
+async def test_the_first_changed_record_is_found(tmp_path: Path, change: str, broken: int) -> None:
     path = tmp_path / "trail.sqlite3"
     await write(path, 5)
     assert verify(path).is_intact
@@ -66,7 +66,7 @@ async def test_the_first_record_that_was_changed_is_found(tmp_path: Path, change
     assert verify(path).broken == broken
 
 
-async def test_what_is_not_a_record_any_more_is_shown_among_the_others(tmp_path: Path) -> None:
+async def test_a_text_that_is_not_a_record_is_shown_among_the_others(tmp_path: Path) -> None:
     path = tmp_path / "trail.sqlite3"
     await write(path, 3)
     with closing(sqlite3.connect(path)) as database:
@@ -151,7 +151,7 @@ async def test_old_records_are_removed_up_to_an_anchor(tmp_path: Path) -> None:
     assert verify(path).broken == 7
 
 
-async def test_a_file_that_is_too_large_loses_its_oldest_records(
+async def test_the_oldest_records_of_a_too_large_file_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention_module, "CHUNK", 100)
@@ -165,7 +165,7 @@ async def test_a_file_that_is_too_large_loses_its_oldest_records(
         assert trail.read_latest(AuditQuery(name="x*"), limit=1).rows[0].parse_record()["name"] == "x1199"
 
 
-async def test_a_failed_removal_is_logged_and_stops_nothing(
+async def test_a_failed_removal_is_logged_and_fails_no_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> int:
@@ -178,7 +178,7 @@ async def test_a_failed_removal_is_logged_and_stops_nothing(
     assert "were not removed: the disk is on fire" in caplog.text
 
 
-async def test_pages_of_records_follow_one_another(tmp_path: Path) -> None:
+async def test_each_page_of_records_continues_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "trail.sqlite3"
     await write(path, 5)
     first = read_page(path, AuditQuery(), limit=2)
@@ -198,7 +198,7 @@ async def test_text_that_is_not_unicode_is_recorded(tmp_path: Path) -> None:
     assert verify(path).is_intact
 
 
-async def test_a_trail_beside_which_no_file_can_be_created_can_be_read(tmp_path: Path) -> None:
+async def test_a_trail_in_a_read_only_folder_can_be_read(tmp_path: Path) -> None:
     path, copy = tmp_path / "trail.sqlite3", tmp_path / "copy.sqlite3"
     await write(path, 2)
     with closing(sqlite3.connect(path)) as database:

@@ -38,7 +38,7 @@ def test_a_killed_server_loses_no_call_that_it_has_responded_to(tmp_path: Path) 
     assert 0 < responses <= records
 
 
-def test_a_call_during_which_the_server_is_killed_has_left_its_start(tmp_path: Path) -> None:
+def test_the_start_of_a_call_is_recorded_even_if_the_server_is_killed(tmp_path: Path) -> None:
     trail = tmp_path / "trail.sqlite3"
     with audited_server(write_settings(tmp_path, starts=True)) as server:
         server.call("1")
@@ -50,7 +50,7 @@ def test_a_call_during_which_the_server_is_killed_has_left_its_start(tmp_path: P
     ]
 
 
-async def test_a_call_that_is_cancelled_before_it_runs_has_an_end(tmp_path: Path) -> None:
+async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(tmp_path: Path) -> None:
     bridge, trail = build(tmp_path, starts=True), tmp_path / "trail.sqlite3"
     made = ToolCall(id="1", name="add", arguments={"a": 1, "b": 2})
     async with bridge.run_sources():

@@ -27,7 +27,7 @@ ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), (
 
 
 @ERAS
-async def test_a_record_says_who_has_called_what_and_how_it_ended(tmp_path: Path, mode: str, version: str) -> None:
+async def test_a_record_contains_the_caller_the_tool_and_the_outcome(tmp_path: Path, mode: str, version: str) -> None:
     bridge = build(tmp_path)
     client = types.Implementation(name="inspector", version="1.2")
     async with connect(bridge, mode=mode, client_info=client) as connected:
@@ -76,7 +76,7 @@ async def test_full_arguments_are_recorded_without_secrets(tmp_path: Path) -> No
     assert "arguments" not in long
 
 
-async def test_the_patterns_of_redact_do_not_reach_the_trail(tmp_path: Path) -> None:
+async def test_matches_of_the_policy_redact_are_redacted_in_the_trail(tmp_path: Path) -> None:
     bridge = build(tmp_path, "redact: {patterns: secrets, custom: {name: 'marg[a-z]+'}}", arguments="full")
     async with connect(bridge) as client:
         await client.call_tool("sign_in", {"user": "margaret", "password": "p"})
@@ -102,7 +102,7 @@ async def test_secrets_of_the_settings_in_names_are_redacted(tmp_path: Path) -> 
     assert record["name"] == "note://[secret]"
 
 
-async def test_a_call_that_the_cache_answers_is_marked(tmp_path: Path) -> None:
+async def test_a_call_answered_by_the_cache_is_marked(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
         "from mcp_bridge import tool\n@tool(annotations={'readOnlyHint': True})\ndef look() -> int:\n    return 1\n"
     )
@@ -131,7 +131,7 @@ async def test_errors_denials_and_invalid_calls_have_a_code(tmp_path: Path) -> N
     assert [each["policy"] for each in changing["decisions"]] == ["read_only"]
 
 
-async def test_the_policy_that_limits_a_rate_is_named(tmp_path: Path) -> None:
+async def test_a_record_names_the_policy_that_limited_the_rate(tmp_path: Path) -> None:
     async with connect(build(tmp_path, "rate_limit: {limit: 1/day}")) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
         await client.call_tool("add", {"a": 1, "b": 2})
@@ -141,7 +141,7 @@ async def test_the_policy_that_limits_a_rate_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("choice", "outcome"), [("Allow once", "ok"), (None, "denied")])
-async def test_an_approval_is_recorded_with_its_way(tmp_path: Path, choice: str | None, outcome: str) -> None:
+async def test_an_approval_is_recorded_with_its_decider(tmp_path: Path, choice: str | None, outcome: str) -> None:
     async def decide(context: Any, params: Any) -> types.ElicitResult:
         if choice is None:
             return types.ElicitResult(action="decline")
@@ -174,7 +174,7 @@ async def test_resources_and_prompts_are_recorded_too(tmp_path: Path) -> None:
     assert (got["kind"], got["name"]) == ("prompt", "greet")
 
 
-async def test_a_selection_limits_what_is_recorded(tmp_path: Path) -> None:
+async def test_only_selected_calls_are_recorded(tmp_path: Path) -> None:
     bridge = build(tmp_path, tools=["add*", "!add_twice"], resources="note://f*")
     async with connect(bridge) as client:
         for name in ("first", "second"):
@@ -203,7 +203,7 @@ async def _call_and_report(client: Client, report: Any) -> None:
 
 
 @BOTH_LOOPS
-async def test_calls_at_once_share_commits_and_wait_for_their_own_record(tmp_path: Path) -> None:
+async def test_concurrent_calls_share_commits_and_each_waits_for_its_record(tmp_path: Path) -> None:
     async with open_bridge(write_settings(tmp_path)) as bridge, anyio.create_task_group() as tasks:
         for number in range(100):
             call = ToolCall(id=str(number), name="add", arguments={"a": number, "b": 0})

@@ -47,7 +47,9 @@ def find_violations(page: Page, rules: dict) -> list[str]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_axe_finds_nothing(browser: Browser, server: PageServer, others: OtherClients, axe: Path, look: str) -> None:
+def test_axe_finds_no_accessibility_problems(
+    browser: Browser, server: PageServer, others: OtherClients, axe: Path, look: str
+) -> None:
     options, rules = LOOKS[look]
     others.call("take", {"item": "apples"}).result()
     found = {}

@@ -23,7 +23,7 @@ MOST_COMPRESSED = 37_000
 
 @pytest.mark.npm
 @pytest.mark.timeout(300)
-def test_the_built_page_is_what_the_sources_give(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_the_built_page_matches_its_sources(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     try:
         node = find_node()
         modules = install(node, SOURCES)

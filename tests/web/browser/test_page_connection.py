@@ -21,7 +21,7 @@ def blank(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def test_the_token_is_removed_from_the_address_and_kept_for_the_tab(page: Page, server: PageServer) -> None:
+def test_the_token_is_removed_from_the_address_and_stored_for_the_tab(page: Page, server: PageServer) -> None:
     expect(page.get_by_role("link", name="take")).to_be_visible()
     assert TOKEN not in page.url
     page.reload()
@@ -60,7 +60,7 @@ def test_an_address_names_a_panel_and_what_is_selected_in_it(page: Page, server:
     expect(page.get_by_text("There is no tool “50%”.")).to_be_visible()
 
 
-def test_a_page_that_is_one_too_many_shows_why_it_does_not_connect(blank: Page, server: PageServer) -> None:
+def test_a_page_beyond_the_limit_shows_why_it_does_not_connect(blank: Page, server: PageServer) -> None:
     limits = httpx2.Limits(max_connections=None)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with httpx2.Client(base_url=server.base, headers=headers, limits=limits) as http, ExitStack() as pages:
@@ -72,7 +72,7 @@ def test_a_page_that_is_one_too_many_shows_why_it_does_not_connect(blank: Page, 
     expect(blank.get_by_text("Connecting again…")).to_have_count(0)
 
 
-def test_the_page_requests_nothing_from_elsewhere(browser: Browser, server: PageServer) -> None:
+def test_the_page_sends_no_request_to_other_hosts(browser: Browser, server: PageServer) -> None:
     requested: list[str] = []
     with open_page(browser, server) as page:
         page.on("request", lambda request: requested.append(request.url))
@@ -84,7 +84,9 @@ def test_the_page_requests_nothing_from_elsewhere(browser: Browser, server: Page
     assert [url for url in requested if not url.startswith(server.base)] == []
 
 
-def test_a_restart_of_the_server_is_survived(browser: Browser, server: PageServer, others: OtherClients) -> None:
+def test_the_page_reconnects_after_a_restart_of_the_server(
+    browser: Browser, server: PageServer, others: OtherClients
+) -> None:
     with open_page(browser, server) as page:
         others.call("take", {"item": "figs"}).result()
         page.get_by_role("link", name="Calls").click()

@@ -56,7 +56,7 @@ def test_characters_that_would_hide_an_argument_are_escaped(inbox: Locator, othe
     assert taking.result().is_error
 
 
-def test_a_question_that_has_just_moved_cannot_be_answered(page: Page, inbox: Locator, others: OtherClients) -> None:
+def test_a_question_that_has_just_moved_ignores_clicks(page: Page, inbox: Locator, others: OtherClients) -> None:
     first = others.call("take", {"item": "apples", "amount": 6})
     expect(inbox.get_by_text("Take 6 items?")).to_be_visible()
     second = others.call("take", {"item": "apples", "amount": 7})
@@ -110,7 +110,7 @@ def test_an_answer_in_another_tab_removes_the_question(page: Page, inbox: Locato
     assert taking.result().is_error
 
 
-def test_an_approval_of_the_page_s_own_call_is_a_choice_beside_it(page: Page) -> None:
+def test_an_approval_for_a_call_of_the_page_is_shown_next_to_the_call(page: Page) -> None:
     page.get_by_role("link", name="take").click()
     page.get_by_label("item").fill("apples")
     page.get_by_role("textbox", name="amount").fill("10")
@@ -124,9 +124,7 @@ def test_an_approval_of_the_page_s_own_call_is_a_choice_beside_it(page: Page) ->
     expect(result.get_by_label("Structured content")).to_contain_text('"apples": 2')
 
 
-def test_an_identical_question_of_another_client_is_shown_beside_the_page_s_own(
-    page: Page, others: OtherClients
-) -> None:
+def test_an_identical_question_of_another_client_is_shown_in_addition(page: Page, others: OtherClients) -> None:
     page.get_by_role("link", name="take").click()
     page.get_by_label("item").fill("apples")
     page.get_by_role("textbox", name="amount").fill("12")

@@ -68,7 +68,7 @@ def test_tabs_are_changed_with_arrow_keys(page: Page) -> None:
     expect(page.get_by_role("tabpanel", name="Try it")).to_be_visible()
 
 
-def test_the_tab_key_reaches_everything_and_leaves_again(page: Page, others: OtherClients) -> None:
+def test_the_tab_key_reaches_all_controls_and_leaves_the_page(page: Page, others: OtherClients) -> None:
     others.call("take", {"item": "apples"}).result()
     page.get_by_role("link", name="Calls").click()
     expect(page.get_by_role("grid").get_by_role("row").nth(1)).to_contain_text("take")

@@ -176,7 +176,7 @@ def test_a_change_of_a_client_s_file_is_shown_before_it_is_written(page: Page, s
     expect(panel.get_by_role("listitem").filter(has_text="Cursor")).to_contain_text("installed")
 
 
-def test_a_file_that_has_changed_meanwhile_is_not_written(page: Page, server: PageServer) -> None:
+def test_a_file_that_has_changed_since_the_preview_is_not_written(page: Page, server: PageServer) -> None:
     file = server.folder / ".cursor" / "mcp.json"
     file.write_text('{"mcpServers": {}}\n')
     panel = open_panel(page, "Install")

@@ -102,7 +102,7 @@ def test_integers_that_a_browser_would_round_keep_their_digits(page: Page) -> No
     expect(tool.get_by_label("amount")).to_have_accessible_description(re.compile("-9007199254740993"))
 
 
-def test_arguments_that_are_no_fields_are_sent_too(page: Page) -> None:
+def test_arguments_without_fields_are_sent_too(page: Page) -> None:
     tool = open_tool(page, "take")
     tool.get_by_label("JSON", exact=True).fill('{"item": "pears", "colour": "green"}')
     call(tool)
@@ -145,7 +145,7 @@ def test_a_form_covers_lists_choices_alternatives_and_null(page: Page) -> None:
     expect(editor).to_have_value(re.compile("pears"))
 
 
-def test_a_tool_and_an_argument_can_have_names_that_mean_something_in_javascript(page: Page) -> None:
+def test_tools_and_arguments_can_have_names_with_a_meaning_in_javascript(page: Page) -> None:
     tool = open_tool(page, "constructor")
     argument = tool.get_by_role("textbox", name="constructor")
     expect(argument).to_have_value("")
@@ -170,7 +170,7 @@ def test_every_kind_of_content_is_shown(page: Page) -> None:
     assert '"resource_link"' in result.get_by_label("Result as MCP").inner_text()
 
 
-def test_a_broken_tool_shows_its_code_and_what_to_do(page: Page) -> None:
+def test_a_broken_tool_shows_its_code_and_a_hint(page: Page) -> None:
     result = call(open_tool(page, "break_down"))
     expect(result.get_by_text("internal_error")).to_be_visible()
     expect(result.get_by_label("Text", exact=True)).to_contain_text("reference")
@@ -207,7 +207,7 @@ def test_a_call_is_cancelled_by_its_button(page: Page) -> None:
     expect(rows.first).to_contain_text("cancelled")  # the server has cancelled it, too
 
 
-def test_a_call_goes_on_while_other_panels_are_shown(page: Page) -> None:
+def test_a_call_continues_while_other_panels_are_shown(page: Page) -> None:
     tool = open_tool(page, "count")
     tool.get_by_role("textbox", name="to").fill("7")
     call(tool)
@@ -230,7 +230,7 @@ def test_a_question_of_a_call_is_a_form(page: Page) -> None:
     expect(result.get_by_text("Reserved pears for 5 days.")).to_be_visible()
 
 
-def test_an_answer_that_does_not_match_is_asked_for_again(page: Page) -> None:
+def test_an_answer_that_does_not_match_the_schema_is_requested_again(page: Page) -> None:
     tool = open_tool(page, "reserve")
     tool.get_by_label("item").fill("pears")
     result = call(tool)
