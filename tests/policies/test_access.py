@@ -82,8 +82,8 @@ async def test_a_policy_applies_to_calls_that_match_each_of_its_keys(
     tmp_path: Path, selection: Any, matching: list[str]
 ) -> None:
     assert await list_allowed(tmp_path, {"allow": selection}) == matching
-    others = [name for name in ("read_note", "delete_note", "tidy") if name not in matching]
-    assert await list_allowed(tmp_path, {"deny": selection}) == others
+    different_names = [name for name in ("read_note", "delete_note", "tidy") if name not in matching]
+    assert await list_allowed(tmp_path, {"deny": selection}) == different_names
 
 
 async def test_deny_wins_over_allow_and_allow_items_add_up(tmp_path: Path) -> None:
@@ -204,9 +204,14 @@ SPELLINGS = [
 @pytest.mark.parametrize("uri", SPELLINGS)
 async def test_no_spelling_of_a_uri_passes_a_policy(tmp_path: Path, uri: str) -> None:
     (tmp_path / "tools.py").write_text(PATHS)
-    denied = ["note:///private/*", "step://root/private/*", "query://read?*name=private/key", "fixed:///private/*"]
+    denied_patterns = [
+        "note:///private/*",
+        "step://root/private/*",
+        "query://read?*name=private/key",
+        "fixed:///private/*",
+    ]
     source = {"type": "python", "path": "tools.py"}
-    bridge = build_bridge(tmp_path, source, {"deny": {"resources": denied}}, entries_as_tools=True)
+    bridge = build_bridge(tmp_path, source, {"deny": {"resources": denied_patterns}}, entries_as_tools=True)
     async with connect(bridge) as client:
         with pytest.raises(MCPError, match=r"was denied|not found"):
             await client.read_resource(uri)
@@ -249,15 +254,15 @@ async def test_completions_are_denied_with_the_prompt_or_resource_that_they_comp
 ) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import resource, prompt\n{OTHERS}")
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy)
-    allowed = []
+    responses = []
     async with connect(bridge) as client:
-        for completed, argument in ((PROMPT, "topic"), (TEMPLATE, "title")):
+        for reference, argument in ((PROMPT, "topic"), (TEMPLATE, "title")):
             try:
-                await client.complete(completed, {"name": argument, "value": ""})
-                allowed.append(True)
+                await client.complete(reference, {"name": argument, "value": ""})
+                responses.append(True)
             except MCPError as error:
-                allowed.append("was denied" not in str(error))
-    assert allowed == [is_prompt_allowed, is_template_allowed]
+                responses.append("was denied" not in str(error))
+    assert responses == [is_prompt_allowed, is_template_allowed]
 
 
 async def test_tools_of_the_server_itself_need_no_permission(tmp_path: Path) -> None:
@@ -265,8 +270,8 @@ async def test_tools_of_the_server_itself_need_no_permission(tmp_path: Path) -> 
     policy = [{"allow": {"tools": "read_*"}}, "read_only", {"approval": {}}]
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, *policy, tool_search=0)
     async with connect(bridge) as client:
-        found = await client.call_tool("search_tools", {"query": "note"})
-        assert not found.is_error
-        called = await client.call_tool("call_tool", {"name": "delete_note", "arguments": {}})
-        assert called.is_error
-        assert "was denied" in called.content[0].text
+        search = await client.call_tool("search_tools", {"query": "note"})
+        assert not search.is_error
+        response = await client.call_tool("call_tool", {"name": "delete_note", "arguments": {}})
+        assert response.is_error
+        assert "was denied" in response.content[0].text

@@ -124,15 +124,15 @@ async def test_a_call_that_makes_an_interactive_call_is_interactive(tmp_path: Pa
 
 async def test_a_client_that_requests_progress_gets_it_each_time(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
-    seen: list[float] = []
+    reports: list[float] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(progress)
+        reports.append(progress)
 
     async with connect(build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, "cache")) as client:
         for _ in range(2):
             await client.call_tool("report", {}, progress_callback=on_progress)
-    assert seen == [1, 1]
+    assert reports == [1, 1]
 
 
 async def test_errors_are_not_cached(tmp_path: Path) -> None:
@@ -144,12 +144,12 @@ async def test_errors_are_not_cached(tmp_path: Path) -> None:
 async def test_a_reload_empties_the_cache(tmp_path: Path) -> None:
     async with open_tools(tmp_path, TOOLS, "cache", watch=True) as bridge:
         await call(bridge, "look", key="a")
-        changed = anyio.Event()
-        bridge.registry.watch(changed.set)
+        update = anyio.Event()
+        bridge.registry.watch(update.set)
         file = tmp_path / "tools.py"
         file.write_text(file.read_text().replace("runs = []", "runs = ['reloaded']"))
         with anyio.fail_after(60):
-            await changed.wait()
+            await update.wait()
         assert (await call(bridge, "look", key="a")).output["run"] == 2
 
 
@@ -175,8 +175,8 @@ async def test_a_result_expires_after_its_ttl() -> None:
     clock = [0.0]
     registry = build_registry(clock, ttl="10s")
     outputs = []
-    for now in (0.0, 9.9, 10.1):
-        clock[0] = now
+    for seconds in (0.0, 9.9, 10.1):
+        clock[0] = seconds
         outputs.append(await dispatch(registry, "a"))
     assert outputs[0] == outputs[1] != outputs[2]
 
@@ -184,9 +184,9 @@ async def test_a_result_expires_after_its_ttl() -> None:
 async def test_a_full_cache_removes_the_least_recently_used_results() -> None:
     registry = build_registry([0.0], size=1500)  # room for two
     first = [await dispatch(registry, key) for key in ("a", "b", "a", "c")]
-    again = [await dispatch(registry, key) for key in ("a", "b")]
-    assert again[0] == first[0]
-    assert again[1] != first[1]
+    texts = [await dispatch(registry, key) for key in ("a", "b")]
+    assert texts[0] == first[0]
+    assert texts[1] != first[1]
 
 
 async def test_a_result_that_is_larger_than_the_cache_is_not_cached() -> None:
@@ -196,6 +196,6 @@ async def test_a_result_that_is_larger_than_the_cache_is_not_cached() -> None:
 
 async def test_calls_with_arguments_that_are_not_json_are_not_cached() -> None:
     registry = build_registry([0.0])
-    made = ToolCall(id="1", name="look", arguments={"key": object()})
-    first, second = [(await registry.dispatch(made, RunningCall())).output for _ in range(2)]
+    tool_call = ToolCall(id="1", name="look", arguments={"key": object()})
+    first, second = [(await registry.dispatch(tool_call, RunningCall())).output for _ in range(2)]
     assert first != second

@@ -32,14 +32,14 @@ OTHERS = {
 @pytest.mark.usefixtures("forgotten")
 async def test_policies_and_settings_reach_a_tool_in_every_way(tmp_path: Path, way: str) -> None:
     runs = await follow_way(tmp_path, WAYS[way])
-    expected = {name: list(case.runs) for name, case in CASES.items()}
+    expected_runs = {name: list(case.runs) for name, case in CASES.items()}
     if way == "command":  # each command is a server of its own
-        expected |= {name: [] for name, case in CASES.items() if case.calls > 1}
+        expected_runs |= {name: [] for name, case in CASES.items() if case.calls > 1}
     if way == "task":  # tasks.timeout takes precedence over limits.tools
-        expected["timeout"] = runs["timeout"]
+        expected_runs["timeout"] = runs["timeout"]
     if not runs["hidden"]:  # a caller that sends a hidden argument may be rejected
-        expected["hidden"] = []
-    assert runs == expected
+        expected_runs["hidden"] = []
+    assert runs == expected_runs
     assert publish_name("audit") in {record["name"] for record in read_records(tmp_path / TRAIL)}
 
 
@@ -47,21 +47,23 @@ def test_every_policy_and_every_setting_on_a_tool_is_in_the_matrix() -> None:
     policies = {name for case in CASES.values() for name in case.policy}
     assert policies == set(POLICIES)
     overrides = [case.override for case in CASES.values()]
-    arguments = [argument for one in overrides for argument in one.get("arguments", {}).values()]
+    arguments = [argument for override in overrides for argument in override.get("arguments", {}).values()]
     limits = [limit for case in CASES.values() for limit in case.limits.values()]
-    covered = {
-        key for one in (*overrides, *arguments, *limits, *(case.source for case in CASES.values())) for key in one
+    case_names = {
+        key
+        for override in (*overrides, *arguments, *limits, *(case.source for case in CASES.values()))
+        for key in override
     }
     models = (SourceSettings, ToolOverrideSettings, ArgumentOverrideSettings, ToolLimitSettings)
-    assert {name for model in models for name in model.model_fields} == covered | set(ELSEWHERE)
+    assert {name for model in models for name in model.model_fields} == case_names | set(ELSEWHERE)
 
 
 def test_every_module_that_starts_calls_is_a_way_in_the_matrix() -> None:
     folder = Path(mcp_bridge.__file__).parent
-    found = {
+    modules = {
         file.relative_to(folder).as_posix() for file in folder.rglob("*.py") if STARTS_CALL.search(file.read_text())
     }
-    assert found == {module for way in WAYS.values() for module in way.through} | set(OTHERS)
+    assert modules == {module for way in WAYS.values() for module in way.through} | set(OTHERS)
 
 
 NOTES = """

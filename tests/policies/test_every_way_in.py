@@ -78,9 +78,9 @@ async def test_progress_of_tasks_is_redacted_and_their_results_are_not_cached(tm
     source = {"type": "python", "path": "tools.py"}
     bridge = build_bridge(tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0})
     async with serve_client(bridge, capabilities=ABLE) as client:
-        ended = [await wait_for(client, await start(client, "report"), "completed") for _ in range(2)]
-    assert [get_text(each["result"]) for each in ended] == ["1", "2"]
-    assert [each["statusMessage"] for each in ended] == ["mail to [redacted email]"] * 2
+        tasks_at_end = [await wait_for(client, await start(client, "report"), "completed") for _ in range(2)]
+    assert [get_text(each["result"]) for each in tasks_at_end] == ["1", "2"]
+    assert [each["statusMessage"] for each in tasks_at_end] == ["mail to [redacted email]"] * 2
 
 
 async def start(client: Any, name: str, **arguments: Any) -> str:
@@ -179,6 +179,6 @@ async def test_a_remembered_decision_applies_without_a_question(tmp_path: Path) 
         assert [(await client.call_tool("change", {})).is_error for _ in range(2)] == [False, False]
         prepared = bridge.registry.get_prepared("change")
         assert prepared is not None
-        made = ToolCall(id="1", name="change", arguments={})
-        explained = await explain_call(bridge.registry.pipeline, prepared, made, RunningCall())
-    assert ("approval", "passes", "the user has allowed this call earlier") in explained.layers
+        tool_call = ToolCall(id="1", name="change", arguments={})
+        explanation = await explain_call(bridge.registry.pipeline, prepared, tool_call, RunningCall())
+    assert ("approval", "passes", "the user has allowed this call earlier") in explanation.layers

@@ -114,9 +114,9 @@ async def test_middleware_is_a_policy_by_its_name(tmp_path: Path, monkeypatch: p
 
 def test_policies_run_in_the_order_of_the_table_for_any_order_in_the_settings(tmp_path: Path) -> None:
     bridge = build(tmp_path, *({name: REQUIRED.get(name)} for name in reversed(POLICIES)))
-    names = [each.name for each in bridge.registry.pipeline.policies]
+    names = [built_policy.name for built_policy in bridge.registry.pipeline.policies]
     assert names == [*POLICIES]
-    stages = [each.stage for each in bridge.registry.pipeline.policies]
+    stages = [built_policy.stage for built_policy in bridge.registry.pipeline.policies]
     assert stages == sorted(stages)
 
 

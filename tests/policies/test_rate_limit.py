@@ -53,7 +53,7 @@ CALLS = [("one", "ann"), ("two", "ann"), ("one", "eve"), ("one", "ann")]
 
 @BOTH_LOOPS
 @pytest.mark.parametrize(
-    ("per", "limited"),
+    ("per", "callers"),
     [
         (["tool", "principal"], [False, False, False, True]),
         ("tool", [False, False, True, True]),
@@ -61,10 +61,10 @@ CALLS = [("one", "ann"), ("two", "ann"), ("one", "eve"), ("one", "ann")]
         ([], [False, True, True, True]),
     ],
 )
-async def test_calls_are_counted_for_each_tool_and_principal(tmp_path: Path, per: Any, limited: list[bool]) -> None:
+async def test_calls_are_counted_for_each_tool_and_principal(tmp_path: Path, per: Any, callers: list[bool]) -> None:
     async with open_tools(tmp_path, TOOLS, {"rate_limit": {"limit": "1/day", "per": per}}) as bridge:
         results = [await call(bridge, tool, principal) for tool, principal in CALLS]
-    assert [result.code == "rate_limited" for result in results] == limited
+    assert [result.code == "rate_limited" for result in results] == callers
 
 
 @pytest.mark.parametrize(

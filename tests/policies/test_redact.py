@@ -145,8 +145,8 @@ async def test_keys_that_become_equal_are_numbered(tmp_path: Path) -> None:
 
 async def test_results_of_every_kind_are_redacted(tmp_path: Path) -> None:
     async with open_tools(tmp_path, RESULTS, EMAILS) as bridge:
-        structured = (await call(bridge, "structured")).output
-        assert structured == {MARK: [MARK, {"number": "[redacted credit_card]", "small": 7, "flag": True}]}
+        output = (await call(bridge, "structured")).output
+        assert output == {MARK: [MARK, {"number": "[redacted credit_card]", "small": 7, "flag": True}]}
         text, resource, link, _ = (await call(bridge, "content")).content or ()
         assert (text.text, resource.content, link.name, link.description) == (MARK, MARK, MARK, MARK)
         assert (resource.uri, link.uri) == ("notes://1", "notes://%5Bredacted%20email%5D")
@@ -157,19 +157,19 @@ async def test_results_of_every_kind_are_redacted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tool", ["talking", "nested"])
 async def test_progress_and_log_messages_are_redacted(tmp_path: Path, tool: str) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool, resource, prompt\n{RESULTS}")
-    received: list[Any] = []
+    messages: list[Any] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        received.append(message)
+        messages.append(message)
 
     async def on_log(params: Any) -> None:
-        received.append((params.logger, params.data))
+        messages.append((params.logger, params.data))
 
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, EMAILS)
     async with connect(bridge, mode="legacy", logging_callback=on_log) as client:
         await client.call_tool(tool, {}, progress_callback=on_progress)
-    assert f"asking {MARK}" in received
-    assert (f"logger of {MARK}", f"slow: {MARK}") in received
+    assert f"asking {MARK}" in messages
+    assert (f"logger of {MARK}", f"slow: {MARK}") in messages
 
 
 async def test_a_tool_gets_a_redacted_meta_of_the_request_if_the_settings_say_so(tmp_path: Path) -> None:
@@ -275,22 +275,22 @@ async def outer(ctx: CallContext) -> str:
 
 async def test_a_policy_for_a_nested_tool_redacts_all_of_its_messages(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(MESSAGES)
-    received: list[Any] = []
+    messages: list[Any] = []
 
     async def on_log(params: Any) -> None:
-        received.append((params.logger, params.data))
+        messages.append((params.logger, params.data))
 
     policy = {"redact": {"patterns": "email", "tools": "inner"}}
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy)
     async with connect(bridge, mode="legacy", logging_callback=on_log) as client:
         await client.call_tool("outer", {})
-    assert received == [(MARK, {"sender": MARK})]
+    assert messages == [(MARK, {"sender": MARK})]
 
 
 def test_the_command_call_prints_redacted_messages(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(MESSAGES)
     settings = {"sources": [{"type": "python", "path": "tools.py"}], "policy": [EMAILS]}
     (tmp_path / "b.json").write_text(json.dumps(settings))
-    done = run("call", "b.json", "inner", cwd=tmp_path)
-    assert done.out == "done\n"
-    assert done.err == f'mail of {MARK} (1)\ninfo: {{"sender":"{MARK}"}}\n'
+    process = run("call", "b.json", "inner", cwd=tmp_path)
+    assert process.out == "done\n"
+    assert process.err == f'mail of {MARK} (1)\ninfo: {{"sender":"{MARK}"}}\n'

@@ -29,11 +29,11 @@ def files(tmp_path: Path, monkeypatch: Any) -> None:
 
 @pytest.mark.usefixtures("files")
 async def test_the_files_need_no_token_and_forbid_everything_external() -> None:
-    async with served_page(registry_of(entry("echo"))) as served, served.read(None) as page:
-        for path, (name, kind) in FILES.items():
+    async with served_page(registry_of(entry("echo"))) as server, server.read(None) as page:
+        for path, (name, media_type) in FILES.items():
             response = await page.http.get(path or "/")
             assert (response.status_code, response.text) == (200, f"content of {name}")
-            assert response.headers["content-type"] == kind.decode()
+            assert response.headers["content-type"] == media_type.decode()
             policy = response.headers["content-security-policy"]
             assert policy.startswith("default-src 'self';")
             assert "unsafe" not in policy
@@ -58,7 +58,7 @@ async def test_without_the_setting_there_is_no_page_and_no_observer() -> None:
 
 @pytest.mark.parametrize("token", [None, "wrong", TOKEN[:-1]])
 async def test_every_path_of_the_api_needs_the_token(token: str | None) -> None:
-    async with served_page(registry_of(entry("echo"))) as served, served.read(token) as page:
+    async with served_page(registry_of(entry("echo"))) as server, server.read(token) as page:
         for path in API:
             assert (await page.http.get(f"/page/{path}")).status_code == 401
         for path in (*ACTIONS, "questions/health", "quarantine/source/health"):
@@ -78,7 +78,7 @@ OTHER_SITES = (
 
 @pytest.mark.parametrize("headers", OTHER_SITES, ids=str)
 async def test_the_page_of_another_site_can_neither_read_nor_act(headers: dict[str, str]) -> None:
-    async with served_page(registry_of(entry("echo"))) as served, served.read(**headers) as page:
+    async with served_page(registry_of(entry("echo"))) as server, server.read(**headers) as page:
         for path in API:
             response = await page.http.get(f"/page/{path}")
             assert response.status_code in (403, 421)
@@ -88,18 +88,18 @@ async def test_the_page_of_another_site_can_neither_read_nor_act(headers: dict[s
 
 
 async def test_the_page_itself_and_configured_origins_can_use_the_api() -> None:
-    allowed = "https://admin.example"
-    async with served_page(registry_of(entry("echo")), origins=[allowed]) as served:
-        own = {"Origin": served.base, "Sec-Fetch-Site": "same-origin"}
-        for headers in (own, {"Origin": allowed, "Sec-Fetch-Site": "cross-site"}):
-            async with served.read(**headers) as page:
+    origin = "https://admin.example"
+    async with served_page(registry_of(entry("echo")), origins=[origin]) as server:
+        own = {"Origin": server.base, "Sec-Fetch-Site": "same-origin"}
+        for headers in (own, {"Origin": origin, "Sec-Fetch-Site": "cross-site"}):
+            async with server.read(**headers) as page:
                 await page.read_state()
 
 
 async def test_requests_that_a_form_of_another_site_can_send_are_rejected() -> None:
-    async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
-        for kind in ("text/plain", "application/x-www-form-urlencoded"):
-            headers = {"Content-Type": kind}
+    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
+        for media_type in ("text/plain", "application/x-www-form-urlencoded"):
+            headers = {"Content-Type": media_type}
             response = await page.http.post("/page/questions/1", content='{"choice": "once"}', headers=headers)
             assert response.status_code == 400
         for content in ("[]", "{", "1"):
@@ -111,7 +111,7 @@ async def test_requests_that_a_form_of_another_site_can_send_are_rejected() -> N
 
 
 async def test_without_a_token_the_page_is_read_only() -> None:
-    async with served_page(registry_of(entry("echo")), token=None) as served, served.read(None) as page:
+    async with served_page(registry_of(entry("echo")), token=None) as server, server.read(None) as page:
         assert set((await page.read_state())["can"].values()) == {False}
         for path in ACTIONS:
             response = await page.post(path, choice="once")
@@ -122,11 +122,11 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
     tokens = {"alice": "token-of-alice", "bob": "token-of-bob", "carol": "token-of-carol"}
     registry = registry_of(entry("echo"))
     async with (
-        served_page(registry, named=tokens, operators=["carol"]) as served,
-        served.read("token-of-alice") as alice,
-        served.read("token-of-bob") as bob,
-        served.read("token-of-carol") as carol,
-        served.read() as owner,
+        served_page(registry, named=tokens, operators=["carol"]) as server,
+        server.read("token-of-alice") as alice,
+        server.read("token-of-bob") as bob,
+        server.read("token-of-carol") as carol,
+        server.read() as owner,
         alice.follow(),
         carol.follow(),
     ):
@@ -151,24 +151,24 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
 
 async def test_a_token_without_a_principal_is_not_an_operator_if_others_have_principals() -> None:
     async with (
-        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}, is_shared=True) as served,
-        served.read("token-of-alice") as alice,
-        served.read() as unnamed,
+        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}, is_shared=True) as server,
+        server.read("token-of-alice") as alice,
+        server.read() as page_without_principal,
     ):
         await alice.call_tool("echo")
-        state = await unnamed.read_state()
+        state = await page_without_principal.read_state()
         assert (state["calls"], state["settings"], state["sources"]) == ([], None, [])
         assert not state["can"]["quarantine"]
-        assert (await unnamed.post("installs/cursor")).status_code == 403
+        assert (await page_without_principal.post("installs/cursor")).status_code == 403
 
 
 async def test_only_operators_see_the_sources(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool())
     async with (
-        served_page(gateway.build(), named={"alice": "token-of-alice"}) as served,
-        served.read("token-of-alice") as alice,
-        served.read() as owner,
+        served_page(gateway.build(), named={"alice": "token-of-alice"}) as server,
+        server.read("token-of-alice") as alice,
+        server.read() as owner,
         alice.follow(),
         owner.follow(),
     ):
@@ -185,9 +185,9 @@ async def test_a_principal_cannot_open_all_pages(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(feed, "MAX_OWN_PAGES", 1)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (
-        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as served,
-        served.read("token-of-alice") as alice,
-        served.read("token-of-carol") as carol,
+        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as server,
+        server.read("token-of-alice") as alice,
+        server.read("token-of-carol") as carol,
         alice.follow(),
         carol.follow(),
         alice.http.stream("GET", "/page/events") as second_of_alice,
@@ -200,9 +200,9 @@ async def test_the_last_pages_are_reserved_for_operators(monkeypatch: pytest.Mon
     monkeypatch.setattr(feed, "MAX_PAGES", feed.OPERATOR_PAGES)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (
-        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as served,
-        served.read("token-of-alice") as alice,
-        served.read("token-of-carol") as carol,
+        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as server,
+        server.read("token-of-alice") as alice,
+        server.read("token-of-carol") as carol,
         alice.http.stream("GET", "/page/events") as page_of_alice,
         carol.http.stream("GET", "/page/events") as page_of_carol,
     ):
@@ -211,12 +211,12 @@ async def test_the_last_pages_are_reserved_for_operators(monkeypatch: pytest.Mon
 
 async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
     async with (
-        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}) as served,
-        served.read("token-of-alice") as alice,
+        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}) as server,
+        server.read("token-of-alice") as alice,
         alice.http.stream("GET", "/page/events") as stream,
     ):
         assert stream.status_code == 200
-        served.tokens.replace_named({})
+        server.tokens.replace_named({})
         with anyio.fail_after(TIMEOUT):
             async for _ in stream.aiter_raw():
                 pass

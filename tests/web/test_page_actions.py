@@ -19,8 +19,8 @@ async def test_a_changed_definition_is_shown_and_accepted(tmp_path: Path) -> Non
     gateway = ScriptedGateway(tmp_path, settings={"name": "gateway"})
     gateway.offer(describe_tool())
     async with (
-        served_page(gateway.build(), settings=load(gateway.file, {})) as served,
-        served.read() as page,
+        served_page(gateway.build(), settings=load(gateway.file, {})) as server,
+        server.read() as page,
         page.follow(),
     ):
         await page.wait_for_state(lambda state: state["sources"][0]["tools"] == 1)
@@ -59,33 +59,33 @@ def build_entry() -> tuple[ServerEntry, str]:
 async def test_an_installation_is_shown_before_it_is_made(home: Path) -> None:
     file = home / ".cursor" / "mcp.json"
     before = file.read_text()
-    async with served_page(registry_of(entry("echo")), build_entry=build_entry) as served, served.read() as page:
+    async with served_page(registry_of(entry("echo")), build_entry=build_entry) as server, server.read() as page:
         state = await page.read_state()
         (row,) = [row for row in state["installs"] if row["client"] == "cursor"]
         assert (row["title"], row["found"], row["installed"], row["files"]) == ("Cursor", True, False, [str(file)])
-        shown = (await page.post("installs/cursor", apply=False)).json()
-        assert (shown["file"], shown["before"]) == (str(file), None)
-        assert shown["after"] == {"command": "/bin/mcp-bridge", "args": ["serve", "/shop/tools.py"]}
-        assert "+" in shown["diff"]
-        assert "a-secret-of-another-server" not in json.dumps(shown)
+        preview = (await page.post("installs/cursor", apply=False)).json()
+        assert (preview["file"], preview["before"]) == (str(file), None)
+        assert preview["after"] == {"command": "/bin/mcp-bridge", "args": ["serve", "/shop/tools.py"]}
+        assert "+" in preview["diff"]
+        assert "a-secret-of-another-server" not in json.dumps(preview)
         assert file.read_text() == before
         assert (await page.post("installs/cursor", apply=True, digest="other")).status_code == 409
         assert file.read_text() == before
-        done = (await page.post("installs/cursor", apply=True, digest=shown["digest"])).json()
+        result = (await page.post("installs/cursor", apply=True, digest=preview["digest"])).json()
         servers = json.loads(file.read_text())["mcpServers"]
-        assert servers["shop"] == shown["after"]
+        assert servers["shop"] == preview["after"]
         assert servers["other"]["env"] == {"KEY": "a-secret-of-another-server"}
-        assert Path(done["backup"]).read_text() == before  # noqa: ASYNC240 - a small file
+        assert Path(result["backup"]).read_text() == before  # noqa: ASYNC240 - a small file
         (row,) = [row for row in (await page.read_state())["installs"] if row["client"] == "cursor"]
         assert row["installed"]
 
 
 async def test_a_file_that_has_changed_since_it_was_shown_is_not_written(home: Path) -> None:
     file = home / ".cursor" / "mcp.json"
-    async with served_page(registry_of(entry("echo")), build_entry=build_entry) as served, served.read() as page:
-        shown = (await page.post("installs/cursor", apply=False)).json()
+    async with served_page(registry_of(entry("echo")), build_entry=build_entry) as server, server.read() as page:
+        preview = (await page.post("installs/cursor", apply=False)).json()
         file.write_text('{"mcpServers": {}}')
-        response = await page.post("installs/cursor", apply=True, digest=shown["digest"])
+        response = await page.post("installs/cursor", apply=True, digest=preview["digest"])
         assert (response.status_code, response.json()["error"]["code"]) == (409, "conflict")
         assert file.read_text() == '{"mcpServers": {}}'
         file.write_text("not JSON")
@@ -95,7 +95,7 @@ async def test_a_file_that_has_changed_since_it_was_shown_is_not_written(home: P
 
 
 async def test_a_server_without_a_file_cannot_be_installed() -> None:
-    async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
+    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
         state = await page.read_state()
         assert (state["can"]["install"], state["installs"]) == (False, [])
         assert (await page.post("installs/cursor", apply=False)).status_code == 403

@@ -32,16 +32,16 @@ async def test_a_server_without_an_operator_api_is_reported() -> None:
 
 async def test_a_rejection_is_reported_with_the_reason_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 0)
-    async with served_page(registry_of(entry("echo"))) as served:
+    async with served_page(registry_of(entry("echo"))) as server:
         with pytest.raises(OperatorError, match=r"status 503: 0 pages are open\. Close one\."):
-            await anext(OperatorClient(served.base, TOKEN).follow_events())
+            await anext(OperatorClient(server.base, TOKEN).follow_events())
 
 
 async def test_the_table_lists_clients_while_they_are_connected_and_names_them_afterwards() -> None:
     table = CallTable()
 
-    async with served_page(registry_of(entry("echo"))) as served, anyio.create_task_group() as tasks:
-        client, news = OperatorClient(served.base, TOKEN), asyncio.Queue[str]()
+    async with served_page(registry_of(entry("echo"))) as server, anyio.create_task_group() as tasks:
+        client, news = OperatorClient(server.base, TOKEN), asyncio.Queue[str]()
 
         async def follow() -> None:
             async for event in client.follow_events():
@@ -55,7 +55,7 @@ async def test_the_table_lists_clients_while_they_are_connected_and_names_them_a
         tasks.start_soon(follow)
         await wait_for("reset")
         table.replace_state(await client.read_state())
-        async with LEGACY.to(served.base, token=TOKEN) as caller:
+        async with LEGACY.to(server.base, token=TOKEN) as caller:
             await caller.call_tool("echo", {"n": 1})
             await wait_for("call")
             assert "1 client" in table.summarize()

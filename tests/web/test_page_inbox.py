@@ -20,7 +20,7 @@ from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._web import inbox
 from mcp_bridge.tasks import TaskOptions, ToolTasks
-from tests.kits.approvals.approvals_kit import DENY, ONCE, house_with, lines
+from tests.kits.approvals.approvals_kit import DENY, ONCE, build_host, read_records
 from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.hooks.hooks_kit import ScriptedUser, code_of
 from tests.kits.http.http_hosting import Road, registry_of, stateless_request
@@ -43,19 +43,19 @@ class Waiting(ScriptedUser):
 
 
 @contextlib.asynccontextmanager
-async def governed_page(**options: Any) -> AsyncIterator[tuple[Any, ServedPage, PageReader]]:
+async def open_page_with_approvals(**options: Any) -> AsyncIterator[tuple[Any, ServedPage, PageReader]]:
     """A server whose hook asks about every call, and its open page."""
-    house = house_with(MemoryStore(), desk=QuestionDesk(), **options)
-    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
-    async with served_page(bridge) as served, served.read() as page, page.follow():
-        yield house, served, page
+    host = build_host(MemoryStore(), desk=QuestionDesk(), **options)
+    bridge = Bridge(host.registry, desk=host.asking.policy.desk)
+    async with served_page(bridge) as server, server.read() as page, page.follow():
+        yield host, server, page
 
 
 @contextlib.asynccontextmanager
-async def calling(served: ServedPage, mode: str, user: Any = None) -> AsyncIterator[Any]:
+async def connect_client(server: ServedPage, mode: str, user: Any = None) -> AsyncIterator[Any]:
     """The official client, with a user or without."""
     options = {"elicitation_callback": user} if user is not None else {}
-    async with Road("http", mode).to(served.base, token=TOKEN, **options) as client:
+    async with Road("http", mode).to(server.base, token=TOKEN, **options) as client:
         yield client
 
 
@@ -67,7 +67,10 @@ async def call_add(client: Any, results: list[Any], n: int = 1) -> None:
 @pytest.mark.parametrize(("choice", "code"), [("once", None), ("deny", "approval_declined")])
 async def test_the_page_decides_if_the_client_cannot_ask(mode: str, choice: str, code: Any, tmp_path: Path) -> None:
     results: list[Any] = []
-    async with governed_page(audit=tmp_path / "audit") as (_, served, page), calling(served, mode) as client:
+    async with (
+        open_page_with_approvals(audit=tmp_path / "audit") as (_, server, page),
+        connect_client(server, mode) as client,
+    ):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call_add, client, results)
             question = await page.wait_for("question")
@@ -75,27 +78,27 @@ async def test_the_page_decides_if_the_client_cannot_ask(mode: str, choice: str,
             assert (question["arguments"], question["choices"][-1]) == ({"n": 1}, "deny")
             assert (await page.read_state())["questions"] == [question]
             assert (await page.post(f"questions/{question['id']}", choice=choice)).status_code == 200
-        answered = await page.wait_for("answered")
+        event = await page.wait_for("answered")
         decision = await page.wait_for("decision")
         state = await page.read_state()
     assert code_of(results[0]) == code
-    assert answered == {"id": question["id"], "how": "page", "outcome": choice}
+    assert event == {"id": question["id"], "how": "page", "outcome": choice}
     assert (decision["tool"], decision["how"], decision["decision"]) == ("add", "page", "deny" if code else "allow")
     assert (state["questions"], state["decisions"]) == ([], [decision])
-    assert [(line["decision"], line["how"]) for line in lines(tmp_path / "audit")] == [(choice, "page")]
+    assert [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit")] == [(choice, "page")]
 
 
 async def test_the_page_decides_before_a_user_at_a_handshake_client_whose_question_is_withdrawn() -> None:
     results: list[Any] = []
     user = Waiting()
-    async with governed_page() as (house, served, page), calling(served, "legacy", user) as client:
+    async with open_page_with_approvals() as (host, server, page), connect_client(server, "legacy", user) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call_add, client, results)
             await user.begun.wait()
             question = await page.wait_for("question")
             await page.post(f"questions/{question['id']}", choice="once")
         assert not results[0].is_error
-        assert house.calls == [{"n": 1, "to": 1}]
+        assert host.ran == [{"n": 1, "to": 1}]
 
 
 async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
@@ -103,29 +106,29 @@ async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
     answer = anyio.Event()
 
     async def answer_late() -> Any:
-        begun.set()
+        beginning.set()
         await answer.wait()
         import mcp_types
 
         return mcp_types.ElicitResult(action="accept", content={"value": DENY})
 
-    begun = anyio.Event()
-    user = ScriptedUser(answer_late)
-    async with governed_page() as (house, served, page), calling(served, "2026-07-28", user) as client:
+    beginning = anyio.Event()
+    user = Someone(answer_late)
+    async with open_page_with_approvals() as (host, server, page), connect_client(server, "2026-07-28", user) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call_add, client, results)
-            await begun.wait()
+            await beginning.wait()
             question = await page.wait_for("question")
             await page.post(f"questions/{question['id']}", choice="once")
             await page.wait_for("call", lambda call: call["state"] == "ok")  # the call does not wait for the client
             answer.set()
         assert not results[0].is_error
-        assert house.calls == [{"n": 1, "to": 1}]
+        assert host.ran == [{"n": 1, "to": 1}]
 
 
 @EVERY_ERA
 async def test_the_client_decides_before_the_page(mode: str) -> None:
-    async with governed_page() as (_, served, page), calling(served, mode, ScriptedUser(ONCE)) as client:
+    async with open_page_with_approvals() as (_, server, page), connect_client(server, mode, Someone(ONCE)) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
         question = await page.wait_for("question")
         assert await page.wait_for("answered") == {"id": question["id"], "how": "client", "outcome": None}
@@ -135,7 +138,7 @@ async def test_the_client_decides_before_the_page(mode: str) -> None:
 
 async def test_a_lasting_approval_at_the_page_is_remembered() -> None:
     results: list[Any] = []
-    async with governed_page() as (_, served, page), calling(served, "legacy") as client:
+    async with open_page_with_approvals() as (_, server, page), connect_client(server, "legacy") as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call_add, client, results)
             question = await page.wait_for("question")
@@ -149,8 +152,8 @@ async def test_a_lasting_approval_at_the_page_is_remembered() -> None:
 async def test_an_answer_that_was_not_offered_leaves_the_question_open() -> None:
     results: list[Any] = []
     async with (
-        governed_page() as (_, served, page),
-        calling(served, "legacy") as client,
+        open_page_with_approvals() as (_, server, page),
+        connect_client(server, "legacy") as client,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(call_add, client, results)
@@ -165,53 +168,57 @@ async def test_an_answer_that_was_not_offered_leaves_the_question_open() -> None
 async def test_the_default_applies_once_the_last_page_has_disconnected(monkeypatch: Any) -> None:
     monkeypatch.setattr(inbox, "GRACE", 0.0)
     results: list[Any] = []
-    house = house_with(MemoryStore(), desk=QuestionDesk())
-    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
-    async with served_page(bridge) as served, calling(served, "legacy") as client, anyio.create_task_group() as tasks:
-        async with served.read() as page, page.follow():
+    host = build_host(MemoryStore(), desk=QuestionDesk())
+    bridge = Bridge(host.registry, desk=host.asking.policy.desk)
+    async with (
+        served_page(bridge) as server,
+        connect_client(server, "legacy") as client,
+        anyio.create_task_group() as tasks,
+    ):
+        async with server.read() as page, page.follow():
             tasks.start_soon(call_add, client, results)
             await page.wait_for("question")
         with anyio.fail_after(TIMEOUT):
             while not results:  # noqa: ASYNC110 - the page is gone, and the client only waits
                 await anyio.sleep(0.01)
     assert code_of(results[0]) == "approval_declined"
-    assert house.calls == []
+    assert host.ran == []
 
 
 async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where_instances_share_a_store() -> None:
-    house = house_with(MemoryStore(), desk=QuestionDesk())
-    bridge = Bridge(house.registry, desk=house.asking.policy.desk, state=State(store=MemoryStore()))
+    host = build_host(MemoryStore(), desk=QuestionDesk())
+    bridge = Bridge(host.registry, desk=host.asking.policy.desk, state=State(store=MemoryStore()))
     params: Any = {"name": "add", "arguments": {"n": 1}}
 
-    async with served_page(bridge) as served, served.read() as page, page.follow():
+    async with served_page(bridge) as server, server.read() as page, page.follow():
 
         async def request(**more: Any) -> Any:
-            given = stateless_request("tools/call", {**params, **more})
-            meta = given["json"]["params"]["_meta"]
-            given["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}}
-            return (await page.http.post("/mcp", **given)).json()["result"]
+            request_parts = stateless_request("tools/call", {**params, **more})
+            meta = request_parts["json"]["params"]["_meta"]
+            request_parts["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}}
+            return (await page.http.post("/mcp", **request_parts)).json()["result"]
 
         asked = await request()
         question = await page.wait_for("question")
         await page.post(f"questions/{question['id']}", choice="once")
         await page.wait_for("answered")
-        assert house.calls == []  # another instance could get the next request
+        assert host.ran == []  # another instance could get the next request
         (name,) = asked["inputRequests"]
         answers = {name: {"action": "accept", "content": {"value": DENY}}}
         result = await request(requestState=asked["requestState"], inputResponses=answers)
     assert result["structuredContent"] == {"sum": 2}
-    assert house.calls == [{"n": 1, "to": 1}]
+    assert host.ran == [{"n": 1, "to": 1}]
 
 
 async def test_the_principal_that_has_decided_is_recorded(tmp_path: Path) -> None:
     results: list[Any] = []
-    house = house_with(MemoryStore(), desk=QuestionDesk(), audit=tmp_path / "audit")
-    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
+    host = build_host(MemoryStore(), desk=QuestionDesk(), audit=tmp_path / "audit")
+    bridge = Bridge(host.registry, desk=host.asking.policy.desk)
     async with (
-        served_page(bridge, named={"ann": "token-of-ann"}, operators=["ann"]) as served,
-        served.read("token-of-ann") as ann,
+        served_page(bridge, named={"ann": "token-of-ann"}, operators=["ann"]) as server,
+        server.read("token-of-ann") as ann,
         ann.follow(),
-        calling(served, "legacy") as client,
+        connect_client(server, "legacy") as client,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(call_add, client, results)
@@ -219,14 +226,19 @@ async def test_the_principal_that_has_decided_is_recorded(tmp_path: Path) -> Non
         await ann.post(f"questions/{question['id']}", choice="once")
         decision = await ann.wait_for("decision")
     assert (decision["how"], decision["user"], decision["principal"]) == ("page", "ann", None)
-    assert [(line["how"], line["user"]) for line in lines(tmp_path / "audit")] == [("page", "ann")]
+    assert [(line["how"], line["user"]) for line in read_records(tmp_path / "audit")] == [("page", "ann")]
 
 
 async def test_the_default_applies_if_users_at_pages_do_not_answer_in_time() -> None:
     results: list[Any] = []
-    house = house_with(MemoryStore(), desk=QuestionDesk(ttl=0.05))
-    bridge = Bridge(house.registry, desk=house.asking.policy.desk)
-    async with served_page(bridge) as served, served.read() as page, page.follow(), calling(served, "legacy") as client:
+    host = build_host(MemoryStore(), desk=QuestionDesk(ttl=0.05))
+    bridge = Bridge(host.registry, desk=host.asking.policy.desk)
+    async with (
+        served_page(bridge) as server,
+        server.read() as page,
+        page.follow(),
+        connect_client(server, "legacy") as client,
+    ):
         await call_add(client, results)
         assert (await page.wait_for("answered"))["how"] == "withdrawn"
     assert code_of(results[0]) == "approval_declined"
@@ -261,8 +273,8 @@ async def greet(page: PageReader, results: list[Any]) -> None:
 async def test_a_form_of_a_call_whose_client_cannot_ask_is_answered_at_the_page() -> None:
     results: list[str] = []
     async with (
-        served_page(Profile().registry) as served,
-        served.read() as page,
+        served_page(Profile().registry) as server,
+        server.read() as page,
         page.follow(),
         anyio.create_task_group() as tasks,
     ):
@@ -281,29 +293,29 @@ async def test_a_form_of_a_call_whose_client_cannot_ask_is_answered_at_the_page(
 async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page() -> None:
     state = State(tasks=TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)}))
 
-    async with served_page(Bridge(Profile().registry, state=state)) as served, served.read() as page, page.follow():
+    async with served_page(Bridge(Profile().registry, state=state)) as server, server.read() as page, page.follow():
 
         async def request(method: str, **params: Any) -> Any:
-            given = stateless_request(method, params)
-            meta = given["json"]["params"]["_meta"]
-            given["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"extensions": {TASKS: {}}}}
+            request_parts = stateless_request(method, params)
+            meta = request_parts["json"]["params"]["_meta"]
+            request_parts["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"extensions": {TASKS: {}}}}
             if "taskId" in params:
-                given["headers"]["Mcp-Name"] = params["taskId"]
-            return (await page.http.post("/mcp", **given)).json()["result"]
+                request_parts["headers"]["Mcp-Name"] = params["taskId"]
+            return (await page.http.post("/mcp", **request_parts)).json()["result"]
 
         task = (await request("tools/call", name="greet", arguments={}))["taskId"]
         question = await page.wait_for("question")
         await page.post(f"questions/{question['id']}", action="accept", content={"name": "Ada"})
         with anyio.fail_after(TIMEOUT):
-            while (found := await request("tasks/get", taskId=task))["status"] != "completed":  # noqa: ASYNC110 - polled
+            while (task_state := await request("tasks/get", taskId=task))["status"] != "completed":  # noqa: ASYNC110 - polled
                 await anyio.sleep(0.01)
         (client,) = (await page.read_state())["clients"]
-    assert found["result"]["content"][0]["text"] == "accept {'name': 'Ada'}"
+    assert task_state["result"]["content"][0]["text"] == "accept {'name': 'Ada'}"
     assert (client["name"], client["transport"]) == ("a test", "http")
 
 
 async def test_a_form_is_not_asked_if_no_page_is_open() -> None:
-    async with served_page(Profile().registry) as served, served.read() as page:
+    async with served_page(Profile().registry) as server, server.read() as page:
         request = partial(page.call_tool, "greet")
         with pytest.raises(KeyError):  # a JSON-RPC error instead of a result
             await request()
@@ -317,9 +329,9 @@ async def test_a_principal_answers_only_its_own_questions() -> None:
     results: list[str] = []
     tokens = {"alice": "token-of-alice", "bob": "token-of-bob"}
     async with (
-        served_page(Profile().registry, named=tokens) as served,
-        served.read("token-of-alice") as alice,
-        served.read("token-of-bob") as bob,
+        served_page(Profile().registry, named=tokens) as server,
+        server.read("token-of-alice") as alice,
+        server.read("token-of-bob") as bob,
         alice.follow(),
         bob.follow(),
         anyio.create_task_group() as tasks,

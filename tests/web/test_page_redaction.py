@@ -32,7 +32,7 @@ async def test_arguments_and_questions_are_hidden_although_only_results_are_reda
     settings = load(file, {})
     results: list[Any] = []
 
-    async with served_page(build_from_settings(settings), settings=settings) as served, served.read() as page:
+    async with served_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
         async with page.follow(), anyio.create_task_group() as tasks:
 
             async def send() -> None:

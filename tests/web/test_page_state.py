@@ -22,7 +22,7 @@ from tests.kits.web.web_kit import LEGACY, MODERN, TOKEN, served_page
 
 
 async def test_a_call_is_listed_with_its_arguments_and_its_result() -> None:
-    async with served_page(registry_of(entry("echo", lambda data: {"got": data}))) as served, served.read() as page:
+    async with served_page(registry_of(entry("echo", lambda data: {"got": data}))) as server, server.read() as page:
         await page.call_tool("echo", text="hello")
         state = await page.read_state()
     (call,) = state["calls"]
@@ -38,7 +38,7 @@ async def test_a_failed_call_is_listed_with_its_code() -> None:
     def fail(_: Any) -> None:
         raise RuntimeError("broken")
 
-    async with served_page(registry_of(entry("fail", fail))) as served, served.read() as page:
+    async with served_page(registry_of(entry("fail", fail))) as server, server.read() as page:
         await page.call_tool("fail")
         state = await page.read_state()
     (call,) = state["calls"]
@@ -48,17 +48,17 @@ async def test_a_failed_call_is_listed_with_its_code() -> None:
 
 
 async def test_a_running_call_is_listed_with_its_progress_and_a_cancelled_one_as_cancelled() -> None:
-    begun = anyio.Event()
+    beginning = anyio.Event()
 
     async def work(data: Any, ctx: CallContext) -> None:
         await ctx.report_progress(1, 4, "first step")
-        begun.set()
+        beginning.set()
         await anyio.sleep_forever()
 
-    async with served_page(registry_of(entry("work", work))) as served, served.read() as page:
+    async with served_page(registry_of(entry("work", work))) as server, server.read() as page:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(page.call_tool, "work")
-            await begun.wait()
+            await beginning.wait()
             (call,) = (await page.read_state())["calls"]
             assert (call["state"], call["duration_ms"], call["result"]) == ("running", None, None)
             assert call["progress"] == {"progress": 1, "total": 4, "message": "first step"}
@@ -73,7 +73,7 @@ async def test_secrets_are_redacted_everywhere() -> None:
 
     bridge = Bridge(registry_of(entry("reveal", reveal)))
     bridge.hide_secrets(["very-secret-key"])
-    async with served_page(bridge) as served, served.read() as page, page.follow():
+    async with served_page(bridge) as server, server.read() as page, page.follow():
         await page.call_tool("reveal", password="hunter22", note="very-secret-key")
         event = await page.wait_for("call", lambda call: call["state"] == "ok")
         text = (await page.http.get("/page/state")).text
@@ -85,13 +85,13 @@ async def test_secrets_are_redacted_everywhere() -> None:
 
 async def test_large_values_are_truncated() -> None:
     async with (
-        served_page(registry_of(entry("big", lambda data: ["x" * 100_000] * 300))) as served,
-        served.read() as page,
+        served_page(registry_of(entry("big", lambda data: ["x" * 100_000] * 300))) as server,
+        server.read() as page,
     ):
         await page.call_tool("big", text="y" * 10_000)
         (call,) = (await page.read_state())["calls"]
     assert call["arguments"] == "(no longer kept)"  # together they have more than a call may keep
-    async with served_page(registry_of(entry("big", lambda data: ["x" * 4500] * 104))) as served, served.read() as page:
+    async with served_page(registry_of(entry("big", lambda data: ["x" * 4500] * 104))) as server, server.read() as page:
         await page.call_tool("big", text="y" * 10_000)
         (call,) = (await page.read_state())["calls"]
     assert call["arguments"]["text"].endswith("… (10000 characters)")
@@ -116,9 +116,9 @@ async def test_the_memory_of_past_calls_is_bounded(monkeypatch: Any) -> None:
     assert len(records) == histories.MAX_RECORDS
     assert sum(record.size for record in records) <= 100_000
     assert (records[0].is_dropped, records[-1].is_dropped) == (False, True)
-    kept = [record for record in records if not record.is_dropped]
-    assert kept == records[: len(kept)]
-    assert 20 < len(kept) < 50
+    records_with_values = [record for record in records if not record.is_dropped]
+    assert records_with_values == records[: len(records_with_values)]
+    assert 20 < len(records_with_values) < 50
 
 
 class Unreadable(dict[str, Any]):
@@ -149,8 +149,8 @@ async def test_the_history_has_fewer_calls_while_no_page_is_open() -> None:
 
 
 async def test_a_handshake_client_is_listed_while_it_is_connected() -> None:
-    async with served_page(registry_of(entry("echo"))) as served, served.read() as page, page.follow():
-        async with LEGACY.to(served.base, token=TOKEN):
+    async with served_page(registry_of(entry("echo"))) as server, server.read() as page, page.follow():
+        async with LEGACY.to(server.base, token=TOKEN):
             added = await page.wait_for("client")
             (client,) = (await page.read_state())["clients"]
             assert client == added
@@ -160,8 +160,8 @@ async def test_a_handshake_client_is_listed_while_it_is_connected() -> None:
 
 
 async def test_clients_of_the_stateless_era_are_listed_after_their_first_call() -> None:
-    async with served_page(registry_of(entry("echo"))) as served, served.read() as page:
-        async with MODERN.to(served.base, token=TOKEN) as client:
+    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
+        async with MODERN.to(server.base, token=TOKEN) as client:
             await client.call_tool("echo", {})
             await client.call_tool("echo", {})
         (row,) = (await page.read_state())["clients"]
@@ -180,7 +180,7 @@ class Passing:
 async def test_layers_are_measured_only_while_a_page_is_open() -> None:
     registry = ToolRegistry(pipeline=Pipeline([Passing()]))
     registry.register(entry("echo"))
-    async with served_page(registry) as served, served.read() as page:
+    async with served_page(registry) as server, server.read() as page:
         await page.call_tool("echo")
         (call,) = (await page.read_state())["calls"]
         assert call["layers"] == []
@@ -200,12 +200,12 @@ async def test_the_settings_are_shown_without_secrets(tmp_path: Path) -> None:
     state = "state: {keys: ['0123456789abcdef0123456789abcdef']}"
     file.write_text(f"name: ${{BRIDGE_NAME}}\nsources: [{{type: python, path: tools.py}}]\n{state}\n")
     settings = load(file, {"BRIDGE_NAME": "shop-of-things"})
-    async with served_page(build_from_settings(settings), settings=settings) as served, served.read() as page:
+    async with served_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
         state_of_server = await page.read_state()
-    shown = state_of_server["settings"]
-    assert shown["path"] == str(file)
-    assert "path: tools.py" in shown["text"]
-    assert "0123456789abcdef" not in shown["text"]
+    settings_of_page = state_of_server["settings"]
+    assert settings_of_page["path"] == str(file)
+    assert "path: tools.py" in settings_of_page["text"]
+    assert "0123456789abcdef" not in settings_of_page["text"]
     (source,) = state_of_server["sources"]
     assert (source["name"], source["type"], source["state"], source["tools"]) == ("tools", "python", "ready", 1)
 
@@ -213,7 +213,7 @@ async def test_the_settings_are_shown_without_secrets(tmp_path: Path) -> None:
 async def test_lint_findings_contain_the_client_and_the_fix() -> None:
     broken = entry("echo")
     broken.input_schema = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
-    async with served_page(registry_of(broken)) as served, served.read() as page:
+    async with served_page(registry_of(broken)) as server, server.read() as page:
         findings = (await page.read_state())["lint"]
     assert {finding["tool"] for finding in findings} >= {"echo"}
     assert all(finding["severity"] in ("error", "warning") and finding["client"] for finding in findings)
@@ -235,7 +235,7 @@ async def test_nested_calls_and_other_kinds_of_calls_are_listed_too() -> None:
     def note() -> str:
         return "a note"
 
-    async with served_page(registry) as served, served.read() as page:
+    async with served_page(registry) as server, server.read() as page:
         await page.call_tool("outer")
         calls = (await page.read_state())["calls"]
     assert [(call["tool"], call["kind"]) for call in calls] == [

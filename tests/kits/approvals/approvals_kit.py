@@ -1,4 +1,4 @@
-"""The kit of tests of approvals: a server with a policy, the choices of users, and the audit log."""
+"""Hosts with an approval policy, the options of users, and the records of the audit log."""
 
 from __future__ import annotations
 
@@ -18,50 +18,50 @@ ONCE, SESSION = "Allow once", "Allow for this session (same arguments)"
 ALWAYS, DENY = "Allow always (same arguments)", "Deny"
 OPTIONS = (ONCE, SESSION, ALWAYS, DENY)
 NAMED = "mcp-bridge/session"
-"""What a request's `_meta` calls its session by."""
+"""The key in `_meta` with the name of the session."""
 
 
-class Counting(MemoryStore):
-    """A store that knows what was set in it."""
+class RecordingStore(MemoryStore):
+    """A store that records the values that it gets."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sets: list[bytes] = []
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep it, and count."""
+        """Store the value, and record it."""
         self.sets.append(value)
         await super().set(key, value, ttl)
 
 
-def house_with(store: Any = None, *, audit: Path | None = None, hooks: bool = True, **policy: Any) -> Any:
-    """Create a server with a question about every call. A store has the decisions of users."""
-    from tests.kits.hooks.hooks_kit import HookedServer, ask
+def build_host(store: Any = None, *, audit: Path | None = None, hooks: bool = True, **policy: Any) -> Any:
+    """Build a host with a hook that asks about every call. A store remembers the decisions."""
+    from tests.kits.hooks.hooks_kit import House, ask
 
-    server = HookedServer()
+    host = House()
     if hooks:
-        server.on("tool:pre", ask())
-    remembered = GrantStore(store) if store is not None else None
-    server.asking.policy = ApprovalPolicy(
-        **{"options": OPTIONS, "grants": remembered, "audit": AuditLog(audit) if audit else None, **policy}
+        host.on("tool:pre", ask())
+    grants = GrantStore(store) if store is not None else None
+    host.asking.policy = ApprovalPolicy(
+        **{"options": OPTIONS, "grants": grants, "audit": AuditLog(audit) if audit else None, **policy}
     )
-    return server
+    return host
 
 
-def lines(audit: Path) -> list[dict[str, Any]]:
-    """What was written down."""
+def read_records(audit: Path) -> list[dict[str, Any]]:
+    """Read the records of an audit log."""
     return [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
 
 
-def offered(asked: Any) -> list[str]:
-    """What a person could choose."""
-    field = asked.requested_schema["properties"]["value"]
+def list_options(question: Any) -> list[str]:
+    """List the options of a question."""
+    field = question.requested_schema["properties"]["value"]
     options: list[str] = field.get("enum", [field.get("const")])
     return options
 
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
-    """A folder whose path is short enough for sockets in it."""
+    """Make a folder with a path that is short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="ap", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

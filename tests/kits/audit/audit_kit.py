@@ -41,11 +41,11 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     """All records, in order, of a chain that is checked on the way."""
     previous, records = "0" * 64, []
     with contextlib.closing(sqlite3.connect(path)) as database:
-        for text, own in database.execute("SELECT record, hash FROM records ORDER BY seq"):
-            if not records and json.loads(text).get("kind") != "anchor" and own != _hash(previous, text):
+        for text, digest in database.execute("SELECT record, hash FROM records ORDER BY seq"):
+            if not records and json.loads(text).get("kind") != "anchor" and digest != _hash(previous, text):
                 previous = ""  # it begins with a record whose predecessors were removed
-            assert previous == "" or own == _hash(previous, text)
-            previous = own
+            assert previous == "" or digest == _hash(previous, text)
+            previous = digest
             records.append(json.loads(text))
     return records
 
@@ -76,8 +76,8 @@ class AuditedServer:
 
     def send_calls(self, ids: Sequence[str], tool: str = "add", **arguments: Any) -> None:
         """Send calls; they are dropped once the server is dead."""
-        given = {"a": 1, "b": 2} if tool == "add" else arguments
-        params = {"name": tool, "arguments": given, "_meta": ENVELOPE}
+        tool_arguments = {"a": 1, "b": 2} if tool == "add" else arguments
+        params = {"name": tool, "arguments": tool_arguments, "_meta": ENVELOPE}
         with contextlib.suppress(BrokenPipeError):
             for each in ids:
                 message = {"jsonrpc": "2.0", "id": each, "method": "tools/call", "params": params}

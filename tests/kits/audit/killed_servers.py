@@ -36,8 +36,8 @@ def kill_servers(
         with audited_server(settings) as server:
             acknowledged |= _kill_under_load(server, trail, number, chance.randint(1, most))
     with open_trail(trail) as reader:
-        found = reader.verify()
-    assert found.is_intact, found
+        report = reader.verify()
+    assert report.is_intact, report
     recorded = {record["call"] for record in read_records(trail)}
     assert acknowledged - recorded == set()
     return len(acknowledged), len(recorded)
@@ -50,23 +50,23 @@ def _kill_under_load(server: AuditedServer, trail: Path, number: int, after: int
     ids = [f"{number}-{call}" for call in range(MOST_CALLS)]
     sending = threading.Thread(target=server.send_calls, args=(ids,))
     sending.start()
-    seen = set()
+    outputs = set()
     for response in server.read_responses():
         assert "result" in response, response  # also those of calls that the server is too busy for
-        seen.add(response["id"])
-        if len(seen) == after:
+        outputs.add(response["id"])
+        if len(outputs) == after:
             os.kill(pid, signal.SIGKILL)
     sending.join()
-    return seen
+    return outputs
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     synchronous = sys.argv[2] if len(sys.argv) > 2 else "normal"
-    started = time.monotonic()
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         responses, records = kill_servers(Path(folder), rounds, chance=random.Random(), synchronous=synchronous)
-    seconds = time.monotonic() - started
+    seconds = time.monotonic() - began
     print(f"{rounds} servers killed in {seconds:.0f} s: {responses} responses, {records} records, none missing")
 
 

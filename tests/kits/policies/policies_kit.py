@@ -63,14 +63,14 @@ async def mount(coordinator, config):
 """
 
 
-def write_source(folder: Path, kind: str) -> Json:
+def write_source(folder: Path, source_type: str) -> Json:
     """Write the tool `note` of a kind of source, and return the source. The upstream server is another bridge."""
-    if kind == "amplifier":
+    if source_type == "amplifier":
         file = folder / f"note_{uuid4().hex}.py"  # a process imports each module once
         file.write_text(AMPLIFIER_MODULE)
         return {"type": "amplifier", "plan": {"tools": [{"module": "note", "source": file.name}]}}
     (folder / "tools.py").write_text(PYTHON_TOOL)
-    if kind == "python":
+    if source_type == "python":
         return {"type": "python", "path": "tools.py"}
     command = [sys.executable, "-m", "mcp_bridge", "serve", "tools.py"]
     return {"type": "mcp", "prefix": "", "command": command[0], "args": command[1:], "cwd": str(folder)}
@@ -85,10 +85,15 @@ def build_bridge(folder: Path, source: Json, *policy: Any, watch: bool = False, 
 
 @contextlib.asynccontextmanager
 async def connect_under(
-    folder: Path, kind: str, *policy: Any, hints: Json | None = None, options: Json | None = None, **settings: Any
+    folder: Path,
+    source_type: str,
+    *policy: Any,
+    hints: Json | None = None,
+    options: Json | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Client]:
     """Connect the official client to the tool `note` of a kind of source, with these hints, under policies."""
-    source = {**write_source(folder, kind), "overrides": {"note": {"annotations": hints or {}}}}
+    source = {**write_source(folder, source_type), "overrides": {"note": {"annotations": hints or {}}}}
     async with connect(build_bridge(folder, source, *policy, **settings), **(options or {})) as client:
         await wait_for_tool(client, "note")  # another server may still start
         yield client
@@ -119,5 +124,5 @@ async def open_tools(folder: Path, code: str, *policy: Any, **settings: Any) -> 
 
 async def call(bridge: Bridge, tool: str, principal: str | None = None, **arguments: Any) -> ToolResult:
     """Call a tool as a principal."""
-    made = ToolCall(id="1", name=tool, arguments=arguments)
-    return await bridge.registry.dispatch(made, RunningCall(principal=principal))
+    tool_call = ToolCall(id="1", name=tool, arguments=arguments)
+    return await bridge.registry.dispatch(tool_call, RunningCall(principal=principal))

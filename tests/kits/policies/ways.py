@@ -354,7 +354,7 @@ async def call_by_task(folder: Path, bridge: Any) -> None:
 
 
 async def call_on_page(folder: Path, bridge: Any) -> None:
-    async with served_page(bridge) as served, served.read() as page:
+    async with served_page(bridge) as server, server.read() as page:
         for name, arguments in list_calls():
             if publish_name(name) in bridge.registry:
                 await page.call_tool(publish_name(name), **arguments)
@@ -364,8 +364,8 @@ async def call_by_export(folder: Path, bridge: Any) -> None:
     async with open_bridge(folder / "bridge.json") as opened:
         export = Export(opened, "anthropic")
         for name, arguments in list_calls():
-            called = {"type": "tool_use", "id": "1", "name": publish_name(name), "input": arguments}
-            await export.run({"content": [called]})
+            request = {"type": "tool_use", "id": "1", "name": publish_name(name), "input": arguments}
+            await export.run({"content": [request]})
 
 
 async def call_by_provider(folder: Path, bridge: Any) -> None:

@@ -52,10 +52,10 @@ class RunningCommand:
     async def wait_for(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
         """Wait until something that matches was written."""
         with anyio.fail_after(TIMEOUT):
-            while (found := re.search(pattern, self.out + "\n" + self.errors)) is None:
+            while (match := re.search(pattern, self.out + "\n" + self.errors)) is None:
                 self._news = anyio.Event()
                 await self._news.wait()
-        return found
+        return match
 
     async def end(self, number: int) -> int:
         """Send a signal, and return the exit code."""

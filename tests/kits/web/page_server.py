@@ -79,8 +79,8 @@ class PageServer:
         lines: list[str] = []
         for line in self._process.stderr or ():
             lines.append(line)
-            if found := re.search(r"(http://127\.0\.0\.1:(\d+))/mcp", line):
-                self.base, self.port = found[1], int(found[2])
+            if match := re.search(r"(http://127\.0\.0\.1:(\d+))/mcp", line):
+                self.base, self.port = match[1], int(match[2])
                 break
         else:
             raise AssertionError("".join(lines))

@@ -111,8 +111,8 @@ class ServedPage:
     @contextlib.asynccontextmanager
     async def read(self, token: str | None = TOKEN, **headers: str) -> AsyncIterator[PageReader]:
         """Yield a reader with a token."""
-        given = {"Authorization": f"Bearer {token}"} if token is not None else {}
-        async with httpx2.AsyncClient(base_url=self.base, headers=given | headers, timeout=TIMEOUT) as http:
+        authorization = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        async with httpx2.AsyncClient(base_url=self.base, headers=authorization | headers, timeout=TIMEOUT) as http:
             yield PageReader(http)
 
 

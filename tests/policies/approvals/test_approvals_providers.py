@@ -1,4 +1,4 @@
-"""Modules that ask through an approval provider, in the form of hooks-approval, end at the same person as others."""
+"""Modules that ask through an approval provider, like hooks-approval, ask the same user as hooks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mcp_bridge.amplifier import ModuleCoordinator
 from mcp_bridge.middleware import Pipeline
 from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
-from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
+from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, read_records
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.hooks.hooks_kit import ScriptedUser, texts
 from tests.kits.questions.asking_kit import accept, get_code, get_text, serve_client
@@ -90,19 +90,19 @@ async def mount(coordinator, config):
 """
 
 
-def bridge_in(
+def build_bridge(
     folder: Path, *, hook_timeout: float = 30.0, policy: ApprovalPolicy | None = None, **config: Any
 ) -> Bridge:
-    """A bridge with a shell, and a gate before it."""
+    """Build a bridge with a shell, and a gate in front of it."""
     for name, text in (("shell", SHELL), ("gate", GATE)):
         (folder / f"{name}.py").write_text(dedent(text))
     plan = {
         "tools": [{"module": "shell", "source": "shell.py"}],
         "hooks": [{"module": "gate", "source": "gate.py", "config": config}],
     }
-    made, problems = read_plan(plan)
+    mount_plan, problems = read_plan(plan)
     assert problems == []
-    source = AmplifierSource("mine", made, config=plan, directory=folder, hook_timeout=hook_timeout)
+    source = AmplifierSource("mine", mount_plan, config=plan, directory=folder, hook_timeout=hook_timeout)
     source.asking.policy = policy or ApprovalPolicy(options=OPTIONS)
     registry = ToolRegistry(pipeline=Pipeline(source.middleware))
     return Bridge(registry, [AttachedSource(source=source)], state=State(keys=KEYS))
@@ -118,10 +118,10 @@ async def run(client: Any, command: str = "ls") -> Any:
 async def test_the_user_decides_about_the_question_of_a_module(
     mode: str, choice: str, tmp_path: Path, forgotten: None
 ) -> None:
-    person = Someone(choice)
-    async with connect(bridge_in(tmp_path), mode=mode, elicitation_callback=person) as client:
+    user = Someone(choice)
+    async with connect(build_bridge(tmp_path), mode=mode, elicitation_callback=user) as client:
         result = await run(client)
-    assert person.asked[0].message == 'Execute: ls? (risk: high)\n- command (length 2): "ls"'
+    assert user.asked[0].message == 'Execute: ls? (risk: high)\n- command (length 2): "ls"'
     if choice == ONCE:
         assert texts(result) == ["ran ls"]
     else:
@@ -131,13 +131,13 @@ async def test_the_user_decides_about_the_question_of_a_module(
 async def test_a_decision_about_a_question_of_a_module_is_remembered_and_recorded(
     mode: str, tmp_path: Path, forgotten: None
 ) -> None:
-    person, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
+    user, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
     policy = ApprovalPolicy(options=OPTIONS, grants=GrantStore(store), audit=AuditLog(audit))
-    async with connect(bridge_in(tmp_path, policy=policy), mode=mode, elicitation_callback=person) as client:
+    async with connect(build_bridge(tmp_path, policy=policy), mode=mode, elicitation_callback=user) as client:
         for command in ("ls", "ls", "pwd"):
             assert texts(await run(client, command)) == [f"ran {command}"]
-    assert len(person.asked) == 2
-    assert [line["how"] for line in lines(audit)] == ["elicitation", "remembered", "elicitation"]
+    assert len(user.asked) == 2
+    assert [line["how"] for line in read_records(audit)] == ["elicitation", "remembered", "elicitation"]
     assert {grant.tool for grant in await GrantStore(store).list_grants()} == {"bash"}
 
 
@@ -149,8 +149,8 @@ async def test_the_time_of_the_user_does_not_count_against_the_timeout_of_the_ho
         await anyio.sleep(3.2)
         return types.ElicitResult(action="accept", content={"value": ONCE})
 
-    bridge = bridge_in(tmp_path, hook_timeout=3.0)
-    async with connect(bridge, mode=mode, elicitation_callback=ScriptedUser(slow)) as client:
+    bridge = build_bridge(tmp_path, hook_timeout=3.0)
+    async with connect(bridge, mode=mode, elicitation_callback=Someone(slow)) as client:
         assert texts(await run(client)) == ["ran ls"]
 
 
@@ -164,12 +164,15 @@ async def test_a_request_of_a_module_has_a_timeout(mode: str, default: str, tmp_
         return types.ElicitResult(action="cancel")
 
     policy = ApprovalPolicy(options=OPTIONS, audit=AuditLog(audit))
-    bridge = bridge_in(tmp_path, policy=policy, default_timeout=3.0, default_action=default)
-    async with connect(bridge, mode=mode, elicitation_callback=ScriptedUser(never)) as client:
+    bridge = build_bridge(tmp_path, policy=policy, default_timeout=3.0, default_action=default)
+    async with connect(bridge, mode=mode, elicitation_callback=Someone(never)) as client:
         result = await run(client)
     # in the stateless era the late cancel arrives before the call runs by default
     assert result.is_error
-    assert [line["how"] for line in lines(audit)] == ["timeout", *(["elicitation"] if default == "continue" else [])]
+    assert [line["how"] for line in read_records(audit)] == [
+        "timeout",
+        *(["elicitation"] if default == "continue" else []),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +182,7 @@ async def test_a_request_of_a_module_has_a_timeout(mode: str, default: str, tmp_
 async def test_a_late_denial_stops_what_the_module_allows_by_default(
     answers: Any, code: str | None, tmp_path: Path, forgotten: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serve_client(bridge_in(tmp_path, default_timeout=0.5, default_action="continue")) as client:
+    async with serve_client(build_bridge(tmp_path, default_timeout=0.5, default_action="continue")) as client:
         call = client.start_call("bash", {"command": "ls"})
         assert list(await call.get_questions()) == ["q1"]
         with anyio.fail_after(60):
@@ -191,9 +194,9 @@ async def test_a_late_denial_stops_what_the_module_allows_by_default(
 
 
 async def test_a_call_is_denied_if_no_user_can_be_asked(mode: str, tmp_path: Path, forgotten: None) -> None:
-    async with connect(bridge_in(tmp_path), mode=mode) as client:
-        said = texts(await run(client))
-    assert said == [
+    async with connect(build_bridge(tmp_path), mode=mode) as client:
+        lines_of_result = texts(await run(client))
+    assert lines_of_result == [
         "Tool 'bash' was denied: This call needs a user's approval. No user could be asked: the client does not "
         "support elicitation. Use a client that supports elicitation, and retry the call."
     ]
@@ -203,24 +206,24 @@ async def test_a_call_is_denied_if_no_user_can_be_asked(mode: str, tmp_path: Pat
 async def test_another_instance_resumes_a_question_of_a_module(
     choice: str, runs: bool, tmp_path: Path, forgotten: None
 ) -> None:
-    one, other = bridge_in(tmp_path), bridge_in(tmp_path)
-    async with serve_client(one) as here, serve_client(other) as there:
-        call = here.start_call("bash", {"command": "ls"})
+    first_bridge, second_bridge = build_bridge(tmp_path), build_bridge(tmp_path)
+    async with serve_client(first_bridge) as first_client, serve_client(second_bridge) as second_client:
+        call = first_client.start_call("bash", {"command": "ls"})
         assert list(await call.get_questions()) == ["q1"]
-        result = await call.continue_on(there).get_result({"q1": accept(value=choice)})
+        result = await call.continue_on(second_client).get_result({"q1": accept(value=choice)})
         assert (get_text(result) == "ran ls") is runs
         assert get_code(result) == (None if runs else "denied")
-        here.close_input()
+        first_client.close_input()
 
 
 async def test_every_module_gets_a_provider_before_and_after_its_registration() -> None:
-    coordinator, given = ModuleCoordinator(), []
-    coordinator.register_capability(REGISTER_CAPABILITY, given.append)
+    coordinator, providers = ModuleCoordinator(), []
+    coordinator.register_capability(REGISTER_CAPABILITY, providers.append)
     register_approval_provider(coordinator, ApprovalGate())
-    coordinator.register_capability(REGISTER_CAPABILITY, given.append)
-    coordinator.register_capability("another", given.append)
-    assert len(given) == 2
-    assert all(isinstance(provider, ApprovalProvider) for provider in given)
+    coordinator.register_capability(REGISTER_CAPABILITY, providers.append)
+    coordinator.register_capability("another", providers.append)
+    assert len(providers) == 2
+    assert all(isinstance(provider, ApprovalProvider) for provider in providers)
 
 
 async def test_a_module_that_offers_a_provider_gets_that_of_the_bridge(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,10 +241,10 @@ async def test_a_coordinator_without_notifications_is_queried_immediately() -> N
         def get_capability(self, name: str) -> Any:
             return self.taker if name == REGISTER_CAPABILITY else None
 
-    given: list[Any] = []
-    register_approval_provider(Plain(given.append), ApprovalGate())
+    providers: list[Any] = []
+    register_approval_provider(Plain(providers.append), ApprovalGate())
     register_approval_provider(Plain(None), ApprovalGate())
-    assert [type(provider) for provider in given] == [BridgeApprovalProvider]
+    assert [type(provider) for provider in providers] == [BridgeApprovalProvider]
 
 
 async def test_a_module_that_fails_to_receive_its_provider_is_logged(caplog: pytest.LogCaptureFixture) -> None:

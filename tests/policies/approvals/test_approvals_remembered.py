@@ -1,4 +1,4 @@
-"""What a person allows for longer than a call holds for that call alone, until it is revoked or over."""
+"""A lasting approval applies to the same call alone, until it is revoked or expires."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.kits.approvals.approvals_kit import (
     ONCE,
     OPTIONS,
     SESSION,
-    Counting,
-    house_with,
-    offered,
+    RecordingStore,
+    build_host,
+    list_options,
 )
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.fuzzing import examples
@@ -36,7 +36,7 @@ A, B = {NAMED: "a"}, {NAMED: "b"}
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -47,122 +47,122 @@ class Clock:
 
 @EVERY_ERA
 async def test_a_lasting_approval_applies_to_the_same_arguments_alone(mode: str) -> None:
-    house, person = house_with(MemoryStore()), Someone(ALWAYS)
-    async with visited(house, mode, person) as client:
+    host, user = build_host(MemoryStore()), Someone(ALWAYS)
+    async with visited(host, mode, user) as client:
         for n in (1, 1, 2, 1, 2):
             assert not (await client.call_tool("add", {"n": n})).is_error
         await client.call_tool("say", {"text": "1"})
-    async with open_client(house, mode, person) as another:
+    async with visited(host, mode, user) as another:
         await another.call_tool("add", {"n": 1})
-    assert (len(person.asked), len(house.calls)) == (3, 7)
+    assert (len(user.asked), len(host.ran)) == (3, 7)
 
 
 async def test_a_revoked_approval_is_requested_again(mode: str) -> None:
     store = MemoryStore()
-    house, person = house_with(store), ScriptedUser(ALWAYS, DENY)
-    async with open_client(house, mode, person) as client:
+    host, user = build_host(store), Someone(ALWAYS, DENY)
+    async with visited(host, mode, user) as client:
         await client.call_tool("add", {"n": 1})
         (grant,) = await GrantStore(store).list_grants()
         assert (grant.tool, grant.scope, grant.arguments) == ("add", "always", hash_json({"n": 1}))
         await GrantStore(store).revoke_grant(grant.id)
         assert code_of(await client.call_tool("add", {"n": 1})) == "approval_declined"
-    assert (len(person.asked), await GrantStore(store).list_grants()) == (2, [])
+    assert (len(user.asked), await GrantStore(store).list_grants()) == (2, [])
 
 
 @EVERY_ERA
 async def test_an_approval_for_a_session_does_not_apply_to_another_session(mode: str) -> None:
-    house, person = house_with(MemoryStore()), Someone(SESSION, SESSION, DENY)
-    async with visited(house, mode, person) as client, visited(house, mode, person) as other:
+    host, user = build_host(MemoryStore()), Someone(SESSION, SESSION, DENY)
+    async with visited(host, mode, user) as client, visited(host, mode, user) as other:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
             assert not (await client.call_tool("add", {"n": 1}, meta=B)).is_error
             assert not (await other.call_tool("add", {"n": 1}, meta=A)).is_error
         assert code_of(await client.call_tool("add", {"n": 2}, meta=A)) == "approval_declined"
-    assert len(person.asked) == 3
+    assert len(user.asked) == 3
 
 
 async def test_in_the_handshake_era_a_session_is_a_connection() -> None:
-    house, person = house_with(MemoryStore()), Someone(SESSION)
-    async with visited(house, "legacy", person) as client, visited(house, "legacy", person) as other:
-        for each in (client, client, other, client):
-            assert not (await each.call_tool("add", {"n": 1})).is_error
-    assert len(person.asked) == 2
+    host, user = build_host(MemoryStore()), Someone(SESSION)
+    async with visited(host, "legacy", user) as client, visited(host, "legacy", user) as other:
+        for caller in (client, client, other, client):
+            assert not (await caller.call_tool("add", {"n": 1})).is_error
+    assert len(user.asked) == 2
 
 
 @pytest.mark.parametrize("choice", [ONCE, DENY])
 async def test_single_approvals_and_denials_are_not_remembered(mode: str, choice: str) -> None:
-    store = Counting()
-    house, person = house_with(store), ScriptedUser(choice)
-    async with open_client(house, mode, person) as client:
+    store = RecordingStore()
+    host, user = build_host(store), Someone(choice)
+    async with visited(host, mode, user) as client:
         for _ in range(2):
             assert (await client.call_tool("add", {"n": 1})).is_error is (choice == DENY)
-    assert (len(person.asked), store.sets) == (2, [])
+    assert (len(user.asked), store.sets) == (2, [])
 
 
 async def test_only_options_that_can_be_remembered_are_offered(mode: str) -> None:
-    with_store, without = house_with(MemoryStore()), house_with()
-    person = ScriptedUser(DENY)
-    for house in (with_store, without):
-        async with open_client(house, mode, person) as client:
+    with_store, without = build_host(MemoryStore()), build_host()
+    user = Someone(DENY)
+    for host in (with_store, without):
+        async with visited(host, mode, user) as client:
             await client.call_tool("add", {"n": 1}, meta=A)
-    assert [offered(asked) for asked in person.asked] == [list(OPTIONS), [ONCE, DENY]]
+    assert [list_options(count) for count in user.asked] == [list(OPTIONS), [ONCE, DENY]]
 
 
 async def test_a_client_without_a_session_gets_no_option_for_it() -> None:
-    house, person = house_with(MemoryStore()), Someone(DENY)
-    async with visited(house, STATELESS, person) as client:
+    host, user = build_host(MemoryStore()), Someone(DENY)
+    async with visited(host, STATELESS, user) as client:
         await client.call_tool("add", {"n": 1})
-    assert [offered(asked) for asked in person.asked] == [[ONCE, ALWAYS, DENY]]
+    assert [list_options(count) for count in user.asked] == [[ONCE, ALWAYS, DENY]]
 
 
 async def test_options_of_a_hook_replace_those_of_the_settings(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone("Allow")
-    house.on("tool:pre", ask(approval_options=["Allow", "Deny"]))
-    async with open_client(house, mode, person) as client:
+    host, user = build_host(MemoryStore(), hooks=False), Someone("Allow")
+    host.on("tool:pre", ask(approval_options=["Allow", "Deny"]))
+    async with visited(host, mode, user) as client:
         for _ in range(2):
             await client.call_tool("add", {"n": 1}, meta=A)
-    assert [offered(asked) for asked in person.asked] == [["Allow", "Deny"]] * 2
+    assert [list_options(count) for count in user.asked] == [["Allow", "Deny"]] * 2
 
 
-@pytest.mark.parametrize(("choice", "asked"), [("allow ALWAYS", 1), ("Allow for session", 1), ("Yes", 2)])
-async def test_options_of_a_hook_can_be_remembered(mode: str, choice: str, asked: int) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone(choice)
-    house.on("tool:pre", ask(approval_options=[choice, "No"]))
-    async with open_client(house, mode, person) as client:
+@pytest.mark.parametrize(("choice", "count"), [("allow ALWAYS", 1), ("Allow for session", 1), ("Yes", 2)])
+async def test_options_of_a_hook_can_be_remembered(mode: str, choice: str, count: int) -> None:
+    host, user = build_host(MemoryStore(), hooks=False), Someone(choice)
+    host.on("tool:pre", ask(approval_options=[choice, "No"]))
+    async with visited(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
-    assert len(person.asked) == asked
+    assert len(user.asked) == count
 
 
 async def test_the_option_always_of_a_hook_applies_once_without_a_store(mode: str) -> None:
-    house, person = house_with(hooks=False), Someone("Allow always")
-    house.on("tool:pre", ask(approval_options=["Allow always", "No"]))
-    async with open_client(house, mode, person) as client:
+    host, user = build_host(hooks=False), Someone("Allow always")
+    host.on("tool:pre", ask(approval_options=["Allow always", "No"]))
+    async with visited(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
-    assert len(person.asked) == 2
+    assert len(user.asked) == 2
 
 
 async def test_a_remembered_decision_applies_to_the_same_question_alone(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
+    host, user = build_host(MemoryStore(), hooks=False), Someone(ALWAYS)
     prompts = iter(["Add?", "Add?", "Add, though it is Sunday?"])
-    house.on("tool:pre", lambda data: ask(next(prompts)))
-    async with open_client(house, mode, person) as client:
+    host.on("tool:pre", lambda data: ask(next(prompts)))
+    async with visited(host, mode, user) as client:
         for _ in range(3):
             await client.call_tool("add", {"n": 1})
-    assert person.prompts == ["Add?", "Add, though it is Sunday?"]
+    assert user.prompts == ["Add?", "Add, though it is Sunday?"]
 
 
 @EVERY_ERA
 async def test_an_approval_of_a_result_applies_to_the_same_result_alone(mode: str) -> None:
-    house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
+    host, user = build_host(MemoryStore(), hooks=False), Someone(ALWAYS)
     answers = iter(["one", "one", "two"])
-    house.on("tool:post", ask("Pass it on?"))
-    house.on("tool:post", lambda data: {"action": "modify", "data": {"result": next(answers)}}, priority=-1)
-    async with open_client(house, mode, person) as client:
+    host.on("tool:post", ask("Pass it on?"))
+    host.on("tool:post", lambda data: {"action": "modify", "data": {"result": next(answers)}}, priority=-1)
+    async with visited(host, mode, user) as client:
         for _ in range(3):
             assert not (await client.call_tool("say", {"text": "x"})).is_error
-    assert len(person.asked) == 2
+    assert len(user.asked) == 2
 
 
 async def test_a_failing_store_repeats_a_question_and_fails_no_call(mode: str) -> None:
@@ -173,68 +173,67 @@ async def test_a_failing_store_repeats_a_question_and_fails_no_call(mode: str) -
         async def set(self, key: str, value: bytes, ttl: float) -> None:
             raise OSError("no")
 
-    house, person = house_with(FaultTolerantStore(Broken())), ScriptedUser(ALWAYS)
-    async with open_client(house, mode, person) as client:
+    host, user = build_host(FaultTolerantStore(Broken())), Someone(ALWAYS)
+    async with visited(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
-    assert len(person.asked) == 2
+    assert len(user.asked) == 2
 
 
-@pytest.mark.parametrize("held", [b"", b"{}", b"[]", b'{"id": 1}', b"\xff"])
-async def test_an_unreadable_grant_allows_nothing(held: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"id": 1}', b"\xff"])
+async def test_an_unreadable_grant_allows_nothing(content: bytes) -> None:
     store = MemoryStore()
-    house, person = house_with(store), ScriptedUser(ALWAYS, DENY)
-    async with open_client(house, "legacy", person) as client:
+    host, user = build_host(store), Someone(ALWAYS, DENY)
+    async with visited(host, "legacy", user) as client:
         await client.call_tool("add", {"n": 1})
         (key,) = await store.keys("")
-        await store.set(key, held, 100)
+        await store.set(key, content, 100)
         assert (await client.call_tool("add", {"n": 1})).is_error
     assert await GrantStore(store).list_grants() == []
 
 
 async def test_a_grant_copied_to_another_call_allows_nothing() -> None:
     store = MemoryStore()
-    kept, one, other = (
-        GrantStore(store),
-        ApprovalSubject.for_call("add", {"n": 1}, "?"),
-        ApprovalSubject.for_call("add", {"n": 2}, "?"),
-    )
-    await kept.add_grant(one, "always")
-    await kept.add_grant(other, "always")
+    grants = GrantStore(store)
+    subjects = [ApprovalSubject.for_call("add", {"n": n}, "?") for n in (1, 2)]
+    for subject in subjects:
+        await grants.add_grant(subject, "always")
     first, second = await store.keys("")
     await store.set(second, await store.get(first) or b"", 100)
-    assert [await kept.find_grant(subject) is not None for subject in (one, other)] == [True, False]
+    assert [await grants.find_grant(subject) is not None for subject in subjects] == [True, False]
 
 
 async def test_a_grant_applies_to_one_principal_kind_and_bridge() -> None:
     store = MemoryStore()
-    kept, other = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
+    grants, other = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
     mine = ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me")
-    await kept.add_grant(mine, "always")
-    assert await kept.find_grant(mine) is not None
-    assert await kept.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="you")) is None
-    assert await kept.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
+    await grants.add_grant(mine, "always")
+    assert await grants.find_grant(mine) is not None
+    assert await grants.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="you")) is None
+    assert (
+        await grants.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
+    )
     assert await other.find_grant(mine) is None
-    assert (len(await kept.list_grants()), await other.list_grants()) == (1, [])
+    assert (len(await grants.list_grants()), await other.list_grants()) == (1, [])
 
 
 async def test_a_grant_expires_even_if_the_store_keeps_it() -> None:
     clock = Clock()
-    kept = GrantStore(MemoryStore(), expires=3 * DAY, clock=clock)
+    grants = GrantStore(MemoryStore(), expires=3 * DAY, clock=clock)
     subject = ApprovalSubject.for_call("add", {}, "?", session="s")
-    await kept.add_grant(subject, "always")
-    await kept.add_grant(subject, "session")
-    assert sorted(grant.scope for grant in await kept.list_grants()) == ["always", "session"]
+    await grants.add_grant(subject, "always")
+    await grants.add_grant(subject, "session")
+    assert sorted(grant.scope for grant in await grants.list_grants()) == ["always", "session"]
     clock.now += DAY
-    assert [grant.scope for grant in await kept.list_grants()] == ["always"]
+    assert [grant.scope for grant in await grants.list_grants()] == ["always"]
     clock.now += 2 * DAY
-    assert (await kept.find_grant(subject), await kept.list_grants()) == (None, [])
+    assert (await grants.find_grant(subject), await grants.list_grants()) == (None, [])
 
 
 async def test_the_store_contains_no_arguments() -> None:
-    store = Counting()
-    house, person = house_with(store), ScriptedUser(ALWAYS)
-    async with open_client(house, "legacy", person) as client:
+    store = RecordingStore()
+    host, user = build_host(store), Someone(ALWAYS)
+    async with visited(host, "legacy", user) as client:
         await client.call_tool("say", {"text": "my password"})
     assert len(store.sets) == 1
     assert b"password" not in store.sets[0] + "".join(await store.keys("")).encode()
@@ -275,44 +274,44 @@ JSON_VALUES = st.recursive(
 @given(JSON_VALUES)
 def test_a_hash_is_computed_from_the_json_of_the_standard_library(value: Any) -> None:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    assert hash_json(value) == sha256(text.encode()).hexdigest()  # decisions that are stored depend on it
+    assert hash_json(value) == sha256(text.encode()).hexdigest()
 
 
 async def test_a_remembered_decision_applies_only_if_its_option_is_offered(mode: str) -> None:
-    house, options = house_with(MemoryStore(), hooks=False), [ONCE, ALWAYS, DENY]
-    house.on("tool:pre", lambda data: ask(approval_options=list(options)))
-    person = ScriptedUser(ALWAYS, DENY)
-    async with open_client(house, mode, person) as client:
+    host, options = build_host(MemoryStore(), hooks=False), [ONCE, ALWAYS, DENY]
+    host.on("tool:pre", lambda data: ask(approval_options=list(options)))
+    user = Someone(ALWAYS, DENY)
+    async with visited(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
         options.remove(ALWAYS)
         assert code_of(await client.call_tool("add", {"n": 1})) == "approval_declined"
-    assert len(person.asked) == 2
+    assert len(user.asked) == 2
 
 
 @EVERY_ERA
 async def test_a_prompt_with_a_new_text_needs_another_approval(mode: str) -> None:
-    house, words = house_with(MemoryStore(), hooks=False), ["tidy up", "tidy up", "delete all"]
-    house.on("prompt:submit", ask())
+    host, words = build_host(MemoryStore(), hooks=False), ["tidy up", "tidy up", "delete all"]
+    host.on("prompt:submit", ask())
 
-    @prompt(registry=house.registry)
+    @prompt(registry=host.registry)
     def advice() -> str:
         """Advises."""
         return words.pop(0)
 
-    person = ScriptedUser(ALWAYS, DENY)
-    async with open_client(house, mode, person) as client:
+    user = Someone(ALWAYS, DENY)
+    async with visited(host, mode, user) as client:
         for _ in range(2):
             await client.get_prompt("advice", {})
         with pytest.raises(MCPError, match="not approved"):
             await client.get_prompt("advice", {})
-    assert len(person.asked) == 2
+    assert len(user.asked) == 2
 
 
 async def test_without_a_store_users_can_allow_even_if_all_options_need_one(
     mode: str,
 ) -> None:
-    house, person = house_with(None, options=(ALWAYS, DENY)), ScriptedUser("Allow")
-    async with open_client(house, mode, person) as client:
+    host, user = build_host(None, options=(ALWAYS, DENY)), Someone("Allow")
+    async with visited(host, mode, user) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
-    assert offered(person.asked[0]) == ["Allow", "Deny"]
+    assert list_options(user.asked[0]) == ["Allow", "Deny"]

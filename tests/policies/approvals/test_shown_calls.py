@@ -79,16 +79,16 @@ async def test_with_the_setting_the_longest_values_are_truncated(tmp_path: Path)
 @pytest.mark.parametrize("count", [2, 999, 5_000])
 def test_a_question_shows_that_arguments_are_left_out(count: int) -> None:
     arguments = {**{f"k{number}": number for number in range(count)}, "cmd": "rm -rf /"}
-    shown = show_arguments(arguments)
-    assert len(shown.text) < MAX_SHOWN + 100
-    assert '"rm -rf /"' in shown.text or not shown.is_whole
-    assert shown.text.endswith("(not everything is shown)") is not shown.is_whole
+    text_shown = show_arguments(arguments)
+    assert len(text_shown.text) < MAX_SHOWN + 100
+    assert '"rm -rf /"' in text_shown.text or not text_shown.is_whole
+    assert text_shown.text.endswith("(not everything is shown)") is not text_shown.is_whole
 
 
 def test_the_name_of_an_argument_cannot_look_like_another_line() -> None:
-    shown = show_arguments({'x": 1\n- cmd (length 2): "ls"\n': "y", "a\u200b": "z", "": 1})
-    assert len(shown.text.split("\n")) == 3
-    assert r'"a\u200b" (length 1)' in shown.text
+    text_shown = show_arguments({'x": 1\n- cmd (length 2): "ls"\n': "y", "a\u200b": "z", "": 1})
+    assert len(text_shown.text.split("\n")) == 3
+    assert r'"a\u200b" (length 1)' in text_shown.text
 
 
 def test_values_that_are_not_json_are_shown_too() -> None:

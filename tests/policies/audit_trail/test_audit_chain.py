@@ -81,13 +81,13 @@ async def test_a_text_that_is_not_a_record_is_shown_among_the_others(tmp_path: P
 async def test_a_noted_hash_shows_that_the_last_records_were_removed(tmp_path: Path) -> None:
     path = tmp_path / "trail.sqlite3"
     await write(path, 5)
-    noted = verify(path).head
-    assert noted.seq == 5
-    assert verify(path, noted.hash).is_intact
+    head = verify(path).head
+    assert head.seq == 5
+    assert verify(path, head.hash).is_intact
     with tampering(path) as database:
         database.execute("DELETE FROM records WHERE seq = 5")
     assert verify(path).is_intact
-    assert not verify(path, noted.hash).is_intact
+    assert not verify(path, head.hash).is_intact
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,9 @@ async def test_writers_of_one_file_make_one_chain(tmp_path: Path) -> None:
     assert verify(path).checked == 120
     names = [record["name"] for record in read_records(path)]
     for name in "abc":
-        assert [each for each in names if each.startswith(name)] == [f"{name}{number}" for number in range(40)]
+        assert [name_of_record for name_of_record in names if name_of_record.startswith(name)] == [
+            f"{name}{number}" for number in range(40)
+        ]
 
 
 def test_servers_that_share_a_file_make_one_chain(tmp_path: Path) -> None:
@@ -141,9 +143,9 @@ async def test_old_records_are_removed_up_to_an_anchor(tmp_path: Path) -> None:
     await write(path, 1, limits=Retention(age=DAY))
     anchor = await anyio.to_thread.run_sync(lambda: wait_for_record(path, kind="anchor"))
     await write(path, 2)
-    found = verify(path)
-    assert found.is_intact
-    assert (found.removed, found.checked) == (5, 4)
+    report = verify(path)
+    assert report.is_intact
+    assert (report.removed, report.checked) == (5, 4)
     assert verify(path, last_removed.hash).is_intact
     assert (anchor["through"], anchor["hash"]) == (5, last_removed.hash)
     with tampering(path) as database:
@@ -157,9 +159,9 @@ async def test_the_oldest_records_of_a_too_large_file_are_removed(
     monkeypatch.setattr(retention_module, "CHUNK", 100)
     path = tmp_path / "trail.sqlite3"
     await write(path, 1200, limits=Retention(size=100_000))
-    found = verify(path)
-    assert found.is_intact
-    assert found.removed >= 100
+    report = verify(path)
+    assert report.is_intact
+    assert report.removed >= 100
     assert path.stat().st_size < 250_000
     with open_trail(path) as trail:
         assert trail.read_latest(AuditQuery(name="x*"), limit=1).rows[0].parse_record()["name"] == "x1199"

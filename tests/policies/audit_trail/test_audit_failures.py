@@ -45,7 +45,7 @@ def test_the_start_of_a_call_is_recorded_even_if_the_server_is_killed(tmp_path: 
         server.send_calls(["2"], "wait")
         wait_for_record(trail, call="2")
         server.kill(trail)
-    assert [(each["call"], each["outcome"]) for each in read_records(trail)] == [
+    assert [(record["call"], record["outcome"]) for record in read_records(trail)] == [
         *(("1", "started"), ("1", "ok"), ("2", "started"))
     ]
 
@@ -56,15 +56,15 @@ async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(tmp_path: Pat
     async with bridge.run_sources():
         await bridge.wait_until_started()
         await bridge.registry.dispatch(made, RunningCall(request_id="1"))
-        with closing(sqlite3.connect(trail, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")  # so the start of the next call is not stored yet
+        with closing(sqlite3.connect(trail, isolation_level=None)) as lock:
+            lock.execute("BEGIN IMMEDIATE")  # so the start of the next call is not stored yet
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(bridge.registry.dispatch, made, RunningCall(request_id="2"))
                 await anyio.wait_all_tasks_blocked()
                 tasks.cancel_scope.cancel()
-            other.execute("ROLLBACK")
+            lock.execute("ROLLBACK")
         await bridge.registry.dispatch(made, RunningCall(request_id="3"))
-    outcomes = [each["outcome"] for each in read_records(trail)]
+    outcomes = [record["outcome"] for record in read_records(trail)]
     assert outcomes == ["started", "ok", "started", "cancelled", "started", "ok"]
 
 
@@ -83,18 +83,20 @@ def test_on_a_full_disk_calls_are_denied_until_there_is_space(tmp_path: Path) ->
     with audited_server(write_settings(tmp_path)) as server:
         server.call("1")
         with full_disk(server, trail):
-            lost = server.call("2")
-            denied = server.call("3")
+            first_response = server.call("2")
+            second_response = server.call("3")
         assert "isError" not in server.call("4")
         log = server.end()
-    assert [each["_meta"]["mcp-bridge/code"] for each in (lost, denied)] == ["audit_unavailable"] * 2
-    assert "may have run, and its result is not returned" in lost["content"][0]["text"]
-    assert "did not run" in denied["content"][0]["text"]
+    assert [record["_meta"]["mcp-bridge/code"] for record in (first_response, second_response)] == [
+        "audit_unavailable"
+    ] * 2
+    assert "may have run, and its result is not returned" in first_response["content"][0]["text"]
+    assert "did not run" in second_response["content"][0]["text"]
     first, gap, last = read_records(trail)
     assert (first["call"], last["call"]) == ("1", "4")
     assert (gap["kind"], gap["lost"]) == ("gap", 1)
     assert str(trail) in log
-    assert str(trail) not in str(lost)
+    assert str(trail) not in str(first_response)
 
 
 @LINUX
@@ -107,7 +109,7 @@ def test_on_a_full_disk_calls_can_be_allowed_and_the_lost_records_are_counted(tm
         server.call("4")
         log = server.end()
     assert all("isError" not in result for result in results)
-    assert [each.get("lost", each.get("call")) for each in read_records(trail)] == ["1", 2, "4"]
+    assert [record.get("lost", record.get("call")) for record in read_records(trail)] == ["1", 2, "4"]
     assert log.count("cannot be used") == 1
 
 
@@ -115,10 +117,10 @@ async def test_a_file_that_stays_locked_denies_the_call(tmp_path: Path, monkeypa
     monkeypatch.setattr(database, "BUSY", 0.01)
     async with connect(build(tmp_path, starts=True)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
-        with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as lock:
+            lock.execute("BEGIN IMMEDIATE")
             result = await client.call_tool("add", {"a": 1, "b": 2})
-            other.execute("ROLLBACK")
+            lock.execute("ROLLBACK")
         assert "did not run" in result.content[0].text
         assert not (await client.call_tool("add", {"a": 1, "b": 2})).is_error
 
@@ -127,8 +129,8 @@ def test_another_file_at_the_path_is_an_error_at_the_start(tmp_path: Path) -> No
     (tmp_path / "trail.sqlite3").write_text("something else entirely, and longer than a header" * 10, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"bridge\.yaml:3.* is not an audit trail"):
         build(tmp_path)
-    with closing(sqlite3.connect(tmp_path / "other.sqlite3")) as other:
-        other.execute("CREATE TABLE records (seq)")
+    with closing(sqlite3.connect(tmp_path / "other.sqlite3")) as lock:
+        lock.execute("CREATE TABLE records (seq)")
     with pytest.raises(ConfigError, match="is not an audit trail"):
         build(tmp_path, path="other.sqlite3")
 
@@ -157,12 +159,12 @@ async def test_a_failure_is_logged_once(
     caplog.set_level(logging.WARNING, "mcp_bridge.audit")
     async with connect(build(tmp_path)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
-        with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as lock:
+            lock.execute("BEGIN IMMEDIATE")
             for _ in range(3):
                 await client.call_tool("add", {"a": 1, "b": 2})
-            other.execute("ROLLBACK")
+            lock.execute("ROLLBACK")
         await client.call_tool("add", {"a": 1, "b": 2})
-    failed, recovered = caplog.messages
-    assert "locked" in failed
-    assert "can be written again; lost records: 1" in recovered
+    failure, recovery = caplog.messages
+    assert "locked" in failure
+    assert "can be written again; lost records: 1" in recovery

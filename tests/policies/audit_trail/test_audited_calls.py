@@ -110,9 +110,9 @@ async def test_a_call_answered_by_the_cache_is_marked(tmp_path: Path) -> None:
     async with connect(build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, audit, "cache")) as client:
         for _ in range(2):
             await client.call_tool("look")
-    ran, answered = read_records(tmp_path / "trail.sqlite3")
+    ran, cached_call = read_records(tmp_path / "trail.sqlite3")
     assert "decisions" not in ran
-    assert (answered["outcome"], answered["decisions"]) == ("ok", [{"policy": "cache", "decision": "answered"}])
+    assert (cached_call["outcome"], cached_call["decisions"]) == ("ok", [{"policy": "cache", "decision": "answered"}])
 
 
 async def test_errors_denials_and_invalid_calls_have_a_code(tmp_path: Path) -> None:
@@ -122,25 +122,25 @@ async def test_errors_denials_and_invalid_calls_have_a_code(tmp_path: Path) -> N
         await client.call_tool("add", {"a": "one"})
         await client.call_tool("sign_in", {"user": "u", "password": "p"})
         await client.call_tool("add_twice", {"a": 1})
-    failed, invalid, denied, changing = read_records(tmp_path / "trail.sqlite3")
-    assert (failed["outcome"], failed["code"]) == ("error", "closed")
-    assert (invalid["outcome"], invalid["code"]) == ("error", "invalid_arguments")
-    assert (denied["outcome"], denied["code"]) == ("denied", "denied")
-    [decision] = denied["decisions"]
+    failing_call, invalid_call, denied_call, changing_call = read_records(tmp_path / "trail.sqlite3")
+    assert (failing_call["outcome"], failing_call["code"]) == ("error", "closed")
+    assert (invalid_call["outcome"], invalid_call["code"]) == ("error", "invalid_arguments")
+    assert (denied_call["outcome"], denied_call["code"]) == ("denied", "denied")
+    [decision] = denied_call["decisions"]
     assert (decision["policy"], decision["decision"]) == ("deny", "denied")
-    assert [each["policy"] for each in changing["decisions"]] == ["read_only"]
+    assert [each["policy"] for each in changing_call["decisions"]] == ["read_only"]
 
 
 async def test_a_record_names_the_policy_that_limited_the_rate(tmp_path: Path) -> None:
     async with connect(build(tmp_path, "rate_limit: {limit: 1/day}")) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
         await client.call_tool("add", {"a": 1, "b": 2})
-    _, limited = read_records(tmp_path / "trail.sqlite3")
-    assert (limited["outcome"], limited["code"]) == ("denied", "rate_limited")
-    assert limited["decisions"][0]["policy"] == "rate_limit"
+    _, limited_call = read_records(tmp_path / "trail.sqlite3")
+    assert (limited_call["outcome"], limited_call["code"]) == ("denied", "rate_limited")
+    assert limited_call["decisions"][0]["policy"] == "rate_limit"
 
 
-@pytest.mark.parametrize(("choice", "outcome"), [("Allow once", "ok"), (None, "denied")])
+@pytest.mark.parametrize(("choice", "outcome"), [("Allow once", "ok"), (None, "denied_call")])
 async def test_an_approval_is_recorded_with_its_decider(tmp_path: Path, choice: str | None, outcome: str) -> None:
     async def decide(context: Any, params: Any) -> types.ElicitResult:
         if choice is None:
@@ -169,9 +169,9 @@ async def test_resources_and_prompts_are_recorded_too(tmp_path: Path) -> None:
     async with connect(build(tmp_path)) as client:
         await client.read_resource("note://first")
         await client.get_prompt("greet", {"name": "Ada"})
-    read, got = read_records(tmp_path / "trail.sqlite3")
-    assert (read["kind"], read["name"]) == ("resource", "note://first")
-    assert (got["kind"], got["name"]) == ("prompt", "greet")
+    resource_call, prompt_call = read_records(tmp_path / "trail.sqlite3")
+    assert (resource_call["kind"], resource_call["name"]) == ("resource", "note://first")
+    assert (prompt_call["kind"], prompt_call["name"]) == ("prompt", "greet")
 
 
 async def test_only_selected_calls_are_recorded(tmp_path: Path) -> None:
@@ -185,14 +185,14 @@ async def test_only_selected_calls_are_recorded(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_call_is_recorded(tmp_path: Path) -> None:
-    started = anyio.Event()
+    begin = anyio.Event()
 
     async def report(*_: object) -> None:
-        started.set()
+        begin.set()
 
     async with connect(build(tmp_path)) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(_call_and_report, client, report)
-        await started.wait()
+        await begin.wait()
         tasks.cancel_scope.cancel()
     record = await anyio.to_thread.run_sync(partial(wait_for_record, tmp_path / "trail.sqlite3", name="wait"))
     assert record["outcome"] == "cancelled"

@@ -19,7 +19,7 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
-from tests.kits.approvals.approvals_kit import ALWAYS, house_with
+from tests.kits.approvals.approvals_kit import ALWAYS, build_host
 from tests.kits.constants import ENVELOPE, HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
     ROADS,
@@ -207,7 +207,7 @@ async def test_the_stored_result_of_another_principal_does_not_exist(
 
 
 async def test_an_approval_of_another_principal_allows_nothing() -> None:
-    house = house_with(MemoryStore())
+    house = build_host(MemoryStore())
     async with two_at(house.registry) as (ann, eve):
         added = {"arguments": {"n": 1}}
         asked = (await call(ann, "add", ASKING, **added))["result"]

@@ -21,11 +21,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 
 
 @pytest.fixture(scope="module")
-def others(server: PageServer) -> Iterator[OtherClients]:
+def clients(server: PageServer) -> Iterator[OtherClients]:
     """Other clients of the shop."""
-    clients = OtherClients(server)
-    yield clients
-    clients.close()
+    shop_clients = OtherClients(server)
+    yield shop_clients
+    shop_clients.close()
 
 
 @pytest.fixture(scope="module")
@@ -38,5 +38,5 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser, server: PageServer) -> Iterator[Page]:
     """The page of the shop."""
-    with open_page(browser, server) as opened:
-        yield opened
+    with open_page(browser, server) as open_tab:
+        yield open_tab

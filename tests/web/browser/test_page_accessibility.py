@@ -41,18 +41,21 @@ def axe(pytestconfig: pytest.Config) -> Path:
 
 
 def find_violations(page: Page, rules: dict) -> list[str]:
-    """What axe-core finds: the rule, and where."""
+    """Return the violations that axe-core finds: the rule, and the beginning of the element."""
     results = page.evaluate("rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", rules)
-    return [f"{one['id']}: {node['html'][:120]}" for one in results["violations"] for node in one["nodes"]]
+    violations: list[str] = []
+    for violation in results["violations"]:
+        violations += [f"{violation['id']}: {node['html'][:120]}" for node in violation["nodes"]]
+    return violations
 
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_axe_finds_no_accessibility_problems(
-    browser: Browser, server: PageServer, others: OtherClients, axe: Path, look: str
+    browser: Browser, server: PageServer, clients: OtherClients, axe: Path, look: str
 ) -> None:
     options, rules = LOOKS[look]
-    others.call("take", {"item": "apples"}).result()
-    found = {}
+    clients.call("take", {"item": "apples"}).result()
+    violations = {}
     with open_page(browser, server, bypass_csp=True, **options) as page:
         page.add_script_tag(path=axe)
         for view in VIEWS:
@@ -61,7 +64,7 @@ def test_axe_finds_no_accessibility_problems(
             if view.startswith("tools/"):
                 page.get_by_role("button", name="Call tool").click()
                 expect(page.get_by_role("region", name="Result", exact=True).get_by_text("error")).to_be_visible()
-            found[view] = find_violations(page, rules)
+            violations[view] = find_violations(page, rules)
         page.keyboard.press("?")
-        found["help"] = find_violations(page, rules)
-    assert {view: problems for view, problems in found.items() if problems} == {}
+        violations["help"] = find_violations(page, rules)
+    assert {view: problems for view, problems in violations.items() if problems} == {}

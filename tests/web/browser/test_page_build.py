@@ -33,13 +33,13 @@ def test_the_built_page_matches_its_sources(tmp_path: Path, pytestconfig: pytest
             pytest.fail(reason, pytrace=False)
         say(pytestconfig, reason)
         pytest.skip(reason)
-    copied = shutil.copytree(SOURCES, tmp_path / "web", ignore=shutil.ignore_patterns("node_modules"))
-    (copied / "node_modules").symlink_to(modules)
-    command = [node, copied / "build.mjs", tmp_path / "static"]
+    copy = shutil.copytree(SOURCES, tmp_path / "web", ignore=shutil.ignore_patterns("node_modules"))
+    (copy / "node_modules").symlink_to(modules)
+    command = [node, copy / "build.mjs", tmp_path / "static"]
     subprocess.run(command, env=node_environment(node), check=True, timeout=120)
-    built = {path.name: path.read_bytes() for path in (tmp_path / "static").iterdir()}
-    committed = {path.name: path.read_bytes() for path in STATIC.iterdir()}
-    assert built == committed, "run `npm ci && npm run build` in web/ and commit the result"
+    new_files = {path.name: path.read_bytes() for path in (tmp_path / "static").iterdir()}
+    files = {path.name: path.read_bytes() for path in STATIC.iterdir()}
+    assert new_files == files, "run `npm ci && npm run build` in web/ and commit the result"
 
 
 def test_the_page_is_small() -> None:

@@ -23,9 +23,9 @@ def grid(page: Page) -> Locator:
 
 @pytest.mark.parametrize("mode", [LEGACY, STATELESS])
 def test_a_call_of_another_client_shows_arguments_result_client_and_layers(
-    page: Page, grid: Locator, others: OtherClients, mode: str
+    page: Page, grid: Locator, clients: OtherClients, mode: str
 ) -> None:
-    others.call("take", {"item": "pears", "amount": 2}, mode).result()
+    clients.call("take", {"item": "pears", "amount": 2}, mode).result()
     row = grid.get_by_role("row").filter(has_text="take").first
     expect(row).to_contain_text("ok")
     row.click()
@@ -41,9 +41,9 @@ def test_a_call_of_another_client_shows_arguments_result_client_and_layers(
 
 
 def test_a_running_call_shows_its_progress_and_then_its_duration(
-    page: Page, grid: Locator, others: OtherClients, server: PageServer
+    page: Page, grid: Locator, clients: OtherClients, server: PageServer
 ) -> None:
-    counting = others.call("count", {"to": 4})
+    counting = clients.call("count", {"to": 4})
     row = grid.get_by_role("row").filter(has_text="count").first
     expect(row.get_by_role("progressbar")).to_have_js_property("value", 3)
     expect(page.get_by_text("1 running")).to_be_visible()
@@ -55,9 +55,9 @@ def test_a_running_call_shows_its_progress_and_then_its_duration(
     expect(row).to_contain_text("s")
 
 
-def test_calls_are_filtered_by_text_and_state(page: Page, grid: Locator, others: OtherClients) -> None:
-    others.call("take", {"item": "figs"}).result()
-    others.call("show").result()
+def test_calls_are_filtered_by_text_and_state(page: Page, grid: Locator, clients: OtherClients) -> None:
+    clients.call("take", {"item": "figs"}).result()
+    clients.call("show").result()
     page.get_by_role("searchbox", name="Filter calls").fill("figs")
     expect(grid.get_by_role("row")).to_have_count(2)  # with the header
     page.get_by_label("State", exact=True).select_option("ok")
@@ -66,12 +66,12 @@ def test_calls_are_filtered_by_text_and_state(page: Page, grid: Locator, others:
     expect(page.get_by_text("1 call shown")).to_be_visible()
 
 
-def test_a_paused_list_does_not_move(page: Page, grid: Locator, others: OtherClients) -> None:
-    others.call("take", {"item": "apples"}).result()
+def test_a_paused_list_does_not_move(page: Page, grid: Locator, clients: OtherClients) -> None:
+    clients.call("take", {"item": "apples"}).result()
     expect(grid.get_by_role("row").filter(has_text="take").first).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     before = grid.inner_text()
-    others.call("show").result()
+    clients.call("show").result()
     page.get_by_role("link", name="Sources").click()
     page.get_by_role("link", name="Calls").click()
     assert grid.inner_text() == before
@@ -79,8 +79,8 @@ def test_a_paused_list_does_not_move(page: Page, grid: Locator, others: OtherCli
     expect(grid.get_by_role("row").nth(1)).to_contain_text("show")
 
 
-def test_latencies_are_listed_for_all_tools(page: Page, grid: Locator, others: OtherClients) -> None:
-    others.call("take", {"item": "apples"}).result()
+def test_latencies_are_listed_for_all_tools(page: Page, grid: Locator, clients: OtherClients) -> None:
+    clients.call("take", {"item": "apples"}).result()
     expect(grid.get_by_role("row").filter(has_text="take").first).to_contain_text("ok")
     page.get_by_role("button", name="Latency").click()
     latency = page.get_by_role("region", name="Latency of the tools")
@@ -89,8 +89,10 @@ def test_latencies_are_listed_for_all_tools(page: Page, grid: Locator, others: O
     expect(latency.get_by_role("row").filter(has_text="take").first).to_contain_text("ms")
 
 
-def test_the_page_keeps_up_with_ten_thousand_calls_of_a_server(page: Page, grid: Locator, others: OtherClients) -> None:
-    others.call("refill", {"times": MANY}).result()
+def test_the_page_keeps_up_with_ten_thousand_calls_of_a_server(
+    page: Page, grid: Locator, clients: OtherClients
+) -> None:
+    clients.call("refill", {"times": MANY}).result()
     foot = page.get_by_role("region", name="Calls", exact=True).get_by_role("paragraph")
     expect(foot).to_contain_text("left out under load")
     expect(foot).not_to_contain_text("running")  # what was left out does not seem to run for ever
@@ -123,15 +125,15 @@ def test_ten_thousand_calls_in_the_list_render_only_the_visible_rows(page: Page,
     page.unroute_all(behavior="wait")
 
 
-def test_rows_stay_in_place_while_new_calls_arrive(page: Page, grid: Locator, others: OtherClients) -> None:
-    others.call("refill", {"times": 90}).result()
-    others.call("break_down").result()
+def test_rows_stay_in_place_while_new_calls_arrive(page: Page, grid: Locator, clients: OtherClients) -> None:
+    clients.call("refill", {"times": 90}).result()
+    clients.call("break_down").result()
     expect(grid.get_by_role("row").nth(1)).to_contain_text("break_down")  # all 91 calls before it have arrived
     frame = page.locator(".grid-frame")
     frame.evaluate("frame => { frame.scrollTop = 1500 }")
     identity = grid.locator("tr[aria-rowindex='55']").get_attribute("data-id")  # rendered only after scrolling
     place = page.locator(f'tr[data-id="{identity}"]').bounding_box()
-    shown = page.get_by_text("calls shown").inner_text()
-    others.call("show").result()
-    expect(page.get_by_text("calls shown")).not_to_have_text(shown)
+    count = page.get_by_text("calls shown").inner_text()
+    clients.call("show").result()
+    expect(page.get_by_text("calls shown")).not_to_have_text(count)
     assert page.locator(f'tr[data-id="{identity}"]').bounding_box() == place

@@ -73,22 +73,22 @@ def test_a_page_beyond_the_limit_shows_why_it_does_not_connect(blank: Page, serv
 
 
 def test_the_page_sends_no_request_to_other_hosts(browser: Browser, server: PageServer) -> None:
-    requested: list[str] = []
+    urls: list[str] = []
     with open_page(browser, server) as page:
-        page.on("request", lambda request: requested.append(request.url))
+        page.on("request", lambda request: urls.append(request.url))
         page.reload()
         expect(page.get_by_role("link", name="take")).to_be_visible()
         for link in page.get_by_role("navigation").get_by_role("listitem").get_by_role("link").all():
             link.click()
-    assert requested
-    assert [url for url in requested if not url.startswith(server.base)] == []
+    assert urls
+    assert [url for url in urls if not url.startswith(server.base)] == []
 
 
 def test_the_page_reconnects_after_a_restart_of_the_server(
-    browser: Browser, server: PageServer, others: OtherClients
+    browser: Browser, server: PageServer, clients: OtherClients
 ) -> None:
     with open_page(browser, server) as page:
-        others.call("take", {"item": "figs"}).result()
+        clients.call("take", {"item": "figs"}).result()
         page.get_by_role("link", name="Calls").click()
         grid = page.get_by_role("grid")
         expect(grid.get_by_role("row")).to_have_count(2)
@@ -105,7 +105,7 @@ def test_the_page_reconnects_after_a_restart_of_the_server(
         finally:
             server.start()
         expect(page.get_by_text("The connection to the server is lost.")).to_have_count(0)
-        others.call("show").result()
+        clients.call("show").result()
         page.get_by_role("link", name="Calls").click()
         expect(grid.get_by_role("row")).to_have_count(2)  # those of the new process
         expect(grid.get_by_role("row").nth(1)).to_contain_text("show")

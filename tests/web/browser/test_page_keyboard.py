@@ -68,23 +68,23 @@ def test_tabs_are_changed_with_arrow_keys(page: Page) -> None:
     expect(page.get_by_role("tabpanel", name="Try it")).to_be_visible()
 
 
-def test_the_tab_key_reaches_all_controls_and_leaves_the_page(page: Page, others: OtherClients) -> None:
-    others.call("take", {"item": "apples"}).result()
+def test_the_tab_key_reaches_all_controls_and_leaves_the_page(page: Page, clients: OtherClients) -> None:
+    clients.call("take", {"item": "apples"}).result()
     page.get_by_role("link", name="Calls").click()
     expect(page.get_by_role("grid").get_by_role("row").nth(1)).to_contain_text("take")
     page.get_by_role("link", name="Skip to the content").focus()
-    seen: list[str] = []
-    while len(seen) < 60 and not (seen and seen[-1].startswith("<body")):
+    elements: list[str] = []
+    while len(elements) < 60 and not (elements and elements[-1].startswith("<body")):
         press(page, "Tab")
-        seen.append(page.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
-    assert any("<tr" in one for one in seen)
-    assert any("Pause" in one for one in seen)
-    assert len(seen) < 60, "the focus does not leave the page"
+        elements.append(page.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
+    assert any("<tr" in element for element in elements)
+    assert any("Pause" in element for element in elements)
+    assert len(elements) < 60, "the focus does not leave the page"
 
 
-def test_rows_of_calls_are_reached_with_arrow_keys(page: Page, others: OtherClients) -> None:
-    others.call("show").result()
-    others.call("take", {"item": "apples"}).result()
+def test_rows_of_calls_are_reached_with_arrow_keys(page: Page, clients: OtherClients) -> None:
+    clients.call("show").result()
+    clients.call("take", {"item": "apples"}).result()
     page.get_by_role("link", name="Calls").click()
     rows = page.get_by_role("grid").get_by_role("row")
     expect(rows.nth(2)).to_contain_text("show")

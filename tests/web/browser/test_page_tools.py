@@ -93,8 +93,8 @@ def test_integers_that_a_browser_would_round_keep_their_digits(page: Page) -> No
     tool = open_tool(page, "order")
     arguments = '{"lines": [], "handover": {"kind": "pickup", "hour": 9}, "extra": {"id": 9007199254740993}}'
     tool.get_by_label("JSON", exact=True).fill(arguments)
-    structured = call(tool).get_by_label("Structured content")
-    expect(structured).to_contain_text('"id": 9007199254740993')
+    content = call(tool).get_by_label("Structured content")
+    expect(content).to_contain_text('"id": 9007199254740993')
     tool = open_tool(page, "take")
     tool.get_by_label("amount").fill("-9007199254740993")
     expect(tool.get_by_label("JSON", exact=True)).to_have_value(re.compile("-9007199254740993"))
