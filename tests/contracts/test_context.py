@@ -1,4 +1,4 @@
-"""CallContext: what authors use in a running call."""
+"""CallContext: the running call for authors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`allow` and `deny`: what they select, who they concern, and what else than tools."""
+"""`allow` and `deny`: the selected calls and principals, and calls to resources and prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cache`: what is kept, for whom, how long, and what empties it."""
+"""`cache`: the cached results, their principals and their expiry."""
 
 from __future__ import annotations
 

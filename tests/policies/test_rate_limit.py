@@ -1,4 +1,4 @@
-"""`rate_limit`: what is counted, for whom, and where."""
+"""`rate_limit`: the counted calls, the separate counts, and counts in Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`redact`: which texts are found, and everywhere that they can be."""
+"""`redact`: the patterns, and all places with texts."""
 
 from __future__ import annotations
 

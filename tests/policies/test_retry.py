@@ -1,4 +1,4 @@
-"""`retry`: which tools, which failures, and how often."""
+"""`retry`: the repeated tools and failures, and the number of attempts."""
 
 from __future__ import annotations
 

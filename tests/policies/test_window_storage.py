@@ -1,4 +1,4 @@
-"""The storage of rate limits in memory decides as that of the package limits does, and forgets unused keys."""
+"""The storage of rate limits in memory decides like the storage of the package limits, and removes unused keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the HTTP tests share."""
+"""Fixtures of the tests of the page."""
 
 from __future__ import annotations
 

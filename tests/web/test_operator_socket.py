@@ -144,7 +144,7 @@ async def open_connection(folder: Path) -> Any:
 
 async def call_add(host: Any, mode: str, results: list[Any], **arguments: Any) -> None:
     """Call `add` as a client without elicitation, and append the result."""
-    async with visited(host, mode) as client:
+    async with open_client(host, mode) as client:
         results.append(await client.call_tool("add", {"n": 1} | arguments, meta={NAMED: "mine"}))
 
 
@@ -182,9 +182,9 @@ async def test_a_lasting_approval_at_a_terminal_is_remembered(mode: str, folder:
 
 
 async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> None:
-    desk, client_user = QuestionDesk(), Someone(ALWAYS)
+    desk, client_user = QuestionDesk(), ScriptedUser(ALWAYS)
     host = build_host(MemoryStore(), desk=desk)
-    async with open_desk(desk, folder), connect_users(folder) as user, visited(host, mode, client_user) as client:
+    async with open_desk(desk, folder), connect_users(folder) as user, open_client(host, mode, client_user) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
         assert (len(client_user.asked), user.messages) == (1, [])
 
@@ -251,13 +251,13 @@ async def test_a_question_is_withdrawn_after_its_timeout(folder: Path, tmp_path:
 async def test_the_question_of_a_cancelled_call_is_withdrawn(mode: str, folder: Path) -> None:
     desk = QuestionDesk()
     host = build_host(desk=desk)
-    async with open_desk(desk, folder), connect_users(folder) as user, visited(host, mode) as client:
+    async with open_desk(desk, folder), connect_users(folder) as user, open_client(host, mode) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 1})
             await user.wait_for_question()
             tasks.cancel_scope.cancel()
         assert await user.wait_for_update() == QuestionUpdate(1, "withdrawn", "")
-    assert host.ran == []
+    assert host.calls == []
 
 
 @EVERY_ERA
@@ -280,7 +280,7 @@ async def test_deadlines_pause_while_a_user_at_a_terminal_is_asked(mode: str, fo
     async with (
         open_desk(desk, folder),
         connect_users(folder) as user,
-        visited(host, mode) as client,
+        open_client(host, mode) as client,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(read_slowly, user)
@@ -293,7 +293,7 @@ async def test_secrets_are_redacted_and_long_texts_are_truncated(folder: Path) -
     host.on("tool:pre", lambda data: ask(f"Say {data['tool_input']['text']}?"))
 
     async def call_say() -> None:
-        async with visited(host, "legacy") as client:
+        async with open_client(host, "legacy") as client:
             results.append(await client.call_tool("say", {"text": "hunter22 " + "\U0001f600" * 2 * MAX_SHOWN}))
 
     async with open_desk(desk, folder), connect_users(folder) as user, anyio.create_task_group() as tasks:

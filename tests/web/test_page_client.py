@@ -1,4 +1,4 @@
-"""The client of the operator API, and the table that `top` makes of it."""
+"""The client of the operator API, and the table of `top`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event stream of the page: what is sent, resumed, limited, and what ends it."""
+"""The event stream of the page: its events, its resumption, its limits and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals and questions at the page: beside the client in both eras, and in place of a client that cannot ask."""
+"""Approvals and questions at the page, in addition to the client and in place of a client that cannot ask."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, served_page
 
 
 class Waiting(ScriptedUser):
-    """A user at the client who does not answer until the test ends. `withdrawn` is set when the question is."""
+    """A user at the client who never answers. `withdrawn` is set when the question is withdrawn."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Waiting(ScriptedUser):
 
 @contextlib.asynccontextmanager
 async def open_page_with_approvals(**options: Any) -> AsyncIterator[tuple[Any, ServedPage, PageReader]]:
-    """A server whose hook asks about every call, and its open page."""
+    """Serve a host with a hook that asks about every call, and open its page."""
     host = build_host(MemoryStore(), desk=QuestionDesk(), **options)
     bridge = Bridge(host.registry, desk=host.asking.policy.desk)
     async with served_page(bridge) as server, server.read() as page, page.follow():
@@ -98,7 +98,7 @@ async def test_the_page_decides_before_a_user_at_a_handshake_client_whose_questi
             question = await page.wait_for("question")
             await page.post(f"questions/{question['id']}", choice="once")
         assert not results[0].is_error
-        assert host.ran == [{"n": 1, "to": 1}]
+        assert host.calls == [{"n": 1, "to": 1}]
 
 
 async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
@@ -113,7 +113,7 @@ async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
         return mcp_types.ElicitResult(action="accept", content={"value": DENY})
 
     beginning = anyio.Event()
-    user = Someone(answer_late)
+    user = ScriptedUser(answer_late)
     async with open_page_with_approvals() as (host, server, page), connect_client(server, "2026-07-28", user) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call_add, client, results)
@@ -123,12 +123,15 @@ async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
             await page.wait_for("call", lambda call: call["state"] == "ok")  # the call does not wait for the client
             answer.set()
         assert not results[0].is_error
-        assert host.ran == [{"n": 1, "to": 1}]
+        assert host.calls == [{"n": 1, "to": 1}]
 
 
 @EVERY_ERA
 async def test_the_client_decides_before_the_page(mode: str) -> None:
-    async with open_page_with_approvals() as (_, server, page), connect_client(server, mode, Someone(ONCE)) as client:
+    async with (
+        open_page_with_approvals() as (_, server, page),
+        connect_client(server, mode, ScriptedUser(ONCE)) as client,
+    ):
         assert not (await client.call_tool("add", {"n": 1})).is_error
         question = await page.wait_for("question")
         assert await page.wait_for("answered") == {"id": question["id"], "how": "client", "outcome": None}
@@ -182,7 +185,7 @@ async def test_the_default_applies_once_the_last_page_has_disconnected(monkeypat
             while not results:  # noqa: ASYNC110 - the page is gone, and the client only waits
                 await anyio.sleep(0.01)
     assert code_of(results[0]) == "approval_declined"
-    assert host.ran == []
+    assert host.calls == []
 
 
 async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where_instances_share_a_store() -> None:
@@ -202,12 +205,12 @@ async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where
         question = await page.wait_for("question")
         await page.post(f"questions/{question['id']}", choice="once")
         await page.wait_for("answered")
-        assert host.ran == []  # another instance could get the next request
+        assert host.calls == []  # another instance could get the next request
         (name,) = asked["inputRequests"]
         answers = {name: {"action": "accept", "content": {"value": DENY}}}
         result = await request(requestState=asked["requestState"], inputResponses=answers)
     assert result["structuredContent"] == {"sum": 2}
-    assert host.ran == [{"n": 1, "to": 1}]
+    assert host.calls == [{"n": 1, "to": 1}]
 
 
 async def test_the_principal_that_has_decided_is_recorded(tmp_path: Path) -> None:

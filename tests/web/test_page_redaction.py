@@ -1,4 +1,4 @@
-"""What the page hides: texts that the policy `redact` finds, and the values of secrets, also in questions."""
+"""The page redacts matches of the policy `redact` and the values of secrets, also in questions."""
 
 from __future__ import annotations
 

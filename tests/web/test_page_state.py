@@ -1,4 +1,4 @@
-"""The state of the page: calls, clients, settings and what is known about the tools."""
+"""The state of the page: calls, clients, settings, and findings about the tools."""
 
 from __future__ import annotations
 

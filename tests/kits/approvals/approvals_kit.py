@@ -36,9 +36,9 @@ class RecordingStore(MemoryStore):
 
 def build_host(store: Any = None, *, audit: Path | None = None, hooks: bool = True, **policy: Any) -> Any:
     """Build a host with a hook that asks about every call. A store remembers the decisions."""
-    from tests.kits.hooks.hooks_kit import House, ask
+    from tests.kits.hooks.hooks_kit import HookedServer, ask
 
-    host = House()
+    host = HookedServer()
     if hooks:
         host.on("tool:pre", ask())
     grants = GrantStore(store) if store is not None else None

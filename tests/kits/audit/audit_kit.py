@@ -1,4 +1,4 @@
-"""Servers with an audit trail, and what the trail has afterwards, read with the sqlite3 module alone."""
+"""Servers with an audit trail, and its records, read with the sqlite3 module alone."""
 
 from __future__ import annotations
 
@@ -96,16 +96,16 @@ class AuditedServer:
         return next(each for each in self.read_responses() if each.get("id") == number)["result"]
 
     def kill(self, trail: Path) -> None:
-        """Kill the process that has the tools. `process` is its supervisor."""
+        """Kill the process with the tools. `process` is its supervisor."""
         os.kill(self.find_pid(trail), signal.SIGKILL)
         self.process.wait(60)
 
     def find_pid(self, trail: Path) -> int:
-        """The process that has written the last record."""
+        """Return the process of the last record."""
         return next(record["pid"] for record in reversed(read_records(trail)) if "pid" in record)
 
     def end(self) -> str:
-        """End the server as its client does, and return what it logged."""
+        """End the server like its client, and return its log."""
         self.process.stdin.close()
         self.process.wait(60)
         self.process.stdout.close()

@@ -1,4 +1,4 @@
-"""What the tests of policies share: one tool in the form of each kind of source, and bridges with policies in front."""
+"""One tool in each type of source, and bridges with policies, for the tests of policies."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ TRAIL = "trail/audit.sqlite3"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One policy or setting: what the settings contain for its tool, and the arguments with which the tool then runs.
+    """One policy or setting: the settings of its tool, and the arguments with which the tool then runs.
 
     `source` and `limits` are parts of the settings of the source and of `limits.tools`.
     """
@@ -232,7 +232,7 @@ def write_python(folder: Path) -> Json:
 
 
 def write_plan(folder: Path, *, is_subagent: bool = False) -> Json:
-    """Write the modules of a plan whose agent, or the agent that this one starts, makes all calls."""
+    """Write the modules of a plan with an agent that makes all calls, or that starts a subagent for them."""
     key = folder.name.replace("-", "_")
     (folder / f"cases_{key}.py").write_text(MODULE)
     (folder / f"delegate_{key}.py").write_text(HEADS["native"] + DELEGATE)

@@ -30,7 +30,7 @@ def add(a: int, b: int) -> int:
 
 
 class RunningCommand:
-    """A process and what it has written so far."""
+    """A process and its output."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -50,7 +50,7 @@ class RunningCommand:
             self._news.set()
 
     async def wait_for(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
-        """Wait until something that matches was written."""
+        """Wait until the output matches a pattern."""
         with anyio.fail_after(TIMEOUT):
             while (match := re.search(pattern, self.out + "\n" + self.errors)) is None:
                 self._news = anyio.Event()

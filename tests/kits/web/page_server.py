@@ -1,4 +1,4 @@
-"""A server with the web page as a real process, and other clients that call it."""
+"""A server with the web page as a real process, and its clients."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class PageReader:
-    """One page: what it reads and posts, and the events that it has received."""
+    """A reader of the page's API, with the events that it has received."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self.http = http

@@ -1,4 +1,4 @@
-"""What every test of approvals may use."""
+"""Fixtures of the tests of approvals."""
 
 from __future__ import annotations
 

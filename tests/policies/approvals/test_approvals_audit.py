@@ -30,8 +30,8 @@ FORGED = 'x"}\n{"tool": "forged"}\r\x1b[2J\u2028'
 @EVERY_ERA
 async def test_a_line_records_the_decision_its_decider_and_its_caller(mode: str, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    host, user = build_host(MemoryStore(), audit=audit), Someone(SESSION, ALWAYS, ONCE)
-    async with visited(host, mode, user) as client:
+    host, user = build_host(MemoryStore(), audit=audit), ScriptedUser(SESSION, ALWAYS, ONCE)
+    async with open_client(host, mode, user) as client:
         for n in (1, 1, 2, 3):
             await client.call_tool("add", {"n": n}, meta={NAMED: "mine"})
     records = read_records(audit)
@@ -63,9 +63,9 @@ async def test_defaults_and_timeouts_are_recorded_differently_from_decisions_of_
             await anyio.sleep_forever()
         return types.ElicitResult(action="decline")
 
-    async with visited(host, mode) as client:
+    async with open_client(host, mode) as client:
         await client.call_tool("add", {"n": 1})
-    async with visited(host, mode, user) as client:
+    async with open_client(host, mode, user) as client:
         await client.call_tool("add", {"n": 1})
     decision = "once" if default == "allow" else "deny"
     # in the stateless era the late decline arrives before the call runs by default
@@ -83,8 +83,8 @@ async def slow_decline() -> Any:
 @EVERY_ERA
 async def test_a_decline_after_the_reading_time_is_not_marked(mode: str, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    host, user = build_host(audit=audit), Someone(slow_decline)
-    async with visited(host, mode, user) as client:
+    host, user = build_host(audit=audit), ScriptedUser(slow_decline)
+    async with open_client(host, mode, user) as client:
         await client.call_tool("add", {"n": 1})
     assert [record.get("hurried") for record in read_records(audit)] == [None]
     assert read_records(audit)[0]["seconds"] >= MIN_READING_TIME
@@ -110,7 +110,7 @@ async def test_a_decline_faster_than_the_reading_time_is_marked(tmp_path: Path) 
     audit = tmp_path / "audit.jsonl"
     host = build_host(audit=audit)
     host.asking._clock = iter([0.0, 0.0, 0.3]).__next__
-    async with visited(host, "legacy", Someone("decline")) as client:
+    async with open_client(host, "legacy", ScriptedUser("decline")) as client:
         await client.call_tool("add", {"n": 1})
     assert [(record["decision"], record["hurried"]) for record in read_records(audit)] == [("deny", True)]
 
@@ -167,7 +167,7 @@ async def test_a_decline_applies_even_if_the_same_call_was_allowed_in_between() 
         )
         assert get_code(await second_client.start_call("add", {"n": 2}).get_result()) is None
         first_client.close_input()
-    assert [len(host.ran) for host in hosts] == [1, 1]
+    assert [len(host.calls) for host in hosts] == [1, 1]
 
 
 def build_asking_tool() -> ToolEntry:
@@ -190,7 +190,7 @@ async def test_names_from_modules_and_clients_cannot_forge_a_line(
     host = build_host(MemoryStore(), audit=audit, hooks=False)
     host.registry.register(ToolEntry(FORGED, "Odd.", lambda data: "ran", {"type": "object"}))
     host.on("tool:pre", ask(FORGED, approval_options=[FORGED, "Allow"], reason=FORGED))
-    async with visited(host, mode, Someone(FORGED, "Allow")) as client:
+    async with open_client(host, mode, ScriptedUser(FORGED, "Allow")) as client:
         (name,) = {tool.name for tool in (await client.list_tools()).tools} - {"add", "say"}
         for _ in range(2):
             await client.call_tool(name, {"text": "my password"}, meta={NAMED: FORGED})
@@ -223,7 +223,7 @@ async def test_an_audit_log_that_cannot_be_written_fails_no_call(
     place: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = build_host(audit=await place(tmp_path))
-    async with visited(host, "legacy", Someone(ONCE)) as client:
+    async with open_client(host, "legacy", ScriptedUser(ONCE)) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
     assert "cannot write to the audit log" in caplog.text
 
@@ -231,7 +231,7 @@ async def test_an_audit_log_that_cannot_be_written_fails_no_call(
 async def test_lines_of_concurrent_calls_stay_whole(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     host = build_host(audit=audit)
-    async with visited(host, "legacy", Someone(ONCE)) as client, anyio.create_task_group() as tasks:
+    async with open_client(host, "legacy", ScriptedUser(ONCE)) as client, anyio.create_task_group() as tasks:
         for n in range(20):
             tasks.start_soon(client.call_tool, "add", {"n": n})
     assert sorted(record["arguments"] for record in read_records(audit)) == sorted(
@@ -267,7 +267,7 @@ async def test_the_settings_apply_to_a_source_with_some_tools_in_workers(tmp_pat
         "      tools: [{module: echo, source: echo.py}]\n"
         "      hooks: [{module: asks, source: asks.py}]\n"
     )
-    user = Someone("Allow once")
+    user = ScriptedUser("Allow once")
     bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge, elicitation_callback=user) as client:
         assert not (await client.call_tool("echo", {})).is_error

@@ -118,7 +118,7 @@ async def run(client: Any, command: str = "ls") -> Any:
 async def test_the_user_decides_about_the_question_of_a_module(
     mode: str, choice: str, tmp_path: Path, forgotten: None
 ) -> None:
-    user = Someone(choice)
+    user = ScriptedUser(choice)
     async with connect(build_bridge(tmp_path), mode=mode, elicitation_callback=user) as client:
         result = await run(client)
     assert user.asked[0].message == 'Execute: ls? (risk: high)\n- command (length 2): "ls"'
@@ -131,7 +131,7 @@ async def test_the_user_decides_about_the_question_of_a_module(
 async def test_a_decision_about_a_question_of_a_module_is_remembered_and_recorded(
     mode: str, tmp_path: Path, forgotten: None
 ) -> None:
-    user, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
+    user, store, audit = ScriptedUser(ALWAYS), MemoryStore(), tmp_path / "audit"
     policy = ApprovalPolicy(options=OPTIONS, grants=GrantStore(store), audit=AuditLog(audit))
     async with connect(build_bridge(tmp_path, policy=policy), mode=mode, elicitation_callback=user) as client:
         for command in ("ls", "ls", "pwd"):
@@ -150,7 +150,7 @@ async def test_the_time_of_the_user_does_not_count_against_the_timeout_of_the_ho
         return types.ElicitResult(action="accept", content={"value": ONCE})
 
     bridge = build_bridge(tmp_path, hook_timeout=3.0)
-    async with connect(bridge, mode=mode, elicitation_callback=Someone(slow)) as client:
+    async with connect(bridge, mode=mode, elicitation_callback=ScriptedUser(slow)) as client:
         assert texts(await run(client)) == ["ran ls"]
 
 
@@ -165,7 +165,7 @@ async def test_a_request_of_a_module_has_a_timeout(mode: str, default: str, tmp_
 
     policy = ApprovalPolicy(options=OPTIONS, audit=AuditLog(audit))
     bridge = build_bridge(tmp_path, policy=policy, default_timeout=3.0, default_action=default)
-    async with connect(bridge, mode=mode, elicitation_callback=Someone(never)) as client:
+    async with connect(bridge, mode=mode, elicitation_callback=ScriptedUser(never)) as client:
         result = await run(client)
     # in the stateless era the late cancel arrives before the call runs by default
     assert result.is_error

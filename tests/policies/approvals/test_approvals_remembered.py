@@ -47,20 +47,20 @@ class Clock:
 
 @EVERY_ERA
 async def test_a_lasting_approval_applies_to_the_same_arguments_alone(mode: str) -> None:
-    host, user = build_host(MemoryStore()), Someone(ALWAYS)
-    async with visited(host, mode, user) as client:
+    host, user = build_host(MemoryStore()), ScriptedUser(ALWAYS)
+    async with open_client(host, mode, user) as client:
         for n in (1, 1, 2, 1, 2):
             assert not (await client.call_tool("add", {"n": n})).is_error
         await client.call_tool("say", {"text": "1"})
-    async with visited(host, mode, user) as another:
+    async with open_client(host, mode, user) as another:
         await another.call_tool("add", {"n": 1})
-    assert (len(user.asked), len(host.ran)) == (3, 7)
+    assert (len(user.asked), len(host.calls)) == (3, 7)
 
 
 async def test_a_revoked_approval_is_requested_again(mode: str) -> None:
     store = MemoryStore()
-    host, user = build_host(store), Someone(ALWAYS, DENY)
-    async with visited(host, mode, user) as client:
+    host, user = build_host(store), ScriptedUser(ALWAYS, DENY)
+    async with open_client(host, mode, user) as client:
         await client.call_tool("add", {"n": 1})
         (grant,) = await GrantStore(store).list_grants()
         assert (grant.tool, grant.scope, grant.arguments) == ("add", "always", hash_json({"n": 1}))
@@ -71,8 +71,8 @@ async def test_a_revoked_approval_is_requested_again(mode: str) -> None:
 
 @EVERY_ERA
 async def test_an_approval_for_a_session_does_not_apply_to_another_session(mode: str) -> None:
-    host, user = build_host(MemoryStore()), Someone(SESSION, SESSION, DENY)
-    async with visited(host, mode, user) as client, visited(host, mode, user) as other:
+    host, user = build_host(MemoryStore()), ScriptedUser(SESSION, SESSION, DENY)
+    async with open_client(host, mode, user) as client, open_client(host, mode, user) as other:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
             assert not (await client.call_tool("add", {"n": 1}, meta=B)).is_error
@@ -82,8 +82,8 @@ async def test_an_approval_for_a_session_does_not_apply_to_another_session(mode:
 
 
 async def test_in_the_handshake_era_a_session_is_a_connection() -> None:
-    host, user = build_host(MemoryStore()), Someone(SESSION)
-    async with visited(host, "legacy", user) as client, visited(host, "legacy", user) as other:
+    host, user = build_host(MemoryStore()), ScriptedUser(SESSION)
+    async with open_client(host, "legacy", user) as client, open_client(host, "legacy", user) as other:
         for caller in (client, client, other, client):
             assert not (await caller.call_tool("add", {"n": 1})).is_error
     assert len(user.asked) == 2
@@ -92,8 +92,8 @@ async def test_in_the_handshake_era_a_session_is_a_connection() -> None:
 @pytest.mark.parametrize("choice", [ONCE, DENY])
 async def test_single_approvals_and_denials_are_not_remembered(mode: str, choice: str) -> None:
     store = RecordingStore()
-    host, user = build_host(store), Someone(choice)
-    async with visited(host, mode, user) as client:
+    host, user = build_host(store), ScriptedUser(choice)
+    async with open_client(host, mode, user) as client:
         for _ in range(2):
             assert (await client.call_tool("add", {"n": 1})).is_error is (choice == DENY)
     assert (len(user.asked), store.sets) == (2, [])
@@ -101,24 +101,24 @@ async def test_single_approvals_and_denials_are_not_remembered(mode: str, choice
 
 async def test_only_options_that_can_be_remembered_are_offered(mode: str) -> None:
     with_store, without = build_host(MemoryStore()), build_host()
-    user = Someone(DENY)
+    user = ScriptedUser(DENY)
     for host in (with_store, without):
-        async with visited(host, mode, user) as client:
+        async with open_client(host, mode, user) as client:
             await client.call_tool("add", {"n": 1}, meta=A)
     assert [list_options(count) for count in user.asked] == [list(OPTIONS), [ONCE, DENY]]
 
 
 async def test_a_client_without_a_session_gets_no_option_for_it() -> None:
-    host, user = build_host(MemoryStore()), Someone(DENY)
-    async with visited(host, STATELESS, user) as client:
+    host, user = build_host(MemoryStore()), ScriptedUser(DENY)
+    async with open_client(host, STATELESS, user) as client:
         await client.call_tool("add", {"n": 1})
     assert [list_options(count) for count in user.asked] == [[ONCE, ALWAYS, DENY]]
 
 
 async def test_options_of_a_hook_replace_those_of_the_settings(mode: str) -> None:
-    host, user = build_host(MemoryStore(), hooks=False), Someone("Allow")
+    host, user = build_host(MemoryStore(), hooks=False), ScriptedUser("Allow")
     host.on("tool:pre", ask(approval_options=["Allow", "Deny"]))
-    async with visited(host, mode, user) as client:
+    async with open_client(host, mode, user) as client:
         for _ in range(2):
             await client.call_tool("add", {"n": 1}, meta=A)
     assert [list_options(count) for count in user.asked] == [["Allow", "Deny"]] * 2
@@ -126,28 +126,28 @@ async def test_options_of_a_hook_replace_those_of_the_settings(mode: str) -> Non
 
 @pytest.mark.parametrize(("choice", "count"), [("allow ALWAYS", 1), ("Allow for session", 1), ("Yes", 2)])
 async def test_options_of_a_hook_can_be_remembered(mode: str, choice: str, count: int) -> None:
-    host, user = build_host(MemoryStore(), hooks=False), Someone(choice)
+    host, user = build_host(MemoryStore(), hooks=False), ScriptedUser(choice)
     host.on("tool:pre", ask(approval_options=[choice, "No"]))
-    async with visited(host, mode, user) as client:
+    async with open_client(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
     assert len(user.asked) == count
 
 
 async def test_the_option_always_of_a_hook_applies_once_without_a_store(mode: str) -> None:
-    host, user = build_host(hooks=False), Someone("Allow always")
+    host, user = build_host(hooks=False), ScriptedUser("Allow always")
     host.on("tool:pre", ask(approval_options=["Allow always", "No"]))
-    async with visited(host, mode, user) as client:
+    async with open_client(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
     assert len(user.asked) == 2
 
 
 async def test_a_remembered_decision_applies_to_the_same_question_alone(mode: str) -> None:
-    host, user = build_host(MemoryStore(), hooks=False), Someone(ALWAYS)
+    host, user = build_host(MemoryStore(), hooks=False), ScriptedUser(ALWAYS)
     prompts = iter(["Add?", "Add?", "Add, though it is Sunday?"])
     host.on("tool:pre", lambda data: ask(next(prompts)))
-    async with visited(host, mode, user) as client:
+    async with open_client(host, mode, user) as client:
         for _ in range(3):
             await client.call_tool("add", {"n": 1})
     assert user.prompts == ["Add?", "Add, though it is Sunday?"]
@@ -155,11 +155,11 @@ async def test_a_remembered_decision_applies_to_the_same_question_alone(mode: st
 
 @EVERY_ERA
 async def test_an_approval_of_a_result_applies_to_the_same_result_alone(mode: str) -> None:
-    host, user = build_host(MemoryStore(), hooks=False), Someone(ALWAYS)
+    host, user = build_host(MemoryStore(), hooks=False), ScriptedUser(ALWAYS)
     answers = iter(["one", "one", "two"])
     host.on("tool:post", ask("Pass it on?"))
     host.on("tool:post", lambda data: {"action": "modify", "data": {"result": next(answers)}}, priority=-1)
-    async with visited(host, mode, user) as client:
+    async with open_client(host, mode, user) as client:
         for _ in range(3):
             assert not (await client.call_tool("say", {"text": "x"})).is_error
     assert len(user.asked) == 2
@@ -173,8 +173,8 @@ async def test_a_failing_store_repeats_a_question_and_fails_no_call(mode: str) -
         async def set(self, key: str, value: bytes, ttl: float) -> None:
             raise OSError("no")
 
-    host, user = build_host(FaultTolerantStore(Broken())), Someone(ALWAYS)
-    async with visited(host, mode, user) as client:
+    host, user = build_host(FaultTolerantStore(Broken())), ScriptedUser(ALWAYS)
+    async with open_client(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
     assert len(user.asked) == 2
@@ -183,8 +183,8 @@ async def test_a_failing_store_repeats_a_question_and_fails_no_call(mode: str) -
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"id": 1}', b"\xff"])
 async def test_an_unreadable_grant_allows_nothing(content: bytes) -> None:
     store = MemoryStore()
-    host, user = build_host(store), Someone(ALWAYS, DENY)
-    async with visited(host, "legacy", user) as client:
+    host, user = build_host(store), ScriptedUser(ALWAYS, DENY)
+    async with open_client(host, "legacy", user) as client:
         await client.call_tool("add", {"n": 1})
         (key,) = await store.keys("")
         await store.set(key, content, 100)
@@ -232,8 +232,8 @@ async def test_a_grant_expires_even_if_the_store_keeps_it() -> None:
 
 async def test_the_store_contains_no_arguments() -> None:
     store = RecordingStore()
-    host, user = build_host(store), Someone(ALWAYS)
-    async with visited(host, "legacy", user) as client:
+    host, user = build_host(store), ScriptedUser(ALWAYS)
+    async with open_client(host, "legacy", user) as client:
         await client.call_tool("say", {"text": "my password"})
     assert len(store.sets) == 1
     assert b"password" not in store.sets[0] + "".join(await store.keys("")).encode()
@@ -280,8 +280,8 @@ def test_a_hash_is_computed_from_the_json_of_the_standard_library(value: Any) ->
 async def test_a_remembered_decision_applies_only_if_its_option_is_offered(mode: str) -> None:
     host, options = build_host(MemoryStore(), hooks=False), [ONCE, ALWAYS, DENY]
     host.on("tool:pre", lambda data: ask(approval_options=list(options)))
-    user = Someone(ALWAYS, DENY)
-    async with visited(host, mode, user) as client:
+    user = ScriptedUser(ALWAYS, DENY)
+    async with open_client(host, mode, user) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
         options.remove(ALWAYS)
@@ -299,8 +299,8 @@ async def test_a_prompt_with_a_new_text_needs_another_approval(mode: str) -> Non
         """Advises."""
         return words.pop(0)
 
-    user = Someone(ALWAYS, DENY)
-    async with visited(host, mode, user) as client:
+    user = ScriptedUser(ALWAYS, DENY)
+    async with open_client(host, mode, user) as client:
         for _ in range(2):
             await client.get_prompt("advice", {})
         with pytest.raises(MCPError, match="not approved"):
@@ -311,7 +311,7 @@ async def test_a_prompt_with_a_new_text_needs_another_approval(mode: str) -> Non
 async def test_without_a_store_users_can_allow_even_if_all_options_need_one(
     mode: str,
 ) -> None:
-    host, user = build_host(None, options=(ALWAYS, DENY)), Someone("Allow")
-    async with visited(host, mode, user) as client:
+    host, user = build_host(None, options=(ALWAYS, DENY)), ScriptedUser("Allow")
+    async with open_client(host, mode, user) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
     assert list_options(user.asked[0]) == ["Allow", "Deny"]

@@ -1,4 +1,4 @@
-"""What the user sees of a call before approving it: all of it, whatever its caller does to hide a part."""
+"""A question shows the whole call, even if its caller tries to hide a part."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serve(folder: Path, **approvals: Any) -> Any:
 
 @EVERY_ERA
 async def test_short_arguments_are_shown_before_long_ones(tmp_path: Path, mode: str) -> None:
-    user = Someone("Allow once")
+    user = ScriptedUser("Allow once")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         arguments = {"note": "x" * 9_000, "options": {"a b": "1\n2"}, "cmd": "rm -rf /"}
         assert texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]
@@ -48,7 +48,7 @@ async def test_short_arguments_are_shown_before_long_ones(tmp_path: Path, mode: 
 
 @EVERY_ERA
 async def test_invisible_characters_are_escaped_in_the_question(tmp_path: Path, mode: str) -> None:
-    user = Someone("Deny")
+    user = ScriptedUser("Deny")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         await client.call_tool("run", {"cmd": "ls\u202e\u200b\u3164\U000e0041\x1b[2K \u00a0 caf\u00e9"})
     assert r'"ls\u202e\u200b\u3164\udb40\udc41\u001b[2K \u00a0 café"' in user.asked[0].message

@@ -37,7 +37,7 @@ def verify(path: Path, expected: str = "") -> ChainReport:
 
 @contextmanager
 def tampering(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of someone who has removed the triggers."""
+    """Open a connection without the triggers of the file."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         names = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for (name,) in names:

@@ -1,4 +1,4 @@
-"""What is lost, and what runs, if the server is killed or the trail cannot be written."""
+"""Lost records and denied calls if the server is killed or the trail cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the audit trail has about a call, in both eras."""
+"""The records of calls in the audit trail, in both eras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built page: it is what the sources give, it is small, and it holds the licences of its libraries."""
+"""The built page matches its sources, is small, and contains the licences of its libraries."""
 
 from __future__ import annotations
 

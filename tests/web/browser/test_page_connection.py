@@ -1,4 +1,4 @@
-"""The page and its server: the token, a server that is gone for a while, and links to a panel."""
+"""The page and its server: the token, a restart of the server, and links to a panel."""
 
 from __future__ import annotations
 

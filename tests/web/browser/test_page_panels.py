@@ -59,7 +59,7 @@ sources:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    """A shop with a warehouse behind it, whose tool has changed since it was first seen."""
+    """Start a shop with a warehouse as its upstream. A tool of the warehouse changes after it was accepted."""
     shop = PageServer(tmp_path_factory.mktemp("panels"), SETTINGS, WAREHOUSE_KEY=SECRET)
     (shop.folder / ".cursor").mkdir()
     (shop.folder / ".cursor" / "mcp.json").write_text('{"mcpServers": {}}\n')
