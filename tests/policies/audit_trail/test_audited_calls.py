@@ -140,7 +140,7 @@ async def test_a_record_names_the_policy_that_limited_the_rate(tmp_path: Path) -
     assert limited_call["decisions"][0]["policy"] == "rate_limit"
 
 
-@pytest.mark.parametrize(("choice", "outcome"), [("Allow once", "ok"), (None, "denied_call")])
+@pytest.mark.parametrize(("choice", "outcome"), [("Allow once", "ok"), (None, "denied")])
 async def test_an_approval_is_recorded_with_its_decider(tmp_path: Path, choice: str | None, outcome: str) -> None:
     async def decide(context: Any, params: Any) -> types.ElicitResult:
         if choice is None:
