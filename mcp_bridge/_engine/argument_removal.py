@@ -45,10 +45,10 @@ class ArgumentRemoval:
 
     def change_schema(self) -> Schema:
         """Return the schema for what clients send. Raises ValueError if there is none, or if it cannot be found."""
-        changed = self._change(self._root, "$", frozenset())
-        self._remove_targets(changed)
+        result = self._change(self._root, "$", frozenset())
+        self._remove_targets(result)
         remaining = get_mapping(self._root, "properties").keys() - self._removed
-        for reference in list_references(changed):
+        for reference in list_references(result):
             _, section, name, *_ = (*reference.split("/"), "", "")
             if (
                 reference[:1] == "#"
@@ -56,9 +56,9 @@ class ArgumentRemoval:
                 and not (section == "properties" and name in remaining)
             ):
                 raise ValueError(f"the reference '{reference}' in its schema refers to what the override would change")
-        return changed
+        return result
 
-    def _change(self, schema: Any, path: str, followed: frozenset[str]) -> Schema:
+    def _change(self, schema: Any, path: str, ancestors: frozenset[str]) -> Schema:
         """Return what remains of a schema for the arguments as a whole."""
         if not isinstance(schema, Mapping):
             if schema is False:
@@ -69,48 +69,46 @@ class ArgumentRemoval:
             raise ValueError("its schema has too many parts to override its arguments")
         self._check_keywords(schema, path)
         self._check_values(schema, path)
-        changed = {
-            keyword: value for keyword, value in schema.items() if keyword not in ("$ref", "default", "examples")
-        }
+        result = {keyword: value for keyword, value in schema.items() if keyword not in ("$ref", "default", "examples")}
         if "properties" in schema:
             properties = get_mapping(schema, "properties")
-            changed["properties"] = {name: part for name, part in properties.items() if name not in self._removed}
+            result["properties"] = {name: part for name, part in properties.items() if name not in self._removed}
         required = select_texts(schema.get("required"))
         if missing := sorted(self._hidden.intersection(required)):
             raise ValueError(_join(path, f"the argument '{missing[0]}' is required, so it needs a value"))
-        changed.pop("required", None)
+        result.pop("required", None)
         if names := [name for name in required if name not in self._removed]:
-            changed["required"] = names
+            result["required"] = names
         parts = [
-            self._change(part, extend_path(path, "allOf", index), followed)
+            self._change(part, extend_path(path, "allOf", index), ancestors)
             for index, part in enumerate(get_list(schema, "allOf"))
         ]
         if "$ref" in schema:
-            target = self._follow_reference(schema["$ref"], path, followed)
-            if changed.keys() <= DEFINITIONS:
-                changed = {**target, **changed}
+            target = self._follow_reference(schema["$ref"], path, ancestors)
+            if result.keys() <= DEFINITIONS:
+                result = {**target, **result}
             else:
                 parts.append(target)
-        changed.pop("allOf", None)
+        result.pop("allOf", None)
         if parts := [part for part in parts if part]:
-            changed["allOf"] = parts
-        return changed
+            result["allOf"] = parts
+        return result
 
-    def _follow_reference(self, reference: Any, path: str, followed: frozenset[str]) -> Schema:
+    def _follow_reference(self, reference: Any, path: str, ancestors: frozenset[str]) -> Schema:
         target = resolve_pointer(reference, self._root) if isinstance(reference, str) else None
-        if target is None or reference in followed or (isinstance(target, Mapping) and "$id" in target):
+        if target is None or reference in ancestors or (isinstance(target, Mapping) and "$id" in target):
             raise ValueError(_join(path, f"the reference {reference!r} cannot be followed to override arguments"))
         self._targets.add(reference)
-        return self._change(target, reference, followed | {reference})
+        return self._change(target, reference, ancestors | {reference})
 
     def _check_keywords(self, schema: Mapping[str, Any], path: str) -> None:
         """Raise ValueError for a keyword that may concern removed arguments in another way than by their values."""
-        found = _UNSUPPORTED & schema.keys()
-        found |= {keyword for keyword in _NAMES if keyword in schema and self._is_concerned(schema[keyword])}
+        keywords = _UNSUPPORTED & schema.keys()
+        keywords |= {keyword for keyword in _NAMES if keyword in schema and self._is_concerned(schema[keyword])}
         if self._fixed:
-            found |= schema.keys() & set(_COUNTS)
-        if found:
-            raise ValueError(f"arguments cannot be hidden or fixed beside '{min(found)}', at {path}")
+            keywords |= schema.keys() & set(_COUNTS)
+        if keywords:
+            raise ValueError(f"arguments cannot be hidden or fixed beside '{min(keywords)}', at {path}")
 
     def _is_concerned(self, value: Any) -> bool:
         stack = [value]
@@ -126,27 +124,27 @@ class ArgumentRemoval:
 
     def _check_values(self, schema: Mapping[str, Any], path: str) -> None:
         """Raise ValueError if the fixed values do not match the keywords that check each argument."""
-        own = {keyword: schema[keyword] for keyword in _VALUES if keyword in schema}
-        if not own or not self._fixed:
+        value_keywords = {keyword: schema[keyword] for keyword in _VALUES if keyword in schema}
+        if not value_keywords or not self._fixed:
             return
-        around = {keyword: self._root[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in self._root}
+        definitions = {keyword: self._root[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in self._root}
         arguments = {"properties": get_mapping(self._root, "properties")}  # which references can lead to
-        whole = own if path == "$" else {**arguments, "allOf": [own]}
-        if errors := validate(self._fixed, {**around, **whole}).errors:
+        keywords = value_keywords if path == "$" else {**arguments, "allOf": [value_keywords]}
+        if errors := validate(self._fixed, {**definitions, **keywords}).errors:
             raise ValueError(_join(path, f"the values of its arguments do not match its schema: {'; '.join(errors)}"))
 
-    def _remove_targets(self, changed: Schema) -> None:
+    def _remove_targets(self, schema: Schema) -> None:
         """Remove the definitions that the top refers to, because they show removed arguments."""
-        definitions = {keyword: dict(get_mapping(changed, keyword)) for keyword in DEFINITIONS & changed.keys()}
+        definitions = {keyword: dict(get_mapping(schema, keyword)) for keyword in DEFINITIONS & schema.keys()}
         for target in self._targets:
-            _, keyword, name, *rest = (*target.split("/"), "", "")
-            if keyword in definitions and not any(rest):
+            _, keyword, name, *inner_path = (*target.split("/"), "", "")
+            if keyword in definitions and not any(inner_path):
                 definitions[keyword].pop(name, None)
-        smaller = {**{key: value for key, value in changed.items() if key not in DEFINITIONS}, **definitions}
+        smaller = {**{key: value for key, value in schema.items() if key not in DEFINITIONS}, **definitions}
         if self._targets.isdisjoint(list_references(smaller)):
             for keyword in definitions:
-                del changed[keyword]
-            changed.update({keyword: parts for keyword, parts in definitions.items() if parts})
+                del schema[keyword]
+            schema.update({keyword: parts for keyword, parts in definitions.items() if parts})
 
 
 def _join(path: str, problem: str) -> str:

@@ -19,7 +19,7 @@ def bind_policies(policies: Iterable[Policy], entry: Any) -> list[BoundPolicy]:
     """Bind policies to an entry, in the order of the stages. Those that do not apply to it are left out."""
     layers = [(policy, policy.bind(entry)) for policy in policies]
     bound = [BoundPolicy(policy, policy.limit_layer(layer)) for policy, layer in layers if layer is not None]
-    return sorted(bound, key=lambda each: each.policy.stage)
+    return sorted(bound, key=lambda binding: binding.policy.stage)
 
 
 def to_policy(middleware: Middleware | Policy) -> Policy:

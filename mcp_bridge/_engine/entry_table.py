@@ -1,4 +1,12 @@
-"""A table of named entries, which each owner replaces in one step."""
+"""A table of named entries, which each owner replaces in one step.
+
+Several sources publish into one table, in any order and again after each change. A name belongs to one entry, so two
+rules decide between sources. A source of the user's own has to have all its names: a name that another one has is an
+error, and nothing changes (`prepare`). A source whose tools third parties name gives way instead: `select_free` leaves
+out its entries with such names, and they are removed when another source publishes the name later. Between two sources
+that both give way, the place in the settings (`ranks`) decides, not the time of publication. Names that look alike are
+the same name here.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +33,22 @@ Listener = Callable[[], None]
 class EntryTable(Generic[T]):
     """Entries by name. A reader sees an owner's offer completely or not at all.
 
-    `version` increases with every change. `kind` names the entries in errors, `key` is the attribute with their name.
-    `ranks` has the places of owners: which one gets a name must not depend on who publishes first. An owner that
-    accepts that entries are left out (`select_free`) gives way to all others, and to earlier ones of its kind.
-    `get` returns the entry of a name, or None.
+    `version` increases with every change. `entry_type` names the entries in errors, `key` is the attribute with their
+    name. `ranks` has the places of owners. `get` returns the entry of a name, or None.
     """
 
     get: Callable[[str], T | None]
 
-    def __init__(self, kind: str = "Tool", key: str = "name") -> None:
+    def __init__(self, entry_type: str = "Tool", key: str = "name") -> None:
         self.version = 0
         self.ranks: Mapping[str, int] = {}
-        self._kind = kind
-        self._has_looks = key == "name"  # resources have URIs, which are compared exactly
+        self._entry_type = entry_type
+        # Resources have URIs, which are compared exactly.
+        self._has_looks = key == "name"
         self._key: Callable[[T], Any] = attrgetter(key)
         self._entries: dict[str, T] = {}
-        self.get = self._entries.get  # the method of the dict itself: no call of Python is needed
+        # The method of the dict itself, so that a look-up needs no call of a Python function.
+        self.get = self._entries.get
         self._sorted: tuple[T, ...] | None = ()
         self._yielding: set[str] = set()
         self._listeners: dict[object, Listener] = {}
@@ -57,19 +65,22 @@ class EntryTable(Generic[T]):
     def list_all(self) -> tuple[T, ...]:
         """Return all entries, sorted by name; computed once per version."""
         if self._sorted is None:
-            self._sorted = tuple(self._entries[name] for name in sorted(self._entries))
+            entries = self._entries.copy()
+            self._sorted = tuple(entries[name] for name in sorted(entries))
         return self._sorted
 
     def add(self, entry: T) -> None:
         """Add one entry. Raises DuplicateTool if the name already exists, RegistryError if it is not text."""
         name = self._key(entry)
         if not isinstance(name, str):
-            raise RegistryError(f"The name of a {self._kind.lower()} must be text, found {name!r}.")
+            raise RegistryError(f"The name of a {self._entry_type.lower()} must be text, found {name!r}.")
         if name in self._entries:
             raise DuplicateTool(
-                f"{self._kind} '{name}' is already registered. Unregister it first or use a different name."
+                f"{self._entry_type} '{name}' is already registered. Unregister it first or use a different name."
             )
-        self._replace_entries({**self._entries, name: entry})
+        # Adding in place keeps the registration of many tools linear. Readers in other threads copy the dict first.
+        self._entries[name] = entry
+        self._report_change()
 
     def remove(self, name: str) -> bool:
         """Remove one entry; return whether there was one."""
@@ -90,11 +101,13 @@ class EntryTable(Generic[T]):
         for entry in entries:
             name = self._key(entry)
             if name in free:
-                problems.append(self._format_clash(name, owner, owner))
+                problems.append(self._format_clash(name, owner, owner, name))
             elif self._has_looks and name in BUILT_IN_TOOLS:
-                problems.append(f"{self._kind} '{name}' has a name of the bridge itself. {_HINTS[self._kind]}")
-            elif (other := self._find_other(name, looks, owner)) is not None:
-                clash = self._format_clash(name, other.owner, owner, self._key(other))
+                problems.append(
+                    f"{self._entry_type} '{name}' has a name of the bridge itself. {_HINTS[self._entry_type]}"
+                )
+            elif (rival := self._find_rival(name, looks, owner)) is not None:
+                clash = self._format_clash(name, rival.owner, owner, self._key(rival))
                 problems.append(f"{clash} That of {_format_owner(owner)} is not published.")
             else:
                 free[name] = entry
@@ -106,19 +119,20 @@ class EntryTable(Generic[T]):
         Also returns the owners whose entries give way.
         """
         entries = list(entries)
-        replaced = {name: entry for name, entry in self._entries.items() if entry.owner != owner}
-        removed = self._list_yielding(owner, map(self._key, entries), replaced)
-        owners = {replaced.pop(name).owner for name in removed}
+        new_entries = {name: entry for name, entry in self._entries.copy().items() if entry.owner != owner}
+        yielding_names = self._list_yielding(owner, map(self._key, entries), new_entries)
+        owners = {new_entries.pop(name).owner for name in yielding_names}
         looks = self._list_looks(owner)
         for entry in entries:
             name = self._key(entry)
-            if (other := replaced.get(name) or self._find_other(name, looks, owner)) is not None:
-                raise DuplicateTool(self._format_clash(name, other.owner, owner, self._key(other)))
-            replaced[name] = entry if entry.owner == owner else replace(cast("Any", entry), owner=owner)
+            rival = new_entries.get(name) or self._find_rival(name, looks, owner)
+            if rival is not None:
+                raise DuplicateTool(self._format_clash(name, rival.owner, owner, self._key(rival)))
+            new_entries[name] = entry if entry.owner == owner else replace(cast("Any", entry), owner=owner)
 
         def commit() -> None:
-            if replaced != self._entries:
-                self._replace_entries(replaced)
+            if new_entries != self._entries:
+                self._replace_entries(new_entries)
 
         return commit, owners
 
@@ -130,23 +144,30 @@ class EntryTable(Generic[T]):
 
     def _replace_entries(self, entries: dict[str, T]) -> None:
         self._entries, self.get = entries, entries.get
+        self._report_change()
+
+    def _report_change(self) -> None:
         self.version += 1
         self._sorted = None
         for listener in list(self._listeners.values()):
             listener()
 
     def _list_looks(self, owner: str) -> dict[str, T]:
-        """Return the entries of other sources by what their names look like; none where users do not choose by name."""
-        if not self._has_looks:
-            return {}
-        others = ((name, entry) for name, entry in self._entries.items() if entry.owner != "")
-        return {to_look(name): entry for name, entry in others if not self._yields(entry, owner)}
+        """Return the entries of other sources by the look of their names; none for resources."""
+        looks = {}
+        if self._has_looks:
+            for name, entry in self._entries.copy().items():
+                if entry.owner != "" and not self._yields(entry, owner):
+                    looks[to_look(name)] = entry
+        return looks
 
-    def _list_yielding(self, owner: str, names: Iterable[str], others: Mapping[str, T]) -> list[str]:
-        """List the names of other owners' entries that give way to entries of these names."""
-        yielding = [name for name, entry in others.items() if self._yields(entry, owner)]
-        taken = set(map(self._to_look, names)) if yielding else set()
-        return [name for name in yielding if self._to_look(name) in taken]
+    def _list_yielding(self, owner: str, names: Iterable[str], entries: Mapping[str, T]) -> list[str]:
+        """List the names in `entries`, those of other owners, that give way to these names."""
+        yielding_names = [name for name, entry in entries.items() if self._yields(entry, owner)]
+        if not yielding_names:
+            return []
+        looks = set(map(self._to_look, names))
+        return [name for name in yielding_names if self._to_look(name) in looks]
 
     def _yields(self, entry: T, owner: str) -> bool:
         """Whether an entry does not keep its name if `owner` publishes an entry of the same name."""
@@ -159,25 +180,21 @@ class EntryTable(Generic[T]):
     def _to_look(self, name: str) -> str:
         return to_look(name) if self._has_looks else name
 
-    def _find_other(self, name: str, looks: Mapping[str, T], owner: str) -> T | None:
-        """Return the entry of another owner whose name is the same or looks the same, and that does not give way."""
-        other = self._entries.get(name)
-        if other is not None and not self._yields(other, owner):
-            return other
+    def _find_rival(self, name: str, looks: Mapping[str, T], owner: str) -> T | None:
+        """Return another owner's entry with the same name, or one of the same look. It does not give way."""
+        entry = self._entries.get(name)
+        if entry is not None and not self._yields(entry, owner):
+            return entry
         return looks.get(to_look(name)) if looks else None
 
-    def _format_clash(self, name: str, one: str, other: str, known: str = "") -> str:
-        if known not in ("", name):
-            return (
-                f"{self._kind} '{name}' of {_format_owner(other)} looks like '{known}' of {_format_owner(one)}. "
-                f"{_HINTS[self._kind]}"
-            )
-        if one == other:
-            return f"Two {self._kind.lower()}s in {_format_owner(one)} are named '{name}'. Rename one of them."
-        return (
-            f"{self._kind} '{name}' comes from both {_format_owner(one)} and {_format_owner(other)}. "
-            f"{_HINTS.get(self._kind, 'Change one of them.')}"
-        )
+    def _format_clash(self, name: str, first_owner: str, owner: str, first_name: str) -> str:
+        entry_type, first_source, source = self._entry_type, _format_owner(first_owner), _format_owner(owner)
+        hint = _HINTS.get(entry_type, "Change one of them.")
+        if first_name != name:
+            return f"{entry_type} '{name}' of {source} looks like '{first_name}' of {first_source}. {hint}"
+        if first_owner == owner:
+            return f"Two {entry_type.lower()}s in {source} are named '{name}'. Rename one of them."
+        return f"{entry_type} '{name}' comes from both {first_source} and {source}. {hint}"
 
 
 _HINTS = {

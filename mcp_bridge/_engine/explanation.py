@@ -10,7 +10,7 @@ from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._engine.pipeline import Pipeline
-from mcp_bridge._engine.prepared import PreparedEntry
+from mcp_bridge._engine.prepared import PreparedEntry, get_step_name
 
 Outcome = Literal["passes", "stops", "asks", "unknown", "not reached"]
 _NAMES: Mapping[str, str] = {
@@ -40,7 +40,7 @@ class CallExplanation(NamedTuple):
     @property
     def decisive(self) -> ExplainedLayer | None:
         """The layer that would stop the call, else the first one that would ask the user; None if it would run."""
-        by_outcome = {each.outcome: each for each in reversed(self.layers)}
+        by_outcome = {layer.outcome: layer for layer in reversed(self.layers)}
         return by_outcome.get("stops") or by_outcome.get("asks")
 
     @property
@@ -53,30 +53,30 @@ async def explain_call(
     pipeline: Pipeline, tool: PreparedEntry, call: ToolCall, ctx: RunningCall, *, has_arguments: bool = True
 ) -> CallExplanation:
     """Predict what the layers would do with a call. Without arguments, their validation is left out."""
-    explained: list[ExplainedLayer] = []
+    layers: list[ExplainedLayer] = []
     is_stopped = False
     policies = {id(layer): policy for policy, layer in pipeline.bind_policies(tool)}
     for layer in pipeline.layers(tool):
         policy = policies.get(id(layer))
-        name = policy.name if policy is not None else _NAMES.get(_get_function_name(layer))
+        name = policy.name if policy is not None else _NAMES.get(get_step_name(layer))
         if name is None:
             continue
         if is_stopped:
-            explained.append(ExplainedLayer(name, "not reached"))
+            layers.append(ExplainedLayer(name, "not reached"))
             continue
         if policy is not None:
             forecast = await policy.predict(tool.entry, call, ctx)
             call = forecast.call or call
-            explained.append(ExplainedLayer(name, forecast.outcome, forecast.reason))
+            layers.append(ExplainedLayer(name, forecast.outcome, forecast.reason))
         else:
-            explained.append(_explain_layer(name, layer, call, has_arguments=has_arguments))
-        is_stopped = explained[-1].outcome == "stops"
-    used = [id(policy) for policy in policies.values()]
-    return CallExplanation(explained, [policy.name for policy in pipeline.policies if id(policy) not in used])
+            layers.append(_explain_layer(name, layer, call, has_arguments=has_arguments))
+        is_stopped = layers[-1].outcome == "stops"
+    bound_ids = [id(policy) for policy in policies.values()]
+    return CallExplanation(layers, [policy.name for policy in pipeline.policies if id(policy) not in bound_ids])
 
 
 def _explain_layer(name: str, layer: Any, call: ToolCall, *, has_arguments: bool) -> ExplainedLayer:
-    function = _get_function_name(layer)
+    function = get_step_name(layer)
     if function == "_validate_input":
         tool, limits = layer.args
         return _explain_validation(name, partial(tool.check_input, call, limits), has_arguments=has_arguments)
@@ -93,7 +93,3 @@ def _explain_validation(name: str, check: Callable[[], None], *, has_arguments: 
     except InvalidArguments as error:
         return ExplainedLayer(name, "stops", "; ".join(error.details))
     return ExplainedLayer(name, "passes")
-
-
-def _get_function_name(layer: Any) -> str:
-    return getattr(layer.func if isinstance(layer, partial) else layer, "__name__", "")

@@ -17,5 +17,5 @@ def to_look(name: str) -> str:
         return name.lower()
     import unicodedata  # nearly all names are ASCII
 
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(char for char in folded if unicodedata.category(char) != "Cf").translate(_TABLE)
+    text = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(char for char in text if unicodedata.category(char) != "Cf").translate(_TABLE)

@@ -11,7 +11,7 @@ from mcp_bridge._contracts.observation import LayerTime, ObservedCall
 from mcp_bridge._contracts.policy import CallNext, Layer
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._engine.prepared import compose_layer, run_nothing
+from mcp_bridge._engine.prepared import compose_layer, get_step_name, run_nothing
 
 
 class CallObserver(Protocol):
@@ -31,11 +31,11 @@ def observe_calls(
     The outermost layer reports the end of the call: one more coroutine would cost more than the rest.
     """
     begin_call = observer.begin_call
-    named = [(policies.get(id(layer)) or _name_step(layer), layer) for layer in layers]
+    named_layers = [(policies.get(id(layer)) or _name_step(layer), layer) for layer in layers]
 
     def run_observed(call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
-        ctx.observation = observed = begin_call(call, ctx)
-        return (composed if observed.layers is None else _compose_timed(named, observed.layers))(call, ctx)
+        ctx.observation = observation = begin_call(call, ctx)
+        return (composed if observation.layers is None else _compose_timed(named_layers, observation.layers))(call, ctx)
 
     return cast("CallNext", run_observed)
 
@@ -44,26 +44,25 @@ def _compose_timed(layers: Sequence[tuple[str, Layer]], times: list[LayerTime]) 
     """Compose the layers for one call, so that each adds its time to `times`."""
     times += [LayerTime(name) for name, _ in layers]
     call_next: CallNext = run_nothing
-    for (_, layer), one in zip(reversed(layers), reversed(times), strict=True):
-        call_next = compose_layer(partial(_run_timed, layer, one), call_next)
+    for (_, layer), layer_time in zip(reversed(layers), reversed(times), strict=True):
+        call_next = compose_layer(partial(_run_timed, layer, layer_time), call_next)
     return call_next
 
 
 async def _run_timed(
-    layer: Layer, timed: LayerTime, call: ToolCall, ctx: RunningCall, call_next: CallNext
+    layer: Layer, layer_time: LayerTime, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> ToolResult:
-    timed.is_entered = True
+    layer_time.is_entered = True
     began = time.perf_counter()
     try:
         return await layer(call, ctx, call_next)
     finally:
-        timed.seconds = (timed.seconds or 0.0) + time.perf_counter() - began
+        layer_time.seconds = (layer_time.seconds or 0.0) + time.perf_counter() - began
 
 
 def _name_step(layer: Any) -> str:
     """Return the words of a step of the pipeline, such as `limit time`."""
-    function = layer.func if isinstance(layer, partial) else layer
-    name = getattr(function, "__name__", "")
+    name = get_step_name(layer)
     if name == "_recheck_output":
         return f"recheck {layer.args[1]}"
     return name.strip("_").replace("_", " ")

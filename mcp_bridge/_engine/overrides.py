@@ -42,25 +42,25 @@ class ToolOverride:
         return replace(tool, handler=self._wrap_handler(tool)) if self.hidden or self.fixed else tool
 
     def _change_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        parts = list(walk_applied_schemas(schema, schema))
-        known = {name for part in parts for name in get_mapping(part, "properties")}
-        removed = {*self.hidden, *self.fixed}
-        if unknown := sorted({*removed, *self.descriptions} - known):
-            raise ValueError(f"there is no argument '{unknown[0]}'")
+        schemas = list(walk_applied_schemas(schema, schema))
+        names = {name for applied_schema in schemas for name in get_mapping(applied_schema, "properties")}
+        removals = {*self.hidden, *self.fixed}
+        if missing := sorted({*removals, *self.descriptions} - names):
+            raise ValueError(f"there is no argument '{missing[0]}'")
         try:
-            described = self._describe_arguments(schema, {id(part) for part in parts})
-            return ArgumentRemoval(described, self.hidden, self.fixed).change_schema() if removed else described
+            described = self._describe_arguments(schema, {id(applied_schema) for applied_schema in schemas})
+            return ArgumentRemoval(described, self.hidden, self.fixed).change_schema() if removals else described
         except RecursionError:
             raise ValueError("its schema is nested too deeply to override its arguments") from None
 
-    def _describe_arguments(self, node: Any, parts: Set[int]) -> Any:
+    def _describe_arguments(self, node: Any, argument_schemas: Set[int]) -> Any:
         """Return a copy of a schema. `parts` are the ids of the schemas whose properties are arguments."""
         if isinstance(node, list):
-            return [self._describe_arguments(one, parts) for one in node]
+            return [self._describe_arguments(value, argument_schemas) for value in node]
         if not isinstance(node, Mapping):
             return node
-        copy = {key: self._describe_arguments(one, parts) for key, one in node.items()}
-        if id(node) in parts and isinstance(properties := copy.get("properties"), dict):
+        copy = {key: self._describe_arguments(value, argument_schemas) for key, value in node.items()}
+        if id(node) in argument_schemas and isinstance(properties := copy.get("properties"), dict):
             for name in self.descriptions.keys() & properties.keys():
                 if properties[name] is not False:
                     own = properties[name] if isinstance(properties[name], dict) else {}

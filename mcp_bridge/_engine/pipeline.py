@@ -1,4 +1,15 @@
-"""The steps of one call. `Pipeline.layers` lists them in order, from the outside in."""
+"""The steps of one call. `Pipeline.layers` lists them in order, from the outside in.
+
+A layer is a function of the call, its context, and the rest of the call as `call_next`. It may change the call before
+it calls `call_next`, and the result afterwards. `compose` joins the layers of an entry once, so a call costs only the
+layers that its entry needs:
+
+    map errors -> validate input -> limit concurrent calls -> limit time -> validate output -> run the handler
+
+Policies have their places between these (docs/architecture.md, "The order of one call"). Errors travel outwards as
+exceptions. `_map_errors` turns each into a result, and lets only the cancellation of the call itself pass. If policies
+decide about a call, `_map_unexpected_errors` is within them, so that they see what the client will see.
+"""
 
 from __future__ import annotations
 
@@ -108,11 +119,11 @@ class Pipeline:
 
     def with_timeout(self, timeout: float) -> Pipeline:
         """Return this pipeline, with the same slots and threads, with another time limit for all tools."""
-        other = copy(self)
-        other.timeout = timeout
-        other.composition = object()
-        other._tools = {pattern: limits._replace(timeout=None) for pattern, limits in self._tools.items()}
-        return other
+        pipeline = copy(self)
+        pipeline.timeout = timeout
+        pipeline.composition = object()
+        pipeline._tools = {pattern: limits._replace(timeout=None) for pattern, limits in self._tools.items()}
+        return pipeline
 
     @property
     def injects_texts(self) -> bool:
@@ -121,34 +132,43 @@ class Pipeline:
 
     def layers(self, tool: PreparedEntry) -> list[Layer]:
         """Return the layers that a call of `tool` passes through, outermost first."""
-        bound = self.bind_policies(tool)
-        observe, admit, decide, attempt = ([each for each in bound if each.policy.stage == stage] for stage in Stage)
-        changing = [each for each in bound if not each.policy.is_passive]
-        decides = any(each.policy.stage == Stage.DECIDE for each in changing)
-        may_change = any(each.policy.stage >= Stage.DECIDE for each in changing)
+        bindings = self.bind_policies(tool)
+        changing = [binding for binding in bindings if not binding.policy.is_passive]
+        decides = any(binding.policy.stage == Stage.DECIDE for binding in changing)
         validate_input = partial(_validate_input, tool, self._arguments)
-        limits = self._find_limits(tool.name)
-        timeout, quota = limits.timeout, limits.concurrency
+
+        def list_policies(stage: Stage) -> list[Layer]:
+            stage_bindings = [binding for binding in bindings if binding.policy.stage == stage]
+            return list(_recheck_policies(tool, changing, stage_bindings))
+
+        layers: list[Layer] = [self._map_errors]
+        if observers := list_policies(Stage.OBSERVE):
+            # Observers see results, never exceptions. The outermost layer maps the errors of the observers themselves.
+            layers += [*observers, partial(self._map_errors, is_outermost=False)]
+        layers += list_policies(Stage.ADMIT)
+        layers.append(validate_input)
+        if decides:
+            layers.append(partial(_provide_checks, tool, self._arguments))
+        layers += list_policies(Stage.DECIDE)
+        if decides:
+            layers.append(self._map_unexpected_errors)
+        layers += list_policies(Stage.ATTEMPT)
+        if any(binding.policy.stage >= Stage.DECIDE for binding in changing):
+            # These policies may have changed the arguments.
+            layers.append(validate_input)
+        timeout, quota = self._find_limits(tool.name)
         key = f"entry/{tool.name}"
-        nested_quotas = () if quota is None else ((key, quota),)
-        quotas = ((key, self._share if quota is None else min(quota, self._share)),)
-        recheck = partial(_recheck_policies, tool, changing)
-        return [
-            *([self._map_errors] if observe else []),  # for errors of the observers themselves
-            *recheck(observe),  # see results, never exceptions
-            partial(self._map_errors, is_outermost=False) if observe else self._map_errors,
-            *recheck(admit),
-            validate_input,
-            *([partial(_provide_checks, tool, self._arguments)] if decides else []),
-            *recheck(decide),
-            *([self._map_unexpected_errors] if decides else []),
-            *recheck(attempt),
-            *([validate_input] if may_change else []),  # again, because they may have changed the arguments
-            partial(self._limit_calls, quotas, nested_quotas, timeout),
-            *([partial(self._limit_time, timeout)] if timeout is not None else []),
-            *([partial(_validate_output, tool)] if tool.output_schema else []),
-            partial(self._run_handler, tool),
-        ]
+        if quota is None:
+            layers.append(partial(self._limit_calls, ((key, self._share),), (), timeout))
+        else:
+            quotas = ((key, min(quota, self._share)),)
+            layers.append(partial(self._limit_calls, quotas, ((key, quota),), timeout))
+        if timeout is not None:
+            layers.append(partial(self._limit_time, timeout))
+        if tool.output_schema:
+            layers.append(partial(_validate_output, tool))
+        layers.append(partial(self._run_handler, tool))
+        return layers
 
     def bind_policies(self, tool: PreparedEntry) -> list[BoundPolicy]:
         """Return the policies that apply to `tool`, in their order; each decides once per tool."""
@@ -165,16 +185,17 @@ class Pipeline:
         if self.composition in tool.composed:
             return tool.composed[self.composition]
         layers = self.layers(tool)
-        composed: CallNext = run_nothing
+        run: CallNext = run_nothing
         for layer in reversed(layers):
-            composed = compose_layer(layer, composed)
+            run = compose_layer(layer, run)
         if self.observer is not None:
-            from mcp_bridge._engine.observation import observe_calls  # most servers do not need it
+            # Most servers do not need this module.
+            from mcp_bridge._engine.observation import observe_calls
 
             names = {id(layer): policy.name for policy, layer in self.bind_policies(tool)}
-            composed = observe_calls(self.observer, layers, names, composed)
-        tool.composed[self.composition] = composed
-        return composed
+            run = observe_calls(self.observer, layers, names, run)
+        tool.composed[self.composition] = run
+        return run
 
     def may_ask(self, tool: PreparedEntry) -> bool:
         """Whether a policy may ask the user about calls of this entry; decided once per entry."""
@@ -184,14 +205,16 @@ class Pipeline:
         return may_ask
 
     def _find_limits(self, name: str) -> ToolLimits:
-        own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
-        return own if own.timeout is not None else own._replace(timeout=self.timeout)
+        limits = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
+        if limits.timeout is None:
+            return limits._replace(timeout=self.timeout)
+        return limits
 
     async def _map_errors(
         self, call: ToolCall, ctx: RunningCall, call_next: CallNext, *, is_outermost: bool = True
     ) -> ToolResult:
         """The call boundary: the one place that catches everything, so that no tool can take the server down."""
-        started = time.monotonic()
+        start = time.monotonic()
         watch = CancellationWatch()
         ended: ToolResult | None = None
         try:
@@ -202,11 +225,11 @@ class Pipeline:
                     if (cancellation := _extract_cancellation(error)) is not error:
                         raise cancellation from None
                     raise
-                shown = error if isinstance(error, CallError) else self._report_unexpected(call, error)
-                result = to_error_result(shown)
+                visible_error = error if isinstance(error, CallError) else self._report_unexpected(call, error)
+                result = to_error_result(visible_error)
             if watch.own_requests:
                 await watch.reset()
-            result.duration_ms = (time.monotonic() - started) * 1000
+            result.duration_ms = (time.monotonic() - start) * 1000
             ended = result
             return result
         finally:
@@ -214,12 +237,10 @@ class Pipeline:
                 if ctx.observation is not None:
                     ctx.observation.end(ended)
                 if logger.isEnabledFor(logging.INFO):
-                    self._log_call(call, ctx, time.monotonic() - started, ended)
+                    # The default log level does not need this module.
+                    from mcp_bridge._engine.call_log import log_call
 
-    def _log_call(self, call: ToolCall, ctx: RunningCall, seconds: float, result: ToolResult | None) -> None:
-        from mcp_bridge._engine.call_log import log_call  # a start does not need it, nor does the default log level
-
-        log_call(call, ctx, seconds, result, self.redactor)
+                    log_call(call, ctx, time.monotonic() - start, ended, self.redactor)
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Show policies of the stage DECIDE every exception as a CallError, with no more detail than clients get."""
@@ -239,8 +260,8 @@ class Pipeline:
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         if self.on_exception is not None:
             self.on_exception(error, reference)
-        shown = describe_error(error) if self.expose_errors else ""
-        return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
+        text = describe_error(error) if self.expose_errors else ""
+        return ToolFailed(call.name, reference, shown=text, kind=call.kind)
 
     async def _limit_time(self, timeout: float, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         with self._deadlines.start_deadline(timeout, ctx.deadline) as deadline:
@@ -249,7 +270,7 @@ class Pipeline:
                 return await call_next(call, ctx)
             finally:
                 ctx.holds.remove(deadline)
-        # reached only when the deadline has ended the block
+        # Only the end of the deadline leads here.
         raise ToolTimeout(call.name, timeout, kind=call.kind, is_in_thread=ctx.is_in_thread)
 
     async def _limit_calls(
@@ -272,7 +293,8 @@ class Pipeline:
             quotas = nested_quotas
         elif ctx.client is not None:
             quotas = (*quotas, (ctx.client, self._share))
-        key = (is_outermost, quotas)  # nested calls do not wait in turn with calls that wait for the total
+        # Nested calls have their own queue, so they do not wait behind calls that wait for the total.
+        key = (is_outermost, quotas)
         slot = self._slots.acquire_nowait(key, quotas=quotas, in_total=is_outermost)
         if slot is None:
             slot = await self._wait_for_slot(key, timeout, call, ctx)
@@ -293,7 +315,8 @@ class Pipeline:
                 return await self._slots.acquire(key, quotas=quotas, in_total=in_total)
         except LimiterFull:
             problem = "too many calls are waiting"
-        else:  # reached only when the deadline has ended the block
+        else:
+            # Only the end of the deadline leads here.
             problem = "no other call ended in time"
         raise Overloaded(f"The server is at capacity: '{call.name}' did not run, because {problem}. Retry later.")
 
@@ -310,7 +333,8 @@ class Pipeline:
             ctx.started, ctx.needs = True, None
             try:
                 value = await tool.run(call.arguments, ctx, self.threads)
-            except ToolCrashed as error:  # a worker knows only the original name
+            except ToolCrashed as error:
+                # A worker knows only the original name.
                 raise ToolCrashed(call.name, error.how, kind=call.kind) from None
             except InvalidOutput as error:
                 raise InvalidOutput(error.details, tool=call.name, output=error.output, kind=call.kind) from error
@@ -319,7 +343,8 @@ class Pipeline:
                     result = to_result(value) if tool.read_result is None else tool.read_result(value, call)
                 except Unreadable as error:
                     raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
-                return result if result is not value else replace(result)  # the pipeline records its duration
+                # The pipeline writes the duration into the result, so the handler keeps its own object.
+                return replace(result) if result is value else result
             needs = value
             if is_outermost:
                 ctx.started, ctx.needs = False, needs
@@ -337,7 +362,7 @@ def _provide_checks(
     tool: PreparedEntry, limits: SizeLimits, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> Awaitable[ToolResult]:
     """Allow policies to validate arguments that they change before a user is asked, and results that they change."""
-    ctx.check = lambda changed: tool.check_input(changed, limits)
+    ctx.check = lambda arguments: tool.check_input(arguments, limits)
     ctx.check_output = tool.check_output if tool.output_schema else None
     return call_next(call, ctx)
 
@@ -357,18 +382,19 @@ def _recheck_policies(
     `changing` are all policies of the tool that can change results, outermost first; the others need no such layer.
     Without an output schema, only the outermost ones have one: the first observer, and the first of the others.
     """
-    observers = [each for each in changing if each.policy.stage == Stage.OBSERVE]
-    checked = changing if tool.output_schema else [*observers[:1], *changing[len(observers) :][:1]]
-    for bound in policies:
-        if any(bound is each for each in checked):
-            yield partial(_recheck_output, tool, bound.policy.name)
-        yield bound.layer
+    if not tool.output_schema:
+        observers = [binding for binding in changing if binding.policy.stage == Stage.OBSERVE]
+        changing = [*observers[:1], *changing[len(observers) :][:1]]
+    for binding in policies:
+        if any(binding is changing_binding for changing_binding in changing):
+            yield partial(_recheck_output, tool, binding.policy.name)
+        yield binding.layer
 
 
 async def _recheck_output(
     tool: PreparedEntry, policy: str, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> ToolResult:
-    """Return an error for a result that no longer matches the output schema, because the policy has changed it."""
+    """Return an error if the policy has changed the result so that it does not match the output schema."""
     result = to_result(await call_next(call, ctx))
     if result.success and tool.output_schema:
         try:
@@ -381,8 +407,8 @@ async def _recheck_output(
 def _extract_cancellation(error: BaseException) -> BaseException:
     """Separate the cancellation from other exceptions that the tool raised while it was being cancelled."""
     if isinstance(error, BaseExceptionGroup):
-        cancelled, others = error.split(get_cancelled_exc_class())
-        if cancelled is not None and others is not None:
-            logger.error("a call that was being cancelled raised something else", exc_info=others)
-            return cancelled
+        cancellation, other_errors = error.split(get_cancelled_exc_class())
+        if cancellation is not None and other_errors is not None:
+            logger.error("a call that was being cancelled raised something else", exc_info=other_errors)
+            return cancellation
     return error

@@ -68,14 +68,14 @@ def load_object(reference: str) -> Any:
 def load_source_type(name: str) -> type[Source]:
     """Return the class of a source type, which may be a third-party `module:attribute`. Raises ConfigError."""
     if ":" not in name and name not in SOURCES:
-        known = ", ".join(sorted(SOURCES))
-        raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {known}, or your own as module:Name")
-    loaded = load_object(SOURCES.get(name, name))
-    if not (isinstance(loaded, type) and issubclass(loaded, Source)):
+        names = ", ".join(sorted(SOURCES))
+        raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {names}, or your own as module:Name")
+    source_type = load_object(SOURCES.get(name, name))
+    if not (isinstance(source_type, type) and issubclass(source_type, Source)):
         raise ConfigError(
             f"'{name}' is not a source", hint="It has to be a class that derives from mcp_bridge.sources.Source"
         )
-    return loaded
+    return source_type
 
 
 def load_source_models() -> dict[str, type[Any]]:

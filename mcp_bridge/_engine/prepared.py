@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -193,6 +193,11 @@ def compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
 
     # Third-party middleware knows its context as a CallContext, and passes on the one that it received.
     return cast("CallNext", run_layer)
+
+
+def get_step_name(layer: Any) -> str:
+    """Return the name of the function of a layer, such as `_limit_time`."""
+    return getattr(layer.func if isinstance(layer, partial) else layer, "__name__", "")
 
 
 async def run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:

@@ -48,6 +48,18 @@ class ToolRegistry:
     time limit of 60 seconds and no middleware. `lifespan` is the value of the server's lifespan while it runs.
     `explain_missing` waits until the source that may have an unknown tool has tried to connect, and returns why the
     tool is missing, or an empty text.
+
+    >>> from mcp_bridge import ToolRegistry
+    >>> registry = ToolRegistry()
+    >>> @registry.tool
+    ... def divide(a: float, b: float) -> float:
+    ...     return a / b
+    >>> registry.list_names()
+    ['divide']
+    >>> registry.invoke("divide", {"a": 1, "b": 2}).data
+    0.5
+    >>> registry.invoke("divide", {"a": 1, "b": 0}).message
+    "Tool 'divide' raised an exception: division by zero"
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
@@ -97,8 +109,8 @@ class ToolRegistry:
     def register(self, entry: ToolEntry) -> None:
         """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered, TypeError for no tool."""
         if not isinstance(entry, ToolEntry):
-            found = type(entry).__name__  # type: ignore[unreachable] # not all callers check types
-            raise TypeError(f"register expects a ToolEntry, but got a {found}. For a function, use @registry.tool")
+            type_name = type(entry).__name__  # type: ignore[unreachable] # not all callers check types
+            raise TypeError(f"register expects a ToolEntry, but got a {type_name}. For a function, use @registry.tool")
         self.tools.add(entry)
 
     def unregister(self, name: str) -> bool:
@@ -126,15 +138,15 @@ class ToolRegistry:
             resources = self.resources.select_free(owner, resources, left_out)
             templates = self.templates.select_free(owner, templates, left_out)
             prompts = self.prompts.select_free(owner, prompts, left_out)
-        prepared = [
+        replacements = [
             self.tools.prepare(owner, entries),
             self.resources.prepare(owner, resources),
             self.templates.prepare(owner, templates),
             self.prompts.prepare(owner, prompts),
         ]
-        for commit, _ in prepared:
+        for commit, _ in replacements:
             commit()
-        return frozenset().union(*(owners for _, owners in prepared))
+        return frozenset().union(*(owners for _, owners in replacements))
 
     def set_order(self, owners: Sequence[str]) -> None:
         """Set the order of the owners: of those that publish with `left_out`, the earlier one gets a name.
@@ -193,11 +205,11 @@ class ToolRegistry:
         match_all_tags: bool = False,
     ) -> builtins.list[ToolEntry]:
         """Return tools whose name contains the text (case-insensitive) and that have any, or all, of the tags."""
-        part = (name_contains or "").lower()
+        text = (name_contains or "").lower()
         return [
             entry
             for entry in self.list()
-            if part in entry.name.lower() and has_tags(entry, tags or (), match_all=match_all_tags)
+            if text in entry.name.lower() and has_tags(entry, tags or (), match_all=match_all_tags)
         ]
 
     def invoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
@@ -215,26 +227,26 @@ class ToolRegistry:
         tool = self._check_call(name, input_data, validate=validate)
         if isinstance(tool, Result):
             return tool
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             data = tool.handler(input_data, RunningCall(caller=self))
             if inspect.isawaitable(data):
                 data = _run_to_completion(data)
         except Exception as error:
-            return _fail(name, error, started)
-        return _check_result(tool, data, started, validate=validate)
+            return _fail(name, error, start)
+        return _check_result(tool, data, start, validate=validate)
 
     async def ainvoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
         """Call a tool like `invoke`, from async code: async handlers run in this event loop, others in a thread."""
         tool = self._check_call(name, input_data, validate=validate)
         if isinstance(tool, Result):
             return tool
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             data = await tool.run(input_data, RunningCall(caller=self), self.pipeline.threads)
         except Exception as error:
-            return _fail(name, error, started)
-        return _check_result(tool, data, started, validate=validate)
+            return _fail(name, error, start)
+        return _check_result(tool, data, start, validate=validate)
 
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run a tool through the pipeline: the entry point of servers, chains and agents.
@@ -244,8 +256,11 @@ class ToolRegistry:
         running = start_call(ctx)
         tool = self.get_prepared(call.name)
         if tool is None:
-            absent = await self.find_absent(call.name, running.client)
-            tool = self.get_prepared(call.name) or (PreparedEntry(absent) if absent is not None else None)
+            substitute = await self.find_absent(call.name, running.client)
+            # The source may have published the tool while the call was waiting for it.
+            tool = self.get_prepared(call.name)
+            if tool is None and substitute is not None:
+                tool = PreparedEntry(substitute)
         if tool is None:
             raise make_not_found_error(call.name, self.list_names())
         return await self.run_prepared(tool, call, running)
@@ -257,7 +272,8 @@ class ToolRegistry:
         """
         if self.explain_missing is None:
             return None
-        slot = self._waiting.acquire_nowait(quotas=() if client is None else ((client, compute_share(MAX_WAITING)),))
+        quotas = () if client is None else ((client, compute_share(MAX_WAITING)),)
+        slot = self._waiting.acquire_nowait(quotas=quotas)
         if slot is None:
             problem = f"The server is at capacity: too many calls wait for tools such as '{name}'. Retry later."
             return _build_failing_tool(name, Overloaded(problem))
@@ -284,7 +300,8 @@ class ToolRegistry:
 
         A nested call stays under the pipeline of the outermost call, whichever registry it is made to.
         """
-        if ctx.pipeline is not None:  # a nested call
+        is_nested = ctx.pipeline is not None
+        if is_nested:
             ctx = ctx.create_nested(call.id)
         else:
             ctx.pipeline = self.pipeline
@@ -310,7 +327,8 @@ class ToolRegistry:
         tool = self.get_prepared(name)
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
-        if not tool.has_same_schemas():  # the tool_use API reads the schemas anew at each call
+        if not tool.has_same_schemas():
+            # The tool_use API reads the schemas anew at each call.
             tool = self._prepared[name] = PreparedEntry(tool.entry, copies_schemas=True)
         if validate and not tool.input.is_valid(data):
             return Result.failure(f"Input validation failed for tool '{name}'.", tool.input.check(data).errors)
@@ -324,18 +342,18 @@ def _build_failing_tool(name: str, error: CallError) -> ToolEntry:
     return ToolEntry(name, "", raise_error, {})
 
 
-def _measure(started: float) -> float:
-    return (time.monotonic() - started) * 1000
+def _measure(start: float) -> float:
+    return (time.monotonic() - start) * 1000
 
 
-def _fail(name: str, error: Exception, started: float) -> Result:
+def _fail(name: str, error: Exception, start: float) -> Result:
     message = f"Tool '{name}' raised an exception: {error}"
-    return Result.failure(message, [str(error)], duration_ms=_measure(started))
+    return Result.failure(message, [str(error)], duration_ms=_measure(start))
 
 
-def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: bool) -> Result:
+def _check_result(tool: PreparedEntry, data: Any, start: float, *, validate: bool) -> Result:
     """Return what the handler returned as a Result: its own failure, PARTIAL for invalid output, or SUCCESS."""
-    name, duration_ms = tool.name, _measure(started)
+    name, duration_ms = tool.name, _measure(start)
     if isinstance(data, Result):
         return data
     if isinstance(data, NeedsInput):
@@ -348,12 +366,12 @@ def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: b
         data = data if data.output is None else data.output
     errors = []
     if validate and tool.output_schema:
-        checked = data
+        value = data
         if isinstance(data, Iterator):
             # Validation reads an iterator to its end.
             data = list(islice(data, MAX_ITEMS + 1))
-            checked = iter(data)
-        errors = _check_output(tool, checked)
+            value = iter(data)
+        errors = _check_output(tool, value)
     if errors:
         message = f"Output validation failed for tool '{name}'."
         return Result(ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms)
@@ -362,8 +380,10 @@ def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: b
 
 def _check_output(tool: PreparedEntry, data: Any) -> list[str]:
     try:
-        output = to_result(data).output  # as clients would see it
-    except ValueError as error:  # it contains itself
+        # Clients see the output in this form.
+        output = to_result(data).output
+    except ValueError as error:
+        # The output contains itself.
         return [f"$: {error}"]
     return [] if tool.output.is_valid(output) else tool.output.check(output).errors
 
@@ -374,15 +394,18 @@ def _run_to_completion(awaitable: Any) -> Any:
 
     try:
         current_token()
-    except RuntimeError:  # no event loop in this thread
+    except RuntimeError:
+        # This thread has no event loop.
         return anyio.run(wait)
-    with ThreadPoolExecutor(1, "mcp-bridge invoke") as pool:  # a running event loop cannot be entered a second time
+    # A running event loop cannot be entered a second time, so another thread runs a new one.
+    with ThreadPoolExecutor(1, "mcp-bridge invoke") as pool:
         return pool.submit(anyio.run, wait).result()
 
 
 def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
     """Return the error for an unknown tool, which suggests similar names."""
-    if len(name) > _NAME:  # difflib compares it with every name, and a client chooses its length
+    if len(name) > _NAME:
+        # difflib would compare it with every name, and a client chooses its length.
         return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
     import difflib
 

@@ -75,23 +75,23 @@ class ResourceFinder:
         Opaque templates come last. Raises ResourceNotFound, also for a URI that a program could read as another one.
         """
         self._refresh()
-        normalized = normalize_uri(uri)
-        if normalized in self._entries:
-            resource, prepared = self._entries[normalized]
+        normal_uri = normalize_uri(uri)
+        if normal_uri in self._entries:
+            resource, prepared = self._entries[normal_uri]
             return ResourceMatch(prepared, resource.uri, {"uri": resource.uri})
         problem = ""
         for template, entry, prepared in self._matchers:
-            variables = template.match(normalized)
+            variables = template.match(normal_uri)
             if variables is None:
                 continue
-            reason = find_ambiguity(normalized) or _find_unsafe_value(variables)
+            reason = find_ambiguity(normal_uri) or _find_unsafe_value(variables)
             if reason is None:
                 spelling = template.spell(uri, variables)
                 # Another server gets what policies see.
                 return ResourceMatch(prepared, spelling, {"uri": spelling} if entry.is_opaque else variables)
             problem = f": {reason}"
-        shown = uri if len(uri) <= _SHOWN else f"{uri[:_SHOWN]}... ({len(uri)} characters)"
-        raise ResourceNotFound(f"Resource not found: {shown}{problem}")
+        excerpt = uri if len(uri) <= _SHOWN else f"{uri[:_SHOWN]}... ({len(uri)} characters)"
+        raise ResourceNotFound(f"Resource not found: {excerpt}{problem}")
 
     def _refresh(self) -> None:
         version = self.version

@@ -31,7 +31,9 @@ class Selection(NamedTuple):
 
     def dump(self) -> dict[str, Any]:
         """Return the selection as JSON, for a worker process."""
-        overrides = {name: {**asdict(one), "hidden": sorted(one.hidden)} for name, one in self.overrides.items()}
+        overrides = {
+            name: {**asdict(override), "hidden": sorted(override.hidden)} for name, override in self.overrides.items()
+        }
         return {**self._asdict(), "alias": dict(self.alias), "overrides": overrides}
 
     @classmethod
@@ -42,8 +44,8 @@ class Selection(NamedTuple):
         from mcp_bridge._engine.overrides import ToolOverride
 
         overrides = {
-            name: ToolOverride(**{**one, "hidden": frozenset(one["hidden"])})
-            for name, one in dumped["overrides"].items()
+            name: ToolOverride(**{**override, "hidden": frozenset(override["hidden"])})
+            for name, override in dumped["overrides"].items()
         }
         return cls(**{**dumped, "overrides": overrides})
 
@@ -54,14 +56,14 @@ class Selection(NamedTuple):
 
         A tool that cannot be changed as the overrides say is left out, and described in `problems`.
         """
-        for given in entries:
-            if self._is_selected(given):
+        for original in entries:
+            if self._is_selected(original):
                 try:
-                    override = self.overrides.get(given.name) if given.is_listed else None
-                    entry = given if override is None else override.apply(given)
+                    override = self.overrides.get(original.name) if original.is_listed else None
+                    entry = original if override is None else override.apply(original)
                 except ValueError as error:
                     if problems is not None:
-                        problems.append(f"overrides: tool '{given.name}' is not published: {error}")
+                        problems.append(f"overrides: tool '{original.name}' is not published: {error}")
                     continue
                 yield replace(entry, name=self.choose_name(entry.name), owner=owner, original_name=entry.name)
 
@@ -103,5 +105,5 @@ def _is_pattern(key: str, name: str) -> bool:
 
 def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool = False) -> bool:
     """Whether the tool has any of the tags or, with `match_all`, all of them. Without tags, every tool matches."""
-    wanted = set(tags)
-    return not wanted or (wanted <= set(entry.tags) if match_all else bool(wanted & set(entry.tags)))
+    tag_set = set(tags)
+    return not tag_set or (tag_set <= set(entry.tags) if match_all else bool(tag_set & set(entry.tags)))

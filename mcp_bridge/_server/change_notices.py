@@ -178,16 +178,16 @@ class ChangeNotifier:
             raise RpcError(INTERNAL_ERROR, "Too many subscriptions/listen streams are open. Retry later.")
         if self._counts[client] >= max(1, self._most // SHARES):
             raise RpcError(INTERNAL_ERROR, "This client has too many subscriptions/listen streams. Close one first.")
-        wanted = {key: True for key in _FILTERS if params["notifications"].get(key)}
+        filters = {key: True for key in _FILTERS if params["notifications"].get(key)}
         uris = params["notifications"].get("resourceSubscriptions") or []
         if len(uris) > SUBSCRIPTIONS or is_larger(params, SUBSCRIBED):  # they stay as long as the stream
             limits = f"{SUBSCRIPTIONS} resourceSubscriptions and {SUBSCRIBED} bytes"
             raise RpcError(INVALID_PARAMS, f"A subscriptions/listen request may have at most {limits}")
         stream = ListenStream(
-            {_FILTERS[key] for key in wanted}, {normalize_uri(uri): uri for uri in uris}, is_closed=self._is_closed
+            {_FILTERS[key] for key in filters}, {normalize_uri(uri): uri for uri in uris}, is_closed=self._is_closed
         )
         meta = {SUBSCRIPTION_ID: echo(request.id)}
-        acknowledged: dict[str, Any] = {**wanted, **(feed.acknowledged if feed is not None else {})}
+        acknowledged: dict[str, Any] = {**filters, **(feed.acknowledged if feed is not None else {})}
         if uris:
             acknowledged["resourceSubscriptions"] = echo(uris)
         self._streams.add(stream)

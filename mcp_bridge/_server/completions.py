@@ -44,22 +44,22 @@ class CompletionMethod:
 
         Raises RequestError for an unknown prompt, template or argument.
         """
-        argument, typed = params["argument"]["name"], params["argument"]["value"]
-        known = (params.get("context") or {}).get("arguments") or {}
-        _check_size(typed, known)
+        argument, text = params["argument"]["name"], params["argument"]["value"]
+        other_arguments = (params.get("context") or {}).get("arguments") or {}
+        _check_size(text, other_arguments)
         await self._responses.wait_for_sources()
         name, entry = self._find_entry(params["ref"])
         if argument not in _list_arguments(entry):
-            unknown = truncate_text(argument)
-            raise RequestError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
-        offered = entry.completions.get(argument, ())
-        data = {"argument": argument, "value": typed, "known": dict(known)}
-        values = await self._call_completion(offered, entry, name, request, data) if offered else ()
+            name_excerpt = truncate_text(argument)
+            raise RequestError(INVALID_PARAMS, f"{name} has no argument '{name_excerpt}'", {"argument": name_excerpt})
+        source = entry.completions.get(argument, ())
+        data = {"argument": argument, "value": text, "known": dict(other_arguments)}
+        values = await self._call_completion(source, entry, name, request, data) if source else ()
         if isinstance(values, Mapping):
             completion = _limit_completion(values)
         else:
-            ranked, total = rank_values([str(value) for value in values], typed)
-            completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
+            best_values, total = rank_values([str(value) for value in values], text)
+            completion = {"values": best_values, "total": total, "hasMore": total > len(best_values)}
         return self._responses.complete_result({"completion": completion}, request.version)
 
     async def _call_completion(
@@ -92,33 +92,34 @@ class CompletionMethod:
     def _prepare_completion(
         self, completed: PromptEntry | ResourceTemplate, name: str, argument: str, offered: Any
     ) -> PreparedEntry:
-        known = self._prepared.get((name, argument))
-        if known is None or known[0] is not offered:
+        cached_entry = self._prepared.get((name, argument))
+        if cached_entry is None or cached_entry[0] is not offered:
             function = offered if callable(offered) else _make_completion_function(offered)
             prepared = PreparedEntry(CompletionEntry(adapt_completion(function), completed))
-            known = self._prepared[name, argument] = (offered, prepared)
-        return known[1]
+            cached_entry = self._prepared[name, argument] = (offered, prepared)
+        return cached_entry[1]
 
 
 def _make_completion_function(values: Any) -> Callable[[str], Awaitable[Any]]:
-    async def return_values(typed: str) -> Any:
+    async def return_values(text: str) -> Any:
         return list(values)
 
     return return_values
 
 
-def _check_size(value: str, known: Mapping[str, str]) -> None:
+def _check_size(value: str, other_arguments: Mapping[str, str]) -> None:
     """Raise RequestError for text that no user types, before any work is done with it."""
     if len(value) > LONGEST:
         raise RequestError(
             INVALID_PARAMS,
             f"argument.value has {len(value)} characters; at most {LONGEST} can be completed. Send a shorter value.",
         )
-    if len(known) > KNOWN:
+    if len(other_arguments) > KNOWN:
         raise RequestError(
-            INVALID_PARAMS, f"context.arguments has {len(known)} arguments; at most {KNOWN} are allowed. Send fewer."
+            INVALID_PARAMS,
+            f"context.arguments has {len(other_arguments)} arguments; at most {KNOWN} are allowed. Send fewer.",
         )
-    for name, text in known.items():
+    for name, text in other_arguments.items():
         if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
             raise RequestError(
                 INVALID_PARAMS,
@@ -161,31 +162,31 @@ def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tupl
     are dropped.
     """
     distinct = dict.fromkeys(_take_bounded(values))
-    wanted = _normalize(typed)
-    if not wanted:
+    normal_text = _normalize(typed)
+    if not normal_text:
         return list(distinct)[:limit], len(distinct)
     ranks: list[list[str]] = [[] for _ in range(_RANKS)]
     for value in distinct:
-        rank = _rank_value(_normalize(value), wanted)
+        rank = _rank_value(_normalize(value), normal_text)
         if rank is not None:
             ranks[rank].append(value)
     matches = [value for rank in ranks for value in rank]
     return matches[:limit], len(matches)
 
 
-def _rank_value(value: str, wanted: str) -> int | None:
-    if value == wanted:
+def _rank_value(value: str, text: str) -> int | None:
+    if value == text:
         return _EXACT
-    index = value.find(wanted)
+    index = value.find(text)
     if index == 0:
         return _PREFIX
     if index < 0:
         letters = iter(value)
-        return _SCATTERED if all(letter in letters for letter in wanted) else None
+        return _SCATTERED if all(letter in letters for letter in text) else None
     while index > 0:
         if not value[index - 1].isalnum():
             return _WORD
-        index = value.find(wanted, index + 1)
+        index = value.find(text, index + 1)
     return _INSIDE
 
 

@@ -353,10 +353,10 @@ class ClientConnection(PeerConnection):
                 raise RpcError(INVALID_REQUEST, f"Invalid Request: {message}")
             return self._endpoint.handle_handshake(request, self.session)
         if request.method == "initialize":
-            requested = request.params.get("protocolVersion")
+            version = request.params.get("protocolVersion")
             data = {"supported": list(STATELESS_VERSIONS)}
-            if isinstance(requested, str):
-                data["requested"] = truncate_text(requested)  # type: ignore[assignment]
+            if isinstance(version, str):
+                data["requested"] = truncate_text(version)  # type: ignore[assignment]
             message = f"this connection has begun with requests of {STATELESS}, which has no initialize"
             raise RpcError(UNSUPPORTED_VERSION, message, data)
         return self._endpoint.handle_stateless(request)

@@ -119,8 +119,8 @@ class Instrumentation:
         return self._all
 
     def _describe_message(self, method: str, params: Mapping[str, Any], version: str, transport: str) -> dict[str, str]:
-        known = method if method in self._methods else "_OTHER"
-        attributes = {"mcp.method.name": known, "mcp.protocol.version": version, **TRANSPORTS.get(transport, {})}
+        method_name = method if method in self._methods else "_OTHER"
+        attributes = {"mcp.method.name": method_name, "mcp.protocol.version": version, **TRANSPORTS.get(transport, {})}
         name = params.get("name")
         if method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"

@@ -85,8 +85,8 @@ class Lifecycle:
         capabilities = self._stateless_capabilities
         result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": capabilities, **instructions}
         scope = self._responses.choose_scope(request)
-        described = self._responses.with_cache_hints(result, request.version, scope=scope)
-        return described | {"_meta": {SERVER_INFO: self._responses.render_server_info(request.version)}}
+        response = self._responses.with_cache_hints(result, request.version, scope=scope)
+        return response | {"_meta": {SERVER_INFO: self._responses.render_server_info(request.version)}}
 
 
 def _declare(extensions: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -99,5 +99,5 @@ def _describe_error(error: BaseException) -> Mapping[str, str]:
     if isinstance(error, get_cancelled_exc_class()):
         return {"error.type": "cancelled"}
     code = str(error.code if isinstance(error, RpcError) else INTERNAL_ERROR)
-    kind = code if isinstance(error, RpcError) else type(error).__qualname__
-    return {"error.type": kind, "rpc.response.status_code": code}
+    error_type = code if isinstance(error, RpcError) else type(error).__qualname__
+    return {"error.type": error_type, "rpc.response.status_code": code}

@@ -49,12 +49,12 @@ class Pages:
         if secrets != self._secrets:
             self._encoded, self._secrets = {}, secrets
         start = self._find_start(cursor)
-        encoded = self._encoded.get((version, start, variant))
-        if encoded is None:
-            encoded = encode(self._render(version, start), version)
+        page = self._encoded.get((version, start, variant))
+        if page is None:
+            page = encode(self._render(version, start), version)
             if start % self._size == 0:  # do not keep pages of cursors that a client made up
-                self._encoded[version, start, variant] = encoded
-        return encoded
+                self._encoded[version, start, variant] = page
+        return page
 
     def render(self, version: str, cursor: str | None) -> dict[str, Any]:
         """Return one page as a mapping that is not kept. Raises BadCursor."""

@@ -94,9 +94,13 @@ class MessageSchema:
 
     def _walk(self, data: Any, schema: _Schema, path: str) -> Iterator[_Problem]:
         alternatives = [*self._iter_alternatives(schema)]
-        fitting = [part for part in alternatives if "type" not in part or has_type(data, list_declared_types(part))]
+        fitting = [
+            alternative
+            for alternative in alternatives
+            if "type" not in alternative or has_type(data, list_declared_types(alternative))
+        ]
         if not fitting:
-            types = dict.fromkeys(name for part in alternatives for name in list_declared_types(part))
+            types = dict.fromkeys(name for alternative in alternatives for name in list_declared_types(alternative))
             types.pop("null", None)
             yield path, f"expected type {' or '.join(types)}, got {get_type(data)}"
         elif len(fitting) > 1 and (problem := _check_tag(data, fitting)):
@@ -110,9 +114,9 @@ class MessageSchema:
             yield path, _describe_values(values)
         elif isinstance(data, dict):
             yield from ((extend_path(path, key), _REQUIRED) for key in schema.get("required", ()) if key not in data)
-            for key, part in schema.get("properties", {}).items():
+            for key, property_schema in schema.get("properties", {}).items():
                 if key in data:
-                    yield from self._walk(data[key], part, extend_path(path, key))
+                    yield from self._walk(data[key], property_schema, extend_path(path, key))
             if (items := schema.get("additionalProperties")) is not None:
                 yield from self._walk_items(data.items(), len(data), items, path)
         elif isinstance(data, list):
@@ -136,8 +140,8 @@ class MessageSchema:
             schema = resolve_pointer(schema["$ref"], self._root)
         if "anyOf" not in schema:
             yield schema
-        for part in schema.get("anyOf", ()):
-            yield from self._iter_alternatives(part)
+        for alternative in schema.get("anyOf", ()):
+            yield from self._iter_alternatives(alternative)
 
 
 @cache  # two files, which never change
@@ -153,12 +157,12 @@ def _load_schemas(is_stateless: bool) -> dict[str, dict[str, MessageSchema]]:
 def _get_tags(schema: _Schema) -> dict[str, Any]:
     """The properties with one possible value, such as `type`, by which alternatives are distinguished."""
     properties = schema.get("properties", {})
-    return {key: part["const"] for key, part in properties.items() if "const" in part}
+    return {key: property_schema["const"] for key, property_schema in properties.items() if "const" in property_schema}
 
 
 def _check_tag(data: Any, alternatives: list[_Schema]) -> _Problem | None:
     """The key and the problem of a tag that fits none of the alternatives."""
-    tags = [tag for part in alternatives for tag in _get_tags(part).items()]
+    tags = [tag for alternative in alternatives for tag in _get_tags(alternative).items()]
     if not tags or len(tags) < len(alternatives) or any(data.get(key) == value for key, value in tags):
         return None
     key = tags[0][0]

@@ -63,10 +63,13 @@ class PromptMethods:
         from mcp_bridge._protocol.wire.messages import render_messages
         from mcp_bridge._protocol.wire.tools import render_meta
 
-        checked = self._responses.check_success(result, version, name=name)
-        rendered = {"messages": render_messages(checked.content or (), version), **render_meta(checked, version)}
+        checked_result = self._responses.check_success(result, version, name=name)
+        response = {
+            "messages": render_messages(checked_result.content or (), version),
+            **render_meta(checked_result, version),
+        }
         description = {"description": entry.description} if entry.description else {}
-        return self._responses.complete_result({**description, **rendered}, version)
+        return self._responses.complete_result({**description, **response}, version)
 
     def _render_page(self, request: Request, cursor: str | None) -> Any:
         self._refresh()

@@ -52,8 +52,8 @@ class SecretRedaction:
         """Return a result without secrets. Pages of lists, which are JSON already, have none."""
         if self.redactor.is_empty or not isinstance(result, dict):
             return result
-        redacted = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
-        return {**redacted, _STATE: result[_STATE]} if _STATE in result else redacted
+        redaction = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
+        return {**redaction, _STATE: result[_STATE]} if _STATE in result else redaction
 
     def redact_error(self, error: RpcError) -> RpcError:
         """Return an error without secrets."""

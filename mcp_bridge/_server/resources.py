@@ -57,7 +57,7 @@ class ResourceMethods:
         page = self._pages.render(version, cursor)
         if cursor is None:
             templates = self._registry.finder.list_templates()
-            page["resourceTemplates"] = [listings.render_template(each, version) for each in templates]
+            page["resourceTemplates"] = [listings.render_template(template, version) for template in templates]
         return page
 
     async def read_resource(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,14 +77,14 @@ class ResourceMethods:
         from mcp_bridge._protocol.wire.resource_contents import render_contents  # a start does not need it
         from mcp_bridge._protocol.wire.tools import render_meta
 
-        checked = self._responses.check_success(result, version, uri=uri)
-        contents = render_contents(checked, version)
+        checked_result = self._responses.check_success(result, version, uri=uri)
+        contents = render_contents(checked_result, version)
         for item in contents:
             if item["uri"] == match.uri:
                 item["uri"] = echo(uri)
-        rendered = {"contents": contents, **render_meta(checked, version)}
+        response = {"contents": contents, **render_meta(checked_result, version)}
         # it may depend on the caller
-        return self._responses.with_cache_hints(rendered, version, ttl_ms=0, scope="private")
+        return self._responses.with_cache_hints(response, version, ttl_ms=0, scope="private")
 
     def subscribe(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve resources/subscribe of the handshake era. Raises RpcError for an unknown resource."""

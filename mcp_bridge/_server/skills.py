@@ -81,8 +81,8 @@ class SkillMethods:
         child, render = entry.uri, partial(listings.render_resource, entry)
         while (parent := child.rpartition("/")[0]) and not parent.endswith(":/"):
             self._directories.setdefault(parent, {})[child] = render
-            rendered = {"uri": parent, "name": parent.rpartition("/")[2], "mimeType": DIRECTORY_TYPE}
-            child, render = parent, partial(_get_any_version, rendered)
+            directory = {"uri": parent, "name": parent.rpartition("/")[2], "mimeType": DIRECTORY_TYPE}
+            child, render = parent, partial(_get_any_version, directory)
 
 
 def _get_any_version(rendered: dict[str, Any], version: str) -> dict[str, Any]:

@@ -61,27 +61,27 @@ class ResultTruncator:
             output_size: The size of the structured content in bytes, if known.
             principal: Who may read the rest.
         """
-        kept = self._remove_excess(result, output_size)
-        is_incomplete = "structuredContent" in result and "structuredContent" not in kept
-        texts = [item["text"] for item in kept["content"] if item.get("type") == "text"]
+        smaller_result = self._remove_excess(result, output_size)
+        is_incomplete = "structuredContent" in result and "structuredContent" not in smaller_result
+        texts = [item["text"] for item in smaller_result["content"] if item.get("type") == "text"]
         if sum(map(len, texts)) > self._most:
             full_text = self._redactor.redact_text("\n".join(texts))
-            kept = _replace_texts(
-                kept,
+            smaller_result = _replace_texts(
+                smaller_result,
                 [
                     make_text_block(full_text[: self._most]),
                     *await self._store_rest(full_text, version, _make_prefix(principal)),
                 ],
             )
-            kept.pop("structuredContent", None)
+            smaller_result.pop("structuredContent", None)
             is_incomplete = True
         elif len(texts) > BLOCKS:
-            kept = _replace_texts(kept, [make_text_block("\n".join(texts))])
+            smaller_result = _replace_texts(smaller_result, [make_text_block("\n".join(texts))])
         if is_incomplete and declared and not result.get("isError"):
-            kept["isError"] = True
+            smaller_result["isError"] = True
             if has_feature(version, STRUCTURED):
-                kept["_meta"] = {**kept.get("_meta", {}), f"{META}code": ResultTooLarge.code}
-        return kept
+                smaller_result["_meta"] = {**smaller_result.get("_meta", {}), f"{META}code": ResultTooLarge.code}
+        return smaller_result
 
     def is_small(self, result: dict[str, Any], output_size: int | None = None) -> bool:
         """Whether a result is within the limits, as far as that is known without measuring anything."""
@@ -128,17 +128,17 @@ class ResultTruncator:
     def _remove_excess(self, result: dict[str, Any], output_size: int | None) -> dict[str, Any]:
         """Return the result without the parts, other than text, that exceed the limits, and a notice about them."""
         budget = SizeBudget(self._content)
-        kept = {key: value for key, value in result.items() if key != "_meta" or budget.spend(value)}
-        kept.pop("structuredContent", None)
-        kept["content"] = [item for item in map(budget.fit_block, result["content"]) if item is not None]
+        smaller_result = {key: value for key, value in result.items() if key != "_meta" or budget.spend(value)}
+        smaller_result.pop("structuredContent", None)
+        smaller_result["content"] = [item for item in map(budget.fit_block, result["content"]) if item is not None]
         if "structuredContent" in result and budget.spend(result["structuredContent"], size=output_size):
-            kept["structuredContent"] = result["structuredContent"]
+            smaller_result["structuredContent"] = result["structuredContent"]
         if budget.dropped:
             notice = f"[This result was truncated: {budget.dropped} parts other than text were left out,"
-            kept["content"].append(
+            smaller_result["content"].append(
                 make_text_block(f"{notice} because they exceed {self._content} bytes or {BLOCKS} blocks.]")
             )
-        return kept
+        return smaller_result
 
 
 def _make_prefix(principal: str | None) -> str:
@@ -177,8 +177,8 @@ class SizeBudget:
 
 
 def _replace_texts(result: dict[str, Any], texts: list[dict[str, Any]]) -> dict[str, Any]:
-    others = [item for item in result["content"] if item.get("type") != "text"]
-    return {**result, "content": [*texts, *others]}
+    other_blocks = [item for item in result["content"] if item.get("type") != "text"]
+    return {**result, "content": [*texts, *other_blocks]}
 
 
 def _measure(value: Any) -> int:

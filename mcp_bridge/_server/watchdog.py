@@ -33,8 +33,8 @@ class Watchdog:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Watch this loop until cancelled."""
         stop = threading.Event()
-        watched = (make_call_soon(), threading.get_ident(), stop)
-        threading.Thread(target=self._watch, args=watched, name="mcp-bridge watchdog", daemon=True).start()
+        arguments = (make_call_soon(), threading.get_ident(), stop)
+        threading.Thread(target=self._watch, args=arguments, name="mcp-bridge watchdog", daemon=True).start()
         task_status.started()
         try:
             await anyio.sleep_forever()
@@ -45,15 +45,15 @@ class Watchdog:
         while not stop.wait(INTERVAL):
             if not self._calls:
                 continue
-            responded, since = threading.Event(), time.monotonic()
+            response, since = threading.Event(), time.monotonic()
             try:
-                soon(responded.set)
+                soon(response.set)
             except RuntimeError:  # the loop has ended
                 return
-            if not responded.wait(RESPONSE_TIMEOUT):
+            if not response.wait(RESPONSE_TIMEOUT):
                 name = _find_running(thread)
                 logger.warning("%s blocks the event loop: no other call is served meanwhile", name)
-                while not responded.wait(INTERVAL):
+                while not response.wait(INTERVAL):
                     if stop.is_set():
                         return
                 logger.warning("%s blocked the event loop for %.1f seconds", name, time.monotonic() - since)

@@ -1,4 +1,17 @@
-"""Dependencies: parameters marked with `Depends`. They are resolved to a plan when a function is decorated."""
+"""Dependencies: parameters marked with `Depends`. They are resolved to a plan when a function is decorated.
+
+    def get_settings(): ...
+    def get_client(settings: Annotated[Settings, Depends(get_settings)]): ...
+
+    @tool
+    def search(query: str, client: Annotated[Client, Depends(get_client)]): ...
+
+The plan of `search` has a step for each function, the innermost first: `get_settings`, then `get_client`, with the
+index of the step whose value is its `settings`. A function that several others need has one step, so it runs once per
+call. A call runs the steps in order, opens those that yield in an exit stack, runs the function with the values, and
+closes the stack in reverse order. The errors of a plan (cycles, parameters without a value, an async dependency of a
+synchronous function) are raised when the function is decorated.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +49,10 @@ class DependencyStep(NamedTuple):
 
     def call_function(self, values: list[Any], ctx: RunningCall | None) -> Any:
         """Call the function with the values of earlier steps."""
-        arguments = {name: values[index] for name, index in self.arguments.items()}
-        return self.open(**arguments, **({self.context: ctx} if self.context is not None else {}))
+        arguments: dict[str, Any] = {name: values[index] for name, index in self.arguments.items()}
+        if self.context is not None:
+            arguments[self.context] = ctx
+        return self.open(**arguments)
 
 
 class DependencyPlan:
@@ -58,19 +73,23 @@ class DependencyPlan:
         values: list[Any] = []
         for step in self.steps:
             value = step.call_function(values, ctx)
-            if step.is_generator:
-                value = await stack.enter_async_context(value) if step.is_async else stack.enter_context(value)
+            if step.is_generator and step.is_async:
+                value = await stack.enter_async_context(value)
+            elif step.is_generator:
+                value = stack.enter_context(value)
             elif step.is_async:
                 value = await value
             values.append(value)
         return {name: values[index] for name, index in self.parameters.items()}
 
     def resolve_values(self, stack: ExitStack, ctx: RunningCall | None) -> dict[str, Any]:
-        """Return the values of the parameters, like `resolve_async`, where no step is async."""
+        """Return the values of the parameters, like `resolve_async`, for a plan without async steps."""
         values: list[Any] = []
         for step in self.steps:
             value = step.call_function(values, ctx)
-            values.append(stack.enter_context(value) if step.is_generator else value)
+            if step.is_generator:
+                value = stack.enter_context(value)
+            values.append(value)
         return {name: values[index] for name, index in self.parameters.items()}
 
 
@@ -78,28 +97,26 @@ def find_dependencies(function: Callable[..., Any]) -> dict[str, Callable[..., A
     """Return the functions that fill in parameters, by the names of the parameters."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some builtins have no signature
+    except (TypeError, ValueError):
+        # Some builtins have no signature.
         return {}
-    found = {}
+    dependencies = {}
     for item in parameters:
         if isinstance(item.default, Depends):
             raise TypeError(
                 f"{get_callable_name(function)}: write parameter '{item.name}' as Annotated[..., Depends(...)], "
                 "without a default"
             )
-        marks = _read_marks(function, item)
-        if marks:
-            found[item.name] = marks[0].function
-    return found
-
-
-def _read_marks(function: Callable[..., Any], item: inspect.Parameter) -> list[Depends]:
-    try:
-        annotation = read_annotation(function, item)
-    except TypeError:  # reported when the schema is inferred
-        return []
-    parts = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    return [part for part in parts if isinstance(part, Depends)]
+        try:
+            annotation = read_annotation(function, item)
+        except TypeError:
+            # The inference of the schema reports it.
+            continue
+        if get_origin(annotation) is Annotated:
+            marks = [mark for mark in get_args(annotation)[1:] if isinstance(mark, Depends)]
+            if marks:
+                dependencies[item.name] = marks[0].function
+    return dependencies
 
 
 def plan_dependencies(function: Callable[..., Any]) -> DependencyPlan | None:
@@ -107,14 +124,15 @@ def plan_dependencies(function: Callable[..., Any]) -> DependencyPlan | None:
 
     Raises TypeError for dependencies that cannot be resolved.
     """
-    wanted = find_dependencies(function)
-    if not wanted:
+    dependencies = find_dependencies(function)
+    if not dependencies:
         return None
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{get_callable_name(function)} has dependencies, so it cannot yield. Return a list")
-    plan, known = DependencyPlan(), dict[Callable[..., Any], int]()
-    for name, dependency in wanted.items():
-        plan.parameters[name] = _add_step(plan, known, dependency, (function,))
+    plan = DependencyPlan()
+    positions: dict[Callable[..., Any], int] = {}
+    for name, dependency in dependencies.items():
+        plan.parameters[name] = _add_step(plan, positions, dependency, (function,))
     if not is_async(function) and any(step.is_async for step in plan.steps):
         raise TypeError(f"{get_callable_name(function)} has an async dependency. Write it with async def")
     return plan
@@ -122,18 +140,21 @@ def plan_dependencies(function: Callable[..., Any]) -> DependencyPlan | None:
 
 def _add_step(
     plan: DependencyPlan,
-    known: dict[Callable[..., Any], int],
+    positions: dict[Callable[..., Any], int],
     function: Callable[..., Any],
     path: tuple[Callable[..., Any], ...],
 ) -> int:
     """Add the steps for a dependency and for its own dependencies; return the index of its value."""
-    if function in known:
-        return known[function]
+    if function in positions:
+        return positions[function]
     if function in path:
-        names = " -> ".join(get_callable_name(one) for one in (*path[path.index(function) :], function))
+        cycle = [*path[path.index(function) :], function]
+        names = " -> ".join(map(get_callable_name, cycle))
         raise TypeError(f"dependencies need each other: {names}")
-    wanted = find_dependencies(function)
-    arguments = {name: _add_step(plan, known, one, (*path, function)) for name, one in wanted.items()}
+    dependencies = find_dependencies(function)
+    arguments = {
+        name: _add_step(plan, positions, dependency, (*path, function)) for name, dependency in dependencies.items()
+    }
     context = find_context_parameter(function)
     for item in read_signature(function).parameters.values():
         is_filled = item.name in arguments or item.name == context
@@ -145,8 +166,8 @@ def _add_step(
                 "Give it a default, or annotate it with Depends or CallContext"
             )
     plan.steps.append(_make_step(function, arguments, context))
-    known[function] = len(plan.steps) - 1
-    return known[function]
+    positions[function] = len(plan.steps) - 1
+    return positions[function]
 
 
 def _make_step(function: Callable[..., Any], arguments: Mapping[str, int], context: str | None) -> DependencyStep:
@@ -164,7 +185,7 @@ def make_injecting_handler(
 
     It takes a context only if the function or a dependency does, because a call with a context can ask the user.
     """
-    swallowed = f"a dependency of {get_callable_name(function)} caught the error of the call without raising it again"
+    problem = f"a dependency of {get_callable_name(function)} caught the error of the call without raising it again"
 
     def add_context(values: dict[str, Any], ctx: RunningCall | None) -> dict[str, Any]:
         return values if context is None else {**values, context: ctx}
@@ -173,12 +194,12 @@ def make_injecting_handler(
         async with AsyncExitStack() as stack:
             values = await plan.resolve_async(stack, ctx)
             return await call(data, add_context(values, ctx))
-        raise RuntimeError(swallowed)
+        raise RuntimeError(problem)
 
     def inject_values(data: Any, ctx: RunningCall | None = None) -> Any:
         with ExitStack() as stack:
             return call(data, add_context(plan.resolve_values(stack, ctx), ctx))
-        raise RuntimeError(swallowed)
+        raise RuntimeError(problem)
 
     if context is not None or plan.takes_context:
         return inject_async if is_async(function) else inject_values

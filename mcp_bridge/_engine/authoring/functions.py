@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin
 
 from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.prompt import Completions
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
 _SCALARS = str | int | float | bool
 Convert = Callable[[Any], Any]
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Decorator(Protocol):
-    """A decorator that keeps the type of the function it decorates."""
-
-    def __call__(self, function: F, /) -> F: ...
 
 
 def get_function_name(function: Callable[..., Any]) -> str:
@@ -34,13 +27,14 @@ def get_function_name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def read_declared_tasks(given: ToolTasks | TaskMode | None) -> ToolTasks | None:
-    """Return what a decorator declares about tasks. Raises ValueError for what cannot be declared."""
-    if given is None:
+def read_declared_tasks(tasks: ToolTasks | TaskMode | None) -> ToolTasks | None:
+    """Return the options of a decorator for tasks. Raises ValueError for invalid ones."""
+    if tasks is None:
         return None
-    from mcp_bridge._contracts.tasks import read_tool_tasks  # most tools declare nothing
+    # Most tools declare nothing, so they do not need the import.
+    from mcp_bridge._contracts.tasks import read_tool_tasks
 
-    return read_tool_tasks(given)
+    return read_tool_tasks(tasks)
 
 
 def make_typed_handler(
@@ -113,18 +107,18 @@ def bind_plain(function: Callable[..., Any], signature: Signature) -> Bind | Non
 
 def _find_converter(annotation: Any) -> Convert | None:
     """Return what makes a value of a JSON type, such as `list[int] | None`, from valid JSON; None for other types."""
-    origin, parts = get_origin(annotation), get_args(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        types = [part for part in parts if part is not NoneType]
+        types = [argument for argument in arguments if argument is not NoneType]
         convert = _find_converter(types[0]) if len(types) == 1 else None
-        return _convert_optional(convert) if convert is not None and len(types) < len(parts) else convert
+        return _convert_optional(convert) if convert is not None and len(types) < len(arguments) else convert
     if annotation in (str, bool):
         return _keep
     if annotation in (int, float):  # JSON has one type of number: 1.0 may be an int, 1 a float
         return cast("Convert", annotation)
-    if origin is list and (convert := _find_converter(parts[0])) is not None:
+    if origin is list and (convert := _find_converter(arguments[0])) is not None:
         return _convert_items(convert)
-    if origin is dict and parts[0] is str and (convert := _find_converter(parts[1])) is not None:
+    if origin is dict and arguments[0] is str and (convert := _find_converter(arguments[1])) is not None:
         return _convert_values(convert)
     return None
 
@@ -213,8 +207,8 @@ def collect_completions(
             raise TypeError(
                 f"{get_callable_name(function)}: completions are given for '{name}', which is not an argument"
             )
-    listed = {name: values for name, values in list_choices(signature.input_schema).items() if name in names}
-    return {**listed, **(given or {})}
+    choices = {name: values for name, values in list_choices(signature.input_schema).items() if name in names}
+    return {**choices, **(given or {})}
 
 
 def attach_entry(function: Callable[..., Any], attribute: str, entry: Any) -> Callable[..., Any]:

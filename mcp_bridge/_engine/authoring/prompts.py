@@ -8,14 +8,13 @@ from typing import Any, overload
 
 from mcp_bridge._contracts.prompt import Completions, PromptArgument, PromptEntry
 from mcp_bridge._engine.authoring.functions import (
-    Decorator,
-    F,
     attach_entry,
     collect_completions,
     get_function_name,
     infer_visible_signature,
     make_typed_handler,
 )
+from mcp_bridge._engine.decorators import F, FunctionDecorator
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._json_schema.callables import get_callable_name
 from mcp_bridge._json_schema.inference import Signature
@@ -44,7 +43,7 @@ def prompt(
     meta: dict[str, Any] | None = None,
     completions: Mapping[str, Completions] | None = None,
     registry: ToolRegistry | None = None,
-) -> Decorator: ...
+) -> FunctionDecorator: ...
 def prompt(
     function: str | Callable[..., Any] = "",
     /,
@@ -66,6 +65,13 @@ def prompt(
 
     The decorated function can be called as before, and has the attribute `prompt_entry`. Raises ValueError if the name
     already exists in `registry`, and TypeError if the arguments cannot be inferred from the signature.
+
+    >>> from mcp_bridge import prompt
+    >>> @prompt
+    ... def review(path: str, thorough: bool = False) -> str:
+    ...     return f"Review {path}."
+    >>> [(argument.name, argument.required) for argument in review.prompt_entry.arguments]
+    [('path', True), ('thorough', False)]
     """
 
     if isinstance(function, str) and function and name:
@@ -99,8 +105,8 @@ def _make_arguments(function: Callable[..., Any], signature: Signature) -> tuple
         raise TypeError(
             f"{get_callable_name(function)}: a prompt declares all its arguments, so the function cannot have **kwargs"
         )
-    required = schema.get("required", ())
+    required_names = schema.get("required", ())
     return tuple(
-        PromptArgument(name, part.get("description", ""), name in required)
-        for name, part in schema["properties"].items()
+        PromptArgument(name, property_schema.get("description", ""), name in required_names)
+        for name, property_schema in schema["properties"].items()
     )

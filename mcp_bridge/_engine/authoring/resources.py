@@ -9,13 +9,13 @@ from typing import Any, cast
 from mcp_bridge._contracts.prompt import Completions
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._engine.authoring.functions import (
-    Decorator,
     attach_entry,
     collect_completions,
     get_function_name,
     infer_visible_signature,
     make_typed_handler,
 )
+from mcp_bridge._engine.decorators import FunctionDecorator
 from mcp_bridge._engine.entry_table import EntryTable
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._json_schema.callables import get_callable_name
@@ -37,7 +37,7 @@ def resource(
     meta: dict[str, Any] | None = None,
     completions: Mapping[str, Completions] | None = None,
     registry: ToolRegistry | None = None,
-) -> Decorator:
+) -> FunctionDecorator:
     """Turn a function into the resource at `uri`, and add it to `registry` if given.
 
     `{variables}` in the URI (RFC 6570) are the function's parameters, converted from text to their types. Parameters
@@ -48,17 +48,26 @@ def resource(
     The decorated function can be called as before, and has the attribute `resource_entry`. Raises ValueError for an
     invalid URI, for a template that cannot be matched, and for a URI that already exists in `registry`, and
     TypeError if parameters and variables differ.
+
+    >>> from mcp_bridge import resource
+    >>> @resource("users://{id}", completions={"id": ["1", "2"]})
+    ... def user(id: int) -> dict:
+    ...     return {"id": id}
+    >>> user.resource_entry.uri_template
+    'users://{id}'
+    >>> user(1)
+    {'id': 1}
     """
     variables = _parse_variables(uri)
     if variables and size is not None:
         raise TypeError(f"'{uri}': the resources of a template have no common size. Omit size=")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        inferred = _build_resource_entry(uri, variables, function, completions)
+        base = _build_resource_entry(uri, variables, function, completions)
         entry = replace(
-            inferred,
+            base,
             name=name or get_function_name(function),
-            description=description or inferred.description,
+            description=description or base.description,
             mime_type=mime_type,
             title=title,
             annotations=dict(annotations or {}),
@@ -72,7 +81,7 @@ def resource(
             table.add(entry)
         return attach_entry(function, "resource_entry", entry)
 
-    return cast("Decorator", decorate)
+    return cast("FunctionDecorator", decorate)
 
 
 def _build_resource_entry(
@@ -120,8 +129,8 @@ def _check_lists(variables: Sequence[TemplateVariable], function: Callable[..., 
     """Raise TypeError if a variable is a list and its parameter does not accept one."""
     schema = signature.input_schema
     for variable in variables:
-        part = schema["properties"].get(variable.name, {})
-        if variable.explode and "array" not in list_types(part, schema):
+        property_schema = schema["properties"].get(variable.name, {})
+        if variable.explode and "array" not in list_types(property_schema, schema):
             raise TypeError(
                 f"{get_callable_name(function)}: variable '{variable.name}' in '{variable.expression}' is a list. "
                 f"Annotate the parameter as list[str], or omit the *"

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 from mcp_bridge._contracts.tool import Tags, ToolEntry, ToolHints, add_hints, list_tags
 from mcp_bridge._engine.authoring.functions import (
-    Decorator,
-    F,
     attach_entry,
     bind_plain,
     get_function_name,
@@ -18,6 +16,7 @@ from mcp_bridge._engine.authoring.functions import (
     make_typed_handler,
     read_declared_tasks,
 )
+from mcp_bridge._engine.decorators import F, FunctionDecorator
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._json_schema.callables import get_callable_name
 from mcp_bridge._json_schema.headers import check_headers
@@ -65,7 +64,7 @@ def tool(
     idempotent: bool | None = None,
     open_world: bool | None = None,
     tasks: ToolTasks | TaskMode | None = None,
-) -> Decorator: ...
+) -> FunctionDecorator: ...
 def tool(
     function: str | Callable[..., Any] = "",
     /,
@@ -102,12 +101,23 @@ def tool(
     The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name
     already exists in `registry` or `tasks` is invalid, and TypeError if no schema can be inferred, a `Header` is
     invalid or `tags` is text.
+
+    >>> from mcp_bridge import ToolRegistry, tool
+    >>> registry = ToolRegistry()
+    >>> @tool(registry=registry)
+    ... def add(a: int, b: int) -> int:
+    ...     "Add two numbers."
+    ...     return a + b
+    >>> registry.get("add").description
+    'Add two numbers.'
+    >>> registry.invoke("add", {"a": 1, "b": 2}).data
+    3
     """
 
     if isinstance(function, str) and function and name:
         raise TypeError(f"a tool has one name, and was given two, {function!r} and {name!r}")
     hints = ToolHints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
-    declared = read_declared_tasks(tasks)
+    tool_tasks = read_declared_tasks(tasks)
     if isinstance(tags, str):
         raise TypeError(f"tags are text, {tags!r}. Pass a list of texts")
 
@@ -115,7 +125,7 @@ def tool(
         entry = _build_tool_entry(function, known_as, description, input_schema, output_schema)
         entry.tags, entry.title = list_tags(tags), title
         entry.annotations, entry.icons, entry.meta = add_hints(annotations, hints), list(icons or ()), dict(meta or {})
-        entry.tasks = declared
+        entry.tasks = tool_tasks
         if registry is not None:
             registry.register(entry)
         return attach_entry(function, "tool_entry", entry)

@@ -17,7 +17,20 @@ from mcp_bridge._engine.tool_use.validation import validate_input
 
 
 class ToolChain:
-    """A sequence of tools of one registry. `execute` runs it, `as_tool` turns it into a tool."""
+    """A sequence of tools of one registry. `execute` runs it, `as_tool` turns it into a tool.
+
+    >>> from mcp_bridge import ToolRegistry
+    >>> from mcp_bridge.tool_use import ChainStep, ToolChain
+    >>> registry = ToolRegistry()
+    >>> @registry.tool
+    ... def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> chain = ToolChain(registry)
+    >>> chain = chain.add_step(ChainStep("add", {"a": "x", "b": "y"}, output_key="sum"))
+    >>> chain = chain.add_step(ChainStep("add", {"a": "sum", "b": "sum"}, output_key="twice"))
+    >>> chain.execute({"x": 1, "y": 2}).context
+    {'x': 1, 'y': 2, 'sum': 3, 'twice': 6}
+    """
 
     def __init__(self, registry: ToolRegistry) -> None:
         self._registry = registry
@@ -64,14 +77,14 @@ class ToolChain:
 
         A step that exceeds its `timeout` has the status TIMEOUT, and its tool is abandoned in a thread.
         """
-        started = time.monotonic()
+        start = time.monotonic()
         result = ChainResult(context=dict(initial_input or {}))
-        checked = self.validate() if validate_tools else ValidationResult()
-        if not checked.valid:
-            result.success, result.errors = False, checked.errors
+        validation = self.validate() if validate_tools else ValidationResult()
+        if not validation.valid:
+            result.success, result.errors = False, validation.errors
         else:
             self._run_steps(result, stop_on_failure=stop_on_failure)
-        result.duration_ms = (time.monotonic() - started) * 1000
+        result.duration_ms = (time.monotonic() - start) * 1000
         return result
 
     def _run_steps(self, result: ChainResult, *, stop_on_failure: bool) -> None:
@@ -139,8 +152,8 @@ class ToolChain:
         steps = self._steps
         schema = infer_input_schema(self._registry.get, steps) if input_schema is None else input_schema
         text = description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
-        selected = output if output is None or isinstance(output, str) else tuple(output)
-        handler = ChainTool(self._registry, steps, output=selected, stop_on_failure=stop_on_failure)
+        paths = output if output is None or isinstance(output, str) else tuple(output)
+        handler = ChainTool(self._registry, steps, output=paths, stop_on_failure=stop_on_failure)
         return ToolEntry(
             name,
             text,
@@ -161,7 +174,7 @@ def _invoke_in_thread(registry: ToolRegistry, name: str, data: dict[str, Any], s
         except BaseException as error:
             outcomes.put(error)
 
-    started = time.monotonic()
+    start = time.monotonic()
     threading.Thread(
         target=copy_context().run, args=(put_outcome,), name=f"mcp-bridge chain {name}", daemon=True
     ).start()
@@ -170,7 +183,7 @@ def _invoke_in_thread(registry: ToolRegistry, name: str, data: dict[str, Any], s
     except Empty:
         message = f"Tool '{name}' did not finish within {seconds:g} seconds."
         return Result(
-            ResultStatus.TIMEOUT, message=message, errors=[message], duration_ms=(time.monotonic() - started) * 1000
+            ResultStatus.TIMEOUT, message=message, errors=[message], duration_ms=(time.monotonic() - start) * 1000
         )
     if isinstance(outcome, BaseException):
         raise outcome

@@ -22,15 +22,15 @@ def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[
     has the mapped values of the first step, and those of later steps while no earlier step can have produced them.
     """
     if steps and steps[0].takes_context:
-        whole = _find_schema(find_tool, steps[0])
-        return deepcopy(dict(whole)) if whole and whole.get("type", "object") == "object" else {}
+        first_schema = _find_schema(find_tool, steps[0])
+        return deepcopy(dict(first_schema)) if first_schema and first_schema.get("type", "object") == "object" else {}
     schema: dict[str, Any] = {"type": "object"}
-    produced: set[str] = set()
+    output_keys: set[str] = set()
     for step in steps:
-        _add_inputs(schema, step, _find_schema(find_tool, step), produced)
+        _add_inputs(schema, step, _find_schema(find_tool, step), output_keys)
         if step.takes_context or not step.output_key:  # from here on, the context is unknown
             break
-        produced.add(step.output_key)
+        output_keys.add(step.output_key)
     if "properties" not in schema:
         return {}
     return _remove_types(schema) if check_schema(schema) else schema
@@ -41,42 +41,42 @@ def _find_schema(find_tool: FindTool, step: ChainStep) -> Mapping[str, Any]:
     return entry.input_schema if entry is not None and isinstance(entry.input_schema, Mapping) else {}
 
 
-def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[str, Any], produced: set[str]) -> None:
+def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[str, Any], output_keys: set[str]) -> None:
     properties, required = tool_schema.get("properties"), tool_schema.get("required")
     for target, source in step.input_mapping.items():
         keys = source.split(".")
-        if source in produced or keys[0] in produced or not all(keys):
+        if source in output_keys or keys[0] in output_keys or not all(keys):
             continue
-        declared = properties.get(target, {}) if isinstance(properties, Mapping) else {}
+        property_schema = properties.get(target, {}) if isinstance(properties, Mapping) else {}
         is_required = isinstance(required, Sequence) and target in required
         if not is_required:  # a mapped value that is missing is passed as null
-            is_required = not validate(None, {"$defs": tool_schema.get("$defs", {}), "allOf": [declared]}).valid
+            is_required = not validate(None, {"$defs": tool_schema.get("$defs", {}), "allOf": [property_schema]}).valid
         is_required = is_required and target not in step.defaults
-        _add_input(schema, keys, _copy_property(schema, declared, tool_schema), required=is_required)
+        _add_input(schema, keys, _copy_property(schema, property_schema, tool_schema), required=is_required)
 
 
-def _add_input(schema: dict[str, Any], keys: Sequence[str], declared: Any, *, required: bool) -> None:
+def _add_input(schema: dict[str, Any], keys: Sequence[str], property_schema: Any, *, required: bool) -> None:
     """Add a property at a path of keys, inside of objects. What was added before stays."""
     for position, key in enumerate(keys):
         if required and key not in schema.setdefault("required", []):
             schema["required"].append(key)
         is_last = position == len(keys) - 1
-        inner = schema.setdefault("properties", {}).setdefault(key, declared if is_last else {"type": "object"})
+        inner = schema.setdefault("properties", {}).setdefault(key, property_schema if is_last else {"type": "object"})
         if not isinstance(inner, dict):  # true or false
             return
         schema = inner
 
 
-def _copy_property(schema: dict[str, Any], declared: Any, tool_schema: Mapping[str, Any]) -> Any:
+def _copy_property(schema: dict[str, Any], property_schema: Any, tool_schema: Mapping[str, Any]) -> Any:
     """Return a copy of a tool's property, whose definitions are added to the schema; `{}` if their names collide."""
     definitions = tool_schema.get("$defs")
-    if "$ref" not in repr(declared) or not isinstance(definitions, Mapping):
-        return deepcopy(declared)
-    known = schema.get("$defs", {})
-    if any(known.get(name, value) != value for name, value in definitions.items()):
+    if "$ref" not in repr(property_schema) or not isinstance(definitions, Mapping):
+        return deepcopy(property_schema)
+    chain_definitions = schema.get("$defs", {})
+    if any(chain_definitions.get(name, value) != value for name, value in definitions.items()):
         return {}
-    schema["$defs"] = {**known, **deepcopy(dict(definitions))}
-    return deepcopy(declared)
+    schema["$defs"] = {**chain_definitions, **deepcopy(dict(definitions))}
+    return deepcopy(property_schema)
 
 
 def _remove_types(schema: dict[str, Any]) -> dict[str, Any]:

@@ -48,8 +48,8 @@ class ChainTool(CheckedHandler, PlanningHandler):
             message = "This tool is a chain of tools that cannot run. Use other tools, and report this to its author."
             raise errors.ToolError(message, code="chain_invalid", details=problems)
         steps, context = list(self.steps), dict(data or {})
-        failed: list[str] = []
-        skipped: list[str] = []
+        failures: list[str] = []
+        ignored_failures: list[str] = []
         for number, step in enumerate(steps, 1):
             is_interactive = ctx.is_interactive
             await ctx.report_progress(number - 1, len(steps), step.tool_name)
@@ -61,12 +61,12 @@ class ChainTool(CheckedHandler, PlanningHandler):
             reason = _describe_failure(step, context, result)
             problem = f"Step {number} of {len(steps)} ('{step.tool_name}') failed: {reason}"
             if step.continue_on_failure:
-                skipped.append(problem)
+                ignored_failures.append(problem)
             elif self.stop_on_failure:
                 raise errors.ToolError(f"{problem}\n{_advise(steps[: number - 1], result.code)}", code=result.code)
             else:
-                failed.append(problem)
-        return self._build_result(context, failed, skipped)
+                failures.append(problem)
+        return self._build_result(context, failures, ignored_failures)
 
     def list_problems(self, outer: tuple[ChainTool, ...] = ()) -> list[str]:
         """List why the chain can never run; empty if it can. `outer` are the chains that contain this one."""
@@ -87,25 +87,25 @@ class ChainTool(CheckedHandler, PlanningHandler):
 
     def plan_call(self, data: Any) -> list[PlannedCall]:
         """Return the calls of the steps. A value that only a run can produce is a text that says which step does."""
-        context, planned = dict(data or {}), list[PlannedCall]()
-        produced: dict[str, str] = {}
-        merged = ""
+        context, calls = dict(data or {}), list[PlannedCall]()
+        places: dict[str, str] = {}
+        merge_place = ""
         for number, step in enumerate(self.steps, 1):
             arguments = step.build_input(context)
             is_whole = step.takes_context
-            for target, source in {**{key: key for key in produced if is_whole}, **step.input_mapping}.items():
-                known = merged if resolve_path(context, source) is None else ""
-                if origin := produced.get(source) or produced.get(source.partition(".")[0]) or known:
+            for target, source in {**{key: key for key in places if is_whole}, **step.input_mapping}.items():
+                known = merge_place if resolve_path(context, source) is None else ""
+                if origin := places.get(source) or places.get(source.partition(".")[0]) or known:
                     arguments[target] = f"<{source} from {origin}>"
-            if is_whole and merged:
-                arguments[f"<output of {merged}>"] = "<all of it>"
-            planned.append(PlannedCall(step.tool_name, arguments))
+            if is_whole and merge_place:
+                arguments[f"<output of {merge_place}>"] = "<all of it>"
+            calls.append(PlannedCall(step.tool_name, arguments))
             place = f"step {number}, {step.tool_name}"
             if step.output_key:
-                produced[step.output_key] = place
+                places[step.output_key] = place
             else:
-                merged = place
-        return planned
+                merge_place = place
+        return calls
 
     async def _run_step(self, step: ChainStep, context: dict[str, Any], ctx: RunningCall) -> ToolResult:
         for wait in step.list_waits():
@@ -133,11 +133,11 @@ class ChainTool(CheckedHandler, PlanningHandler):
         except errors.ToolNotFound as error:  # unregistered since the chain was checked
             return to_error_result(error)
 
-    def _build_result(self, context: dict[str, Any], failed: Sequence[str], skipped: Sequence[str]) -> Any:
+    def _build_result(self, context: dict[str, Any], failures: Sequence[str], ignored_failures: Sequence[str]) -> Any:
         output = self._select_output(context)
-        notes = [f"{line}\nThe chain continued without this step." for line in skipped]
-        if failed:
-            text = "\n".join([*failed, *notes, "All other steps have run and are not undone."])
+        notes = [f"{line}\nThe chain continued without this step." for line in ignored_failures]
+        if failures:
+            text = "\n".join([*failures, *notes, "All other steps have run and are not undone."])
             return ToolResult(success=False, output=output, error=text, code="chain_failed")
         if not notes:
             return output
@@ -170,12 +170,12 @@ def _describe_failure(step: ChainStep, context: dict[str, Any], result: ToolResu
     return "\n".join(lines)
 
 
-def _advise(done: Sequence[ChainStep], code: str | None) -> str:
+def _advise(earlier_steps: Sequence[ChainStep], code: str | None) -> str:
     """Return what has run, and what the model can do after the step that followed it has failed."""
     can_be_fixed = code in _FIXABLE_CODES or code not in _KNOWN_CODES
-    if not done:
+    if not earlier_steps:
         return "No other step has run." + (" Fix the problem and retry." if can_be_fixed else "")
-    names = ", ".join(repr(step.tool_name) for step in done)
-    has, is_, them = ("has", "is", "it") if len(done) == 1 else ("have", "are", "them")
+    names = ", ".join(repr(step.tool_name) for step in earlier_steps)
+    has, is_, them = ("has", "is", "it") if len(earlier_steps) == 1 else ("have", "are", "them")
     advice = f" Retry only if running {them} again is safe." if can_be_fixed or code not in _FINAL_CODES else ""
     return f"{names} {has} already run and {is_} not undone.{advice}"

@@ -45,7 +45,9 @@ class ChainContext:
         """Add the properties of an object, which is merged into the context."""
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
-            self.values |= {name: KnownValue(part, schema, origin) for name, part in properties.items()}
+            self.values |= {
+                name: KnownValue(property_schema, schema, origin) for name, property_schema in properties.items()
+            }
 
     def find_value(self, path: str) -> KnownValue | str | None:
         """Return the value at a dotted path, the problem if there can be none, or None if nothing is known."""
@@ -54,8 +56,8 @@ class ChainContext:
         head, *keys = path.split(".")
         value = self.values.get(head)
         if value is None:
-            known = _format_names(self.values)
-            return None if self.is_open else f"neither the input of the chain nor an earlier step has '{head}'. {known}"
+            hint = _format_names(self.values)
+            return None if self.is_open else f"neither the input of the chain nor an earlier step has '{head}'. {hint}"
         for key in keys:
             schema = resolve_schema(value.schema, value.root)
             properties = schema.get("properties")
@@ -91,26 +93,26 @@ def find_wiring_problems(
             context.add_properties(output, f"the output of '{step.tool_name}'")
             is_known = isinstance(output.get("properties"), Mapping) and not _may_have_others(output)
             context.is_open = context.is_open or not is_known
-    for found in map(context.find_value, outputs):
-        if isinstance(found, str):
-            yield WiringProblem(None, None, found)
+    for value in map(context.find_value, outputs):
+        if isinstance(value, str):
+            yield WiringProblem(None, None, value)
 
 
 def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContext) -> Iterator[tuple[str | None, str]]:
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     is_whole = step.takes_context
-    given = context.values.keys() if is_whole else {*step.input_mapping, *step.defaults}
+    names = context.values.keys() if is_whole else {*step.input_mapping, *step.defaults}
     required = schema.get("required")
     for name in required if isinstance(required, Sequence) and not (is_whole and context.is_open) else ():
-        if name not in given:
+        if name not in names:
             yield None, f"'{step.tool_name}' requires the argument '{name}'"
     if schema.get("additionalProperties") is False:
-        unknown = [name for name in given if name not in properties]
+        unknown = [name for name in names if name not in properties]
         for name in unknown:
             text = f"'{step.tool_name}' has no argument '{name}'. {_advise(properties, is_whole=is_whole)}"
             yield None if is_whole else name, text
-    for target in given if is_whole else ():
+    for target in names if is_whole else ():
         yield from _check_type(target, context.values[target], properties, schema)
     for target, source in step.input_mapping.items():
         value = context.find_value(source)
@@ -119,16 +121,19 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
         elif value is not None:
             yield from _check_type(target, value, properties, schema)
     for target, constant in step.defaults.items():
-        part = {"$defs": schema.get("$defs", {}), "allOf": [properties.get(target, {})]}
-        yield from ((target, problem.removeprefix("$: ")) for problem in validate(constant, part).errors)
+        constant_schema = {"$defs": schema.get("$defs", {}), "allOf": [properties.get(target, {})]}
+        yield from ((target, problem.removeprefix("$: ")) for problem in validate(constant, constant_schema).errors)
 
 
 def _check_type(
     target: str, value: KnownValue, properties: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    wanted, found = list_types(properties.get(target, {}), schema), list_types(value.schema, value.root)
-    if found and not wanted & found:
-        yield target, f"expected {_format_types(wanted)}, but the value from {value.origin} is {_format_types(found)}"
+    tool_types, value_types = list_types(properties.get(target, {}), schema), list_types(value.schema, value.root)
+    if value_types and not tool_types & value_types:
+        yield (
+            target,
+            f"expected {_format_types(tool_types)}, but the value from {value.origin} is {_format_types(value_types)}",
+        )
 
 
 def _may_have_others(schema: Mapping[str, Any]) -> bool:
@@ -149,5 +154,5 @@ def _advise(properties: Mapping[str, Any], *, is_whole: bool) -> str:
 
 
 def _format_names(names: Mapping[str, Any]) -> str:
-    listed = [*map(str, names)]
-    return f"Known names: {', '.join(listed[:_LISTED])}" if listed else "It is empty"
+    texts = [*map(str, names)]
+    return f"Known names: {', '.join(texts[:_LISTED])}" if texts else "It is empty"

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp_bridge._contracts.tool import Tags, ToolEntry, list_tags
-from mcp_bridge._engine.authoring.functions import Decorator, attach_entry, read_declared_tasks
+from mcp_bridge._engine.authoring.functions import attach_entry, read_declared_tasks
+from mcp_bridge._engine.decorators import FunctionDecorator
 from mcp_bridge._engine.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def tool(
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
     tasks: ToolTasks | TaskMode | None = None,
-) -> Decorator:
+) -> FunctionDecorator:
     """Turn a function of the input data into a tool, and register it in `registry` if given.
 
     The function always receives the input data as its one positional argument, whatever its signature is;
@@ -35,11 +36,18 @@ def tool(
 
     The decorated function can be called as before, and has the attribute `tool_entry`, whose `handler` is the function
     itself. Raises ValueError if the name already exists in `registry` or `tasks` is invalid.
+
+    >>> from mcp_bridge.tool_use import tool
+    >>> @tool("double", input_schema={"type": "object", "required": ["value"]})
+    ... def double(data):
+    ...     return data["value"] * 2
+    >>> double.tool_entry.name, double({"value": 2})
+    ('double', 4)
     """
     if not isinstance(name, str):
         raise TypeError("mcp_bridge.tool_use.tool needs a name: @tool(name=...). mcp_bridge.tool works without one")
 
-    declared = read_declared_tasks(tasks)
+    tool_tasks = read_declared_tasks(tasks)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         entry = ToolEntry(
@@ -53,10 +61,10 @@ def tool(
             annotations=dict(annotations or {}),
             icons=list(icons or ()),
             meta=dict(meta or {}),
-            tasks=declared,
+            tasks=tool_tasks,
         )
         if registry is not None:
             registry.register(entry)
         return attach_entry(function, "tool_entry", entry)
 
-    return cast(Decorator, decorate)
+    return cast(FunctionDecorator, decorate)

@@ -31,6 +31,11 @@ class ChainStep:
         timeout: Seconds for each attempt; None for no limit besides that of the tool.
         continue_on_failure: Whether the chain continues if this step fails.
         omits_context: Whether a step without mapped values and defaults gets no input, instead of the whole context.
+
+    >>> from mcp_bridge.tool_use import ChainStep
+    >>> step = ChainStep("greet", {"name": "user.name"}, output_key="greeting", defaults={"language": "en"})
+    >>> step.build_input({"user": {"name": "Ada"}})
+    {'name': 'Ada', 'language': 'en'}
     """
 
     tool_name: str
@@ -65,8 +70,8 @@ class ChainStep:
         """Return this step's input: mapped values and defaults or, without any, a shallow copy of the whole context."""
         if self.takes_context:
             return dict(context)
-        mapped = {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
-        return {**mapped, **{name: value for name, value in self.defaults.items() if mapped.get(name) is None}}
+        values = {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
+        return {**values, **{name: value for name, value in self.defaults.items() if values.get(name) is None}}
 
     def store_output(self, data: Any, context: dict[str, Any]) -> None:
         """Store this step's output in the context: under its key, else merged if it is a dict."""
@@ -84,7 +89,12 @@ class ChainStep:
 
 @dataclass
 class ChainResult:
-    """The result of a chain. `duration_ms` is the wall-clock time of all steps in milliseconds."""
+    """The result of a chain. `duration_ms` is the wall-clock time of all steps in milliseconds.
+
+    >>> from mcp_bridge.tool_use import ChainResult
+    >>> ChainResult(context={"sum": 3}).to_dict()["context"]
+    {'sum': 3}
+    """
 
     success: bool = True
     context: dict[str, Any] = field(default_factory=dict)

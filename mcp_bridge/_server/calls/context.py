@@ -185,7 +185,7 @@ class ServedCall(RunningCall):
         if needed:
             requests = {key: with_plain_answers(request) for key, request in requests.items()}
         required = [request.required for request in requests.values()]
-        missing = [each for each in required if is_capability_missing(self.capabilities, each)]
+        missing = [capabilities for capabilities in required if is_capability_missing(self.capabilities, capabilities)]
         channel = self._find_channel()
         if missing or channel is None:
             if self._desk is not None and (answers := await self._ask_desk(questions, requests)) is not None:
@@ -220,7 +220,9 @@ class ServedCall(RunningCall):
         from mcp_bridge._contracts.question import ApprovalForm, Form, Link
 
         desk, forms = self._desk, (Form, Link)
-        if desk is None or any(type(one) is ApprovalForm or not isinstance(one, forms) for one in questions.values()):
+        if desk is None or any(
+            type(question) is ApprovalForm or not isinstance(question, forms) for question in questions.values()
+        ):
             return None
         tool = self.observation.name if self.observation is not None else ""
         answers: dict[str, Any] = {}

@@ -44,17 +44,17 @@ class CallRounds:
         self, prepared: PreparedEntry, call: ToolCall, context: ServedCall, request: Request
     ) -> ToolResult | dict[str, Any]:
         """Run a call until it has a result or asks. Raises RpcError for an invalid request state."""
-        sealed, responses = request.params.get("requestState"), request.params.get("inputResponses") or {}
-        if sealed is None:
-            suspended = await self._start(prepared, call, context, CallState(), responses)
+        sealed_state, responses = request.params.get("requestState"), request.params.get("inputResponses") or {}
+        if sealed_state is None:
+            call_task = await self._start(prepared, call, context, CallState(), responses)
         else:
-            state = CallState.from_text(self._sealer.open(sealed, **_bind(request, context)))
+            state = CallState.from_text(self._sealer.open(sealed_state, **_bind(request, context)))
             resumed = await self._resume(prepared, call, context, state, responses)
             if isinstance(resumed, ToolResult):
                 return resumed
-            suspended = resumed
-        suspended.context.set_request(request)
-        return await self._wait_for_outcome(suspended, call, request)
+            call_task = resumed
+        call_task.context.set_request(request)
+        return await self._wait_for_outcome(call_task, call, request)
 
     async def _start(
         self,
@@ -62,9 +62,9 @@ class CallRounds:
         call: ToolCall,
         context: ServedCall,
         state: CallState,
-        offered: Mapping[str, Any],
+        responses: Mapping[str, Any],
     ) -> SuspendedCall:
-        suspended = SuspendedCall(self._suspended, context, state, offered)
+        suspended = SuspendedCall(self._suspended, context, state, responses)
         context.needs, context.since = state.needs, state.since
         context.ask_through(suspended)
         await self._suspended.start(suspended, partial(self._registry.run_prepared, prepared, call, context))
@@ -111,7 +111,9 @@ class CallRounds:
         if result is not None:
             return result
         required = [pending.request.required for pending in suspended.pending.values()]
-        if missing := [each for each in required if is_capability_missing(request.capabilities, each)]:
+        if missing := [
+            capabilities for capabilities in required if is_capability_missing(request.capabilities, capabilities)
+        ]:
             suspended.scope.cancel()  # each request declares the capabilities again
             return to_error_result(MissingCapability(merge_capabilities(missing)))
         if not self._used.has_room(suspended.context.client, self._suspended.count):
@@ -123,8 +125,8 @@ class CallRounds:
         except ValueError as error:  # the state of a `NeedsInput` is not JSON
             self._suspended.cancel_suspended(suspended.handle)
             return to_error_result(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
-        sealed = self._sealer.seal(state, **_bind(request, suspended.context))
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": sealed}
+        sealed_state = self._sealer.seal(state, **_bind(request, suspended.context))
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": sealed_state}
 
 
 def _make_overload() -> Overloaded:

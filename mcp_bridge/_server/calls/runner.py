@@ -67,8 +67,8 @@ class CallRunner:
     def _rounds(self) -> CallRounds:
         from mcp_bridge._server.calls.rounds import CallRounds  # the first call that may ask needs them, not the start
 
-        shared = self.store if self._state.store is not None else None
-        rounds = CallRounds(self._registry, self._state, shared, audience=self._audience)
+        shared_store = self.store if self._state.store is not None else None
+        rounds = CallRounds(self._registry, self._state, shared_store, audience=self._audience)
         if self._tasks is not None:
             self._tasks.start_soon(rounds.run)
         return rounds
@@ -122,7 +122,7 @@ class CallRunner:
         """Whether the call needs its own task: it continues an earlier one, or it may ask and the client can answer."""
         if request.params.get("requestState") is not None:
             return True
-        declared = request.capabilities
-        if not declared or all(declared.get(name) is None for name in ("elicitation", "sampling", "roots")):
+        capabilities = request.capabilities
+        if not capabilities or all(capabilities.get(name) is None for name in ("elicitation", "sampling", "roots")):
             return False
         return prepared.context is not None or self._registry.pipeline.may_ask(prepared)

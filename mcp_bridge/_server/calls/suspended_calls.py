@@ -90,17 +90,17 @@ class SuspendedCall:
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask, and wait until a later request has brought the answers. Raises as `CallContext.ask` does."""
         records = self._select_records(needed=needed)
-        asked = {key: PendingQuestion(key, request, records) for key, request in questions.items()}
+        new_questions = {key: PendingQuestion(key, request, records) for key, request in questions.items()}
         try:
-            for key, pending in asked.items():
+            for key, pending in new_questions.items():
                 if not self._answer_from_known(key, pending):
                     self._ask(key, pending)
-            answers = {key: await pending.wait() for key, pending in asked.items()}
-            self.sent = {name: pending for name, pending in self.sent.items() if pending not in asked.values()}
+            answers = {key: await pending.wait() for key, pending in new_questions.items()}
+            self.sent = {name: pending for name, pending in self.sent.items() if pending not in new_questions.values()}
             return answers
         finally:
             for name, pending in list(self.pending.items()):
-                if pending in asked.values():
+                if pending in new_questions.values():
                     del self.pending[name]
             if not self.pending:
                 self._calls.release(self)
@@ -226,12 +226,19 @@ class SuspendedCalls:
 
         Calls that can restart from the state that their clients hold lose nothing.
         """
-        others = self._suspended.values()
-        candidates = (each for each in others if has_share or each.context.client == client)
-        victim = next((each for each in candidates if not each.context.has_begun), None)
+        suspended_calls = self._suspended.values()
+        candidates = (
+            suspended_call for suspended_call in suspended_calls if has_share or suspended_call.context.client == client
+        )
+        victim = next((suspended_call for suspended_call in candidates if not suspended_call.context.has_begun), None)
         if victim is None and client is not None:
-            heaviest = max(self._counts, key=lambda each: self._counts[each] + (each == client))
-            victim = next((each for each in others if each.context.client == heaviest), None)
+            heaviest = max(
+                self._counts, key=lambda suspended_call: self._counts[suspended_call] + (suspended_call == client)
+            )
+            victim = next(
+                (suspended_call for suspended_call in suspended_calls if suspended_call.context.client == heaviest),
+                None,
+            )
         if victim is None:
             return False
         victim.scope.cancel()
@@ -324,14 +331,16 @@ class CallState:
         context = call.context
         if context.has_begun:
             return cls(handle=handle, started=True)
-        asked = {name: (pending.key, pending.request.digest) for name, pending in call.pending.items()}
+        question_digests = {name: (pending.key, pending.request.digest) for name, pending in call.pending.items()}
         needs = context.needs
         if needs is not None:
             version = context.protocol_version
-            sealed = {key: _to_sealed_question(question, version) for key, question in needs.questions.items()}
-            needs = NeedsInput(sealed, to_plain(needs.state))
-        answered = (*call.answered, *call.needed)
-        return cls(handle=handle, answered=answered, asked=asked, needs=needs, since=time.time())
+            sealed_questions = {
+                key: _to_sealed_question(question, version) for key, question in needs.questions.items()
+            }
+            needs = NeedsInput(sealed_questions, to_plain(needs.state))
+        answers = (*call.answered, *call.needed)
+        return cls(handle=handle, answered=answers, asked=question_digests, needs=needs, since=time.time())
 
     @classmethod
     def from_text(cls, text: str) -> CallState:

@@ -136,21 +136,21 @@ def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
 def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
     """Whether the client has not declared a capability that a question requires."""
     for name, parts in required.items():
-        declared = capabilities.get(name)
-        if name == "elicitation" and declared is not None and declared.keys().isdisjoint(("form", "url")):
-            declared = {"form": {}}  # an object with neither means forms, as before 2025-11-25
-        if declared is None or any(declared.get(part) is None for part in parts):
+        capability = capabilities.get(name)
+        if name == "elicitation" and capability is not None and capability.keys().isdisjoint(("form", "url")):
+            capability = {"form": {}}  # an object with neither means forms, as before 2025-11-25
+        if capability is None or any(capability.get(name_of_part) is None for name_of_part in parts):
             return True
     return False
 
 
 def merge_capabilities(requirements: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return all capabilities that several questions require."""
-    merged: dict[str, Any] = {}
-    for required in requirements:
-        for name, parts in required.items():
-            merged[name] = {**merged.get(name, {}), **parts}
-    return merged
+    capabilities: dict[str, Any] = {}
+    for requirement in requirements:
+        for name, parts in requirement.items():
+            capabilities[name] = {**capabilities.get(name, {}), **parts}
+    return capabilities
 
 
 def _restore_request(method: str, params: dict[str, Any], form: Any, version: str) -> QuestionRequest:
@@ -196,9 +196,9 @@ def _to_sampling_request(params: dict[str, Any]) -> QuestionRequest:
 def _to_sampling_params(question: Sampling, version: str) -> dict[str, Any]:
     if not isinstance(question.max_tokens, int) or question.max_tokens < 1:
         raise ValueError(f"max_tokens must be an integer of at least 1, found {question.max_tokens!r}")
-    given: Any = question.messages
-    is_list = isinstance(given, Sequence) and not isinstance(given, str)
-    conversation = render_messages(given if is_list else [given], version)
+    messages: Any = question.messages
+    is_list = isinstance(messages, Sequence) and not isinstance(messages, str)
+    conversation = render_messages(messages if is_list else [messages], version)
     options = {
         "systemPrompt": question.system_prompt,
         "temperature": question.temperature,
@@ -209,8 +209,8 @@ def _to_sampling_params(question: Sampling, version: str) -> dict[str, Any]:
         "tools": question.tools,
         "toolChoice": question.tool_choice,
     }
-    chosen = {name: to_plain(value) for name, value in options.items() if value is not None}
-    return {"messages": conversation, "maxTokens": question.max_tokens, **chosen}
+    set_options = {name: to_plain(value) for name, value in options.items() if value is not None}
+    return {"messages": conversation, "maxTokens": question.max_tokens, **set_options}
 
 
 def _read_answer(form: FormSchema | None, raw: Any) -> Answer[Any]:

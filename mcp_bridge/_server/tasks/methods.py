@@ -110,10 +110,10 @@ class TaskMethods:
     async def call_tool(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tools/call, as a task if the tool and the client allow that. Raises RpcError."""
         await self._tools.wait_for_tool(params["name"])
-        chosen = self._find_options(request, params)
-        if _supports_tasks(request) and chosen.mode != "forbidden":
-            return await self._start_task(request, params, chosen)
-        if chosen.mode != "required":
+        options = self._find_options(request, params)
+        if _supports_tasks(request) and options.mode != "forbidden":
+            return await self._start_task(request, params, options)
+        if options.mode != "required":
             return await self._tools.call(request, params)
         if has_feature(request.version, STATELESS):
             raise _make_missing_capability()
@@ -151,12 +151,14 @@ class TaskMethods:
             return await self._notifier.listen(request, params)
         if not _supports_tasks(request):
             raise _make_missing_capability()
-        if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or len(ids) > SUBSCRIPTIONS:
+        if not isinstance(ids, list) or not all(isinstance(record, str) for record in ids) or len(ids) > SUBSCRIPTIONS:
             text = f"notifications.taskIds: expected an array of at most {SUBSCRIPTIONS} strings"
             raise RpcError(INVALID_PARAMS, f"Invalid parameters of subscriptions/listen: {text}")
-        records = [await self._engine.find_task(each) for each in dict.fromkeys(ids)]
-        own = [each for each in records if each is not None and each.order.principal == request.incoming.principal]
-        return await self._notifier.listen(request, params, TaskFeed(self._engine, own, self._options.poll))
+        records = [await self._engine.find_task(record) for record in dict.fromkeys(ids)]
+        own_records = [
+            record for record in records if record is not None and record.order.principal == request.incoming.principal
+        ]
+        return await self._notifier.listen(request, params, TaskFeed(self._engine, own_records, self._options.poll))
 
     async def _find_own_task(self, request: Request, params: Mapping[str, Any]) -> TaskRecord:
         if not _supports_tasks(request):
@@ -175,34 +177,36 @@ class TaskMethods:
         prepared = self._tools.index.find_called(request, params)
         if prepared is None or not isinstance(prepared.entry, ToolEntry):
             return self._choose_options(params["name"], ToolTasks(), is_repeatable=False)
-        chosen = self._chosen.get(prepared)
-        if chosen is None:
+        options = self._chosen.get(prepared)
+        if options is None:
             entry = prepared.entry
             hints = entry.to_tool_definition().annotations
             repeatable = hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True
-            chosen = self._choose_options(entry.name, entry.tasks or ToolTasks(), is_repeatable=repeatable)
-            self._chosen[prepared] = chosen
-        return chosen
+            options = self._choose_options(entry.name, entry.tasks or ToolTasks(), is_repeatable=repeatable)
+            self._chosen[prepared] = options
+        return options
 
     def _choose_options(self, name: str, declared: ToolTasks, *, is_repeatable: bool) -> ToolTasks:
         options = self._options
-        own = next((own for pattern, own in options.tools.items() if fnmatchcase(name, pattern)), ToolTasks())
-        chosen = own.with_defaults(declared)
-        after = 0.0 if chosen.mode == "required" else options.after
+        tool_options = next(
+            (tool_options for pattern, tool_options in options.tools.items() if fnmatchcase(name, pattern)), ToolTasks()
+        )
+        tool_tasks = tool_options.with_defaults(declared)
+        after = 0.0 if tool_tasks.mode == "required" else options.after
         retries = options.retries if is_repeatable else 0
-        return chosen.with_defaults(ToolTasks("optional", after, options.timeout, retries, options.backoff))
+        return tool_tasks.with_defaults(ToolTasks("optional", after, options.timeout, retries, options.backoff))
 
-    async def _start_task(self, request: Request, params: Mapping[str, Any], chosen: ToolTasks) -> dict[str, Any]:
-        after = chosen.after or 0.0
-        sealed = params.get("requestState")
+    async def _start_task(self, request: Request, params: Mapping[str, Any], options: ToolTasks) -> dict[str, Any]:
+        after = options.after or 0.0
+        sealed_state = params.get("requestState")
         try:
-            if sealed is None:
-                return await self._follow(request, await self._create_task(request, params, chosen), after)
-            return await self._follow(request, self._open(request, sealed), after, params.get("inputResponses"))
+            if sealed_state is None:
+                return await self._follow(request, await self._create_task(request, params, options), after)
+            return await self._follow(request, self._open(request, sealed_state), after, params.get("inputResponses"))
         except Overloaded as error:
             return self._render_problem(error, params["name"], request.version)
 
-    async def _create_task(self, request: Request, params: Mapping[str, Any], chosen: ToolTasks) -> str:
+    async def _create_task(self, request: Request, params: Mapping[str, Any], options: ToolTasks) -> str:
         order = TaskOrder(
             id=token_urlsafe(_HANDLE),
             params=params,
@@ -212,9 +216,9 @@ class TaskMethods:
             client=request.incoming.client,
             created=time.time(),
             ttl=self._options.ttl,
-            timeout=chosen.timeout or self._options.timeout,
-            retries=chosen.retries or 0,
-            backoff=chosen.backoff or 0.0,
+            timeout=options.timeout or self._options.timeout,
+            retries=options.retries or 0,
+            backoff=options.backoff or 0.0,
         )
         await self._engine.submit_task(order)
         return order.id
@@ -238,17 +242,17 @@ class TaskMethods:
             raise
         if state.is_final:  # at once, but the client has to fetch the result of a call that is always a task
             return self._responses.stamp(render_created(record, self._options.poll))
-        sealed = self._get_sealer().seal(json.dumps(task_id), **_bind(request))
-        questions = {"inputRequests": dict(state.requests), "requestState": sealed}
+        sealed_state = self._get_sealer().seal(json.dumps(task_id), **_bind(request))
+        questions = {"inputRequests": dict(state.requests), "requestState": sealed_state}
         return {"resultType": "input_required", **questions}
 
     async def _wait_until_ended(self, request: Request, task_id: str, after: float) -> TaskRecord:
         """Wait until the task has ended or asks, for at most `after` seconds. Relays its progress."""
         end, progress = anyio.current_time() + after, None
         record = await self._get_own(request, task_id)
-        while record.state.status == "working" and (left := end - anyio.current_time()) > 0:
-            found = await self._engine.wait_for_change(task_id, record.state, left)
-            record = found or await self._get_own(request, task_id)
+        while record.state.status == "working" and (seconds := end - anyio.current_time()) > 0:
+            new_record = await self._engine.wait_for_change(task_id, record.state, seconds)
+            record = new_record or await self._get_own(request, task_id)
             latest = record.state.progress
             if latest is not None and (progress is None or latest[0] > progress[0]):  # a retry begins again
                 progress = latest
@@ -269,12 +273,12 @@ class TaskMethods:
             raise RpcError(state.error["code"], state.error["message"], state.error.get("data"))
         if state.result is not None:
             return dict(state.result)
-        cancelled = CallError("The call was cancelled.")
-        return self._render_problem(cancelled, order.params["name"], order.version)
+        error = CallError("The call was cancelled.")
+        return self._render_problem(error, order.params["name"], order.version)
 
     def _render_problem(self, error: CallError, name: str, version: str) -> dict[str, Any]:
-        rendered = to_mcp(to_error_result(error), to_wire(ToolDefinition(name, "", "")), version)
-        return self._responses.stamp(rendered) if has_feature(version, STATELESS) else rendered
+        result = to_mcp(to_error_result(error), to_wire(ToolDefinition(name, "", "")), version)
+        return self._responses.stamp(result) if has_feature(version, STATELESS) else result
 
     def _make_task(self, order: TaskOrder, listener: Callable[[], None]) -> RunnableTask:
         from mcp_bridge._server.tasks.run import TaskRun  # the first task needs it, not the start
@@ -311,8 +315,8 @@ class TaskMethods:
             self._sealer = StateSealer(self._state.keys, ttl=self._state.ttl, audience=self._audience)
         return self._sealer
 
-    def _open(self, request: Request, sealed: object) -> str:
-        return str(json.loads(self._get_sealer().open(sealed, **_bind(request))))
+    def _open(self, request: Request, sealed_state: object) -> str:
+        return str(json.loads(self._get_sealer().open(sealed_state, **_bind(request))))
 
 
 class TaskEvent(NamedTuple):
@@ -344,12 +348,12 @@ class TaskFeed:
     async def _follow_task(self, record: TaskRecord, add_event: Callable[[ListenEvent], None]) -> None:
         add_event(TaskEvent(render_notification(record, self._poll)))
         while not record.state.is_final:
-            found = await self._engine.wait_for_change(record.order.id, record.state, _WAIT)
-            if found is None:
+            new_record = await self._engine.wait_for_change(record.order.id, record.state, _WAIT)
+            if new_record is None:
                 return
-            if found.state != record.state:
-                add_event(TaskEvent(render_notification(found, self._poll)))
-            record = found
+            if new_record.state != record.state:
+                add_event(TaskEvent(render_notification(new_record, self._poll)))
+            record = new_record
 
 
 def _make_engine(options: TaskOptions, name: str, redact: Callable[[Any], Any]) -> TaskEngine:

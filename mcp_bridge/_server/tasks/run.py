@@ -167,15 +167,17 @@ class TaskRun:
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask, and wait for the answers. Raises as `CallContext.ask` does."""
-        asked = {key: PendingQuestion(key, request, self._records) for key, request in questions.items()}
+        new_questions = {key: PendingQuestion(key, request, self._records) for key, request in questions.items()}
         try:
-            for key, pending in asked.items():
+            for key, pending in new_questions.items():
                 if not (key and key in self._offered and pending.answer(self._offered.pop(key))):
                     self._open_question(pending)
             self._show_questions()
-            return {key: await pending.wait() for key, pending in asked.items()}
+            return {key: await pending.wait() for key, pending in new_questions.items()}
         finally:
-            self._pending = {name: each for name, each in self._pending.items() if each not in asked.values()}
+            self._pending = {
+                name: question for name, question in self._pending.items() if question not in new_questions.values()
+            }
             self._show_questions()
 
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:

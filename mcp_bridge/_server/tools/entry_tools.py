@@ -60,9 +60,9 @@ class ResourceTools:
         except BadCursor as error:
             raise _make_cursor_error(LIST_RESOURCES) from error
 
-    def _find_target(self, given: Mapping[str, Any], request: Request, tool: WireTool) -> Target | None:
-        uri = given.get("uri")
-        if not isinstance(uri, str) or len(given) != 1:
+    def _find_target(self, arguments: Mapping[str, Any], request: Request, tool: WireTool) -> Target | None:
+        uri = arguments.get("uri")
+        if not isinstance(uri, str) or len(arguments) != 1:
             return None
         try:
             match = self._registry.finder.find_resource(uri)
@@ -114,12 +114,12 @@ class PromptTools:
 
     def _find_target(self, given: Mapping[str, Any], request: Request, tool: WireTool) -> Target | None:
         reference = read_reference(given, "name")
-        found = self._methods.find_prompt(reference[0]) if reference is not None else None
-        if reference is None or found is None:
+        prompt = self._methods.find_prompt(reference[0]) if reference is not None else None
+        if reference is None or prompt is None:
             return None
         name, arguments = reference
         call = ToolCall(id=str(request.id), name=name, arguments=arguments, kind="prompt", root="$.arguments")
-        return Target(found, tool, call=call, convert=partial(_convert_messages, request.version))
+        return Target(prompt, tool, call=call, convert=partial(_convert_messages, request.version))
 
     async def _report_unknown_prompt(self, data: Any) -> None:
         raise PromptNotFound(f"Unknown prompt: {truncate_text(data['name'])}. Call {LIST_PROMPTS} for their names.")
@@ -153,9 +153,9 @@ def _to_block(item: Content) -> Content:
         return item
     if isinstance(item.content, str):
         return Text(item.content, annotations=item.annotations, meta=item.meta)
-    kind = item.mime_type or ""
-    block = Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
-    return item if block is None else block(item.content, kind, annotations=item.annotations, meta=item.meta)
+    mime_type = item.mime_type or ""
+    block = Image if mime_type.startswith("image/") else Audio if mime_type.startswith("audio/") else None
+    return item if block is None else block(item.content, mime_type, annotations=item.annotations, meta=item.meta)
 
 
 def _convert_messages(version: str, result: ToolResult) -> ToolResult:

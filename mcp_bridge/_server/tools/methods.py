@@ -157,12 +157,12 @@ class ToolIndex:
 
     def _refresh(self) -> None:
         version = self._registry.tools.version
-        known = {tool.definition.name: tool for tool in self._tools.values()}
+        old_tools = {tool.definition.name: tool for tool in self._tools.values()}
         tools: dict[str, WireTool] = {}
-        unlisted: set[str] = set()
+        unlisted_names: set[str] = set()
         for entry in self._registry.list_with_unlisted():
             definition = entry.to_tool_definition()
-            old = known.get(entry.name)
+            old = old_tools.get(entry.name)
             if entry.name in self._built_in:
                 logger.error("tool %r is not served: the settings add a tool of this name. Rename one", entry.name)
             elif old is not None and old.definition == definition:
@@ -173,8 +173,8 @@ class ToolIndex:
                 tool = self._present(definition)
                 tools.setdefault(tool.name, tool)
             if not entry.is_listed:
-                unlisted.add(to_client_name(entry.name))
-        self._tools, self._unlisted = tools, unlisted
+                unlisted_names.add(to_client_name(entry.name))
+        self._tools, self._unlisted = tools, unlisted_names
         self._pages.replace({tool.name: tool.render_listing for tool in self._select_listed()})
         self._version = version
 
@@ -183,7 +183,11 @@ class ToolIndex:
         tools = [tool for name, tool in self._tools.items() if name not in self._unlisted]
         names = set(self._listing.select_listed([tool.definition.name for tool in tools]))
         is_searched = len(names) < len(tools)
-        built_in = [each.tool for name, each in self._built_in.items() if is_searched or name not in _FOR_SEARCH]
+        built_in = [
+            built_in_tool.tool
+            for name, built_in_tool in self._built_in.items()
+            if is_searched or name not in _FOR_SEARCH
+        ]
         return [*(tool for tool in tools if tool.definition.name in names), *built_in]
 
     def _present(self, definition: ToolDefinition) -> WireTool:
@@ -252,18 +256,18 @@ class ToolMethods:
         elif convert is not None:
             result = convert(result)
         size = result.encoded.size if result.encoded is not None else None
-        rendered = to_mcp(result, tool, version)
-        if not self._truncator.is_small(rendered, size):
-            rendered = await self._truncator.truncate(
-                rendered,
+        response = to_mcp(result, tool, version)
+        if not self._truncator.is_small(response, size):
+            response = await self._truncator.truncate(
+                response,
                 version,
                 declared=tool.output_schema is not None,
                 output_size=size,
                 principal=request.incoming.principal,
             )
-        if problems is not None and rendered["content"][0]["text"] == result.error_text:  # else it is truncated
-            rendered["content"][0] = {"type": "text", "text": echo(problems)}
-        return self._responses.stamp(rendered) if has_feature(version, STATELESS) else rendered
+        if problems is not None and response["content"][0]["text"] == result.error_text:  # else it is truncated
+            response["content"][0] = {"type": "text", "text": echo(problems)}
+        return self._responses.stamp(response) if has_feature(version, STATELESS) else response
 
     async def wait_for_tool(self, name: str) -> None:
         """Wait for the sources, if some are starting and none has published the tool."""
@@ -281,10 +285,10 @@ class ToolMethods:
         if published is None and (target := self.index.find_built_in(request, params)) is not None:
             return target
         if published is None:
-            absent = await self._registry.find_absent(name, request.incoming.client)
+            substitute = await self._registry.find_absent(name, request.incoming.client)
             published = self.index.find_published(name)
-            if published is None and absent is not None:
-                published = PreparedEntry(absent), to_wire(ToolDefinition(name, "", ""))
+            if published is None and substitute is not None:
+                published = PreparedEntry(substitute), to_wire(ToolDefinition(name, "", ""))
         if published is None:
             name = truncate_text(name)
             raise RequestError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})

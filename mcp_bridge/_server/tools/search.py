@@ -67,9 +67,9 @@ class ToolSearch:
             index = await self._refresh_index()
             names = await to_thread.run_sync(index.find_names, data["query"], data.get("limit", FOUND))
         tools = [tool.render_listing(ctx.protocol_version) for tool in map(self._tools.get, names) if tool is not None]
-        shown = [{key: tool[key] for key in _SHOWN if key in tool} for tool in tools]
-        hint = None if shown else [Text("No tool matches these words. Search again with other words.")]
-        return ToolResult(success=True, output={"tools": shown}, content=hint)
+        results = [{key: tool[key] for key in _SHOWN if key in tool} for tool in tools]
+        hint = None if results else [Text("No tool matches these words. Search again with other words.")]
+        return ToolResult(success=True, output={"tools": results}, content=hint)
 
     async def _refresh_index(self) -> SearchIndex:
         version = self._registry.tools.version  # before the list, which may then only be newer
@@ -84,14 +84,14 @@ class ToolSearch:
         if (reference := read_reference(given, "name")) is None:
             return None
         name, arguments = reference
-        found = self._tools.find_published(name)
-        return Target(*found, arguments, "$.arguments") if found is not None else None
+        published_tool = self._tools.find_published(name)
+        return Target(*published_tool, arguments, "$.arguments") if published_tool is not None else None
 
     async def _report_unknown_tool(self, data: Any, ctx: RunningCall) -> ToolResult:
         name, arguments = data["name"], data.get("arguments")
-        absent = await self._registry.find_absent(name, ctx.client)
+        substitute = await self._registry.find_absent(name, ctx.client)
         if (tool := self._tools.get(name)) is not None:
             return await ctx.invoke(tool.definition.name, arguments)
-        if absent is not None:
-            return await ctx.invoke_entry(absent, arguments)
+        if substitute is not None:
+            return await ctx.invoke_entry(substitute, arguments)
         raise make_not_found_error(name, [tool.name for tool in self._tools.list_tools()])

@@ -1,0 +1,49 @@
+"""The examples (`>>>`) in the docstrings of public functions and classes run, and print what they show."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+import pytest
+
+import mcp_bridge
+
+
+def list_public_objects() -> list[Any]:
+    """Return the public modules, and their functions and classes, each of them once."""
+    names = [module.name for module in pkgutil.iter_modules(mcp_bridge.__path__) if not module.name.startswith("_")]
+    modules = [mcp_bridge, *(importlib.import_module(f"mcp_bridge.{name}") for name in names)]
+    objects: dict[int, Any] = {}
+    for module in modules:
+        objects[id(module)] = module
+        for name in getattr(module, "__all__", dir(module)):
+            value = getattr(module, name)
+            is_ours = getattr(value, "__module__", "").startswith("mcp_bridge")
+            if is_ours and (inspect.isclass(value) or inspect.isfunction(value)):
+                objects[id(value)] = value
+    return list(objects.values())
+
+
+def find_examples() -> list[doctest.DocTest]:
+    """Return one test for each docstring with examples, including those of methods."""
+    finder = doctest.DocTestFinder()
+    examples: dict[tuple[str, str], doctest.DocTest] = {}
+    for value in list_public_objects():
+        name = value.__name__ if inspect.ismodule(value) else f"{value.__module__}.{value.__qualname__}"
+        # A class can be in another module than the one that exports it, so `module` is not passed on.
+        for test in finder.find(value, name, module=False, globs={}):
+            if test.examples:
+                examples[test.name, test.docstring] = test
+    return list(examples.values())
+
+
+@pytest.mark.parametrize("example", find_examples(), ids=lambda example: example.name)
+def test_the_example_prints_what_it_shows(example: doctest.DocTest) -> None:
+    lines: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    results = runner.run(example, out=lines.append)
+    assert results.failed == 0, "".join(lines)
