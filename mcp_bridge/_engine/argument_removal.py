@@ -128,7 +128,8 @@ class ArgumentRemoval:
         if not value_keywords or not self._fixed:
             return
         definitions = {keyword: self._root[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in self._root}
-        arguments = {"properties": get_mapping(self._root, "properties")}  # which references can lead to
+        # References can lead to these schemas.
+        arguments = {"properties": get_mapping(self._root, "properties")}
         keywords = value_keywords if path == "$" else {**arguments, "allOf": [value_keywords]}
         if errors := validate(self._fixed, {**definitions, **keywords}).errors:
             raise ValueError(_join(path, f"the values of its arguments do not match its schema: {'; '.join(errors)}"))

@@ -51,6 +51,7 @@ def _render_arguments(call: ToolCall, redactor: Redactor) -> str:
     """Return the arguments as JSON without secrets."""
     try:
         text = to_text(redact_arguments(call.arguments, redactor))
-    except (TypeError, ValueError, RecursionError) as error:  # a caller in process can pass anything
+    except (TypeError, ValueError, RecursionError) as error:
+        # A caller in process can pass anything.
         return f"that are not JSON ({type(error).__name__})"
     return text if len(text) <= MAX_ARGUMENTS else f"{text[:MAX_ARGUMENTS]}... ({len(text)} characters)"

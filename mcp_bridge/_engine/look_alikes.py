@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 _LATIN = {
-    **dict(zip("авекмнорстухѕіјһԁԛԝѵӏ", "abekmhopctyxsijhdqwvl", strict=True)),  # Cyrillic
-    **dict(zip("αεικνορτυχγωϲϳ", "aeiknoptuxywcj", strict=True)),  # Greek
-    **dict(zip("ցոս", "gnu", strict=True)),  # Armenian
+    # Cyrillic
+    **dict(zip("авекмнорстухѕіјһԁԛԝѵӏ", "abekmhopctyxsijhdqwvl", strict=True)),
+    # Greek
+    **dict(zip("αεικνορτυχγωϲϳ", "aeiknoptuxywcj", strict=True)),
+    # Armenian
+    **dict(zip("ցոս", "gnu", strict=True)),
 }
 """Small letters, and the Latin ones that look like them or like their capitals."""
 _TABLE = str.maketrans(_LATIN)
@@ -15,7 +18,8 @@ def to_look(name: str) -> str:
     """Return what a name looks like; users take names of the same look for the same."""
     if name.isascii():
         return name.lower()
-    import unicodedata  # nearly all names are ASCII
+    # Nearly all names are ASCII.
+    import unicodedata
 
     text = unicodedata.normalize("NFKC", name).casefold()
     return "".join(char for char in text if unicodedata.category(char) != "Cf").translate(_TABLE)

@@ -55,7 +55,8 @@ def load_object(reference: str) -> Any:
     except ImportError as error:
         hint = suggest_package(error).removeprefix(". ") or "Install the package, or fix the name"
         raise ConfigError(f"plugin '{reference}': {error}", hint=hint) from error
-    except Exception as error:  # from the third-party module, or for an impossible name
+    except Exception as error:
+        # The third-party module can raise anything, and so does the import of an impossible name.
         problem = f"plugin '{reference}': {type(error).__name__}: {error}"
         raise ConfigError(problem, hint="Write it as package.module:Name, or fix the module") from error
     try:
@@ -109,7 +110,8 @@ def make_store(name: str, *arguments: Any) -> Store:
         store = factory(*arguments) if name in STORES else factory()
         if name == "sqlite":
             store.check_file()
-    except Exception as error:  # whatever a third-party factory raises
+    except Exception as error:
+        # A third-party factory can raise anything.
         raise ConfigError(f"store '{name}' cannot be made: {error}", where=where) from error
     if not isinstance(store, Store):
         hint = "A store has the methods get, set, add and delete"

@@ -160,7 +160,8 @@ class PreparedEntry:
             )
         if type(value) in _PLAIN:
             return value
-        if inspect.isawaitable(value):  # a synchronous function that returns a coroutine
+        # This is a synchronous function that returns a coroutine.
+        if inspect.isawaitable(value):
             value = await value
         if isinstance(value, AsyncIterator):
             items = []
@@ -214,6 +215,7 @@ def _copy_json(value: Any, budget: Iterator[int], depth: int = 0) -> Any:
 
 
 def _build_validator(schema: Any) -> Validator:
-    from mcp_bridge._json_schema.validator import Validator  # the first call needs it, a start does not
+    # The first call needs it, a start does not.
+    from mcp_bridge._json_schema.validator import Validator
 
     return Validator(schema)

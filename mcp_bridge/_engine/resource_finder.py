@@ -116,7 +116,8 @@ class ResourceFinder:
 
 def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
     def read_contents(value: Any, call: ToolCall) -> ToolResult:
-        from mcp_bridge._protocol.wire.resource_contents import to_contents  # a start does not need it
+        # A start does not need it.
+        from mcp_bridge._protocol.wire.resource_contents import to_contents
 
         return to_contents(value, call.name, entry.mime_type)
 
@@ -124,10 +125,8 @@ def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
 
 
 def _parse_template(entry: ResourceTemplate) -> UriTemplate | OpaqueTemplate:
-    from mcp_bridge._json_schema.uri_templates import (  # a start without templates needs neither
-        OpaqueTemplate,
-        UriTemplate,
-    )
+    # A start without templates does not need this module.
+    from mcp_bridge._json_schema.uri_templates import OpaqueTemplate, UriTemplate
 
     text = normalize_uri(entry.uri_template)
     return OpaqueTemplate(text) if entry.is_opaque else UriTemplate(text)

@@ -129,10 +129,13 @@ class ChangeNotifier:
         self._responses = responses
         self.subscriptions = subscriptions
         self._sessions: set[Session] = set()
-        self._uris: dict[Session, dict[str, str]] = {}  # as subscribed to, by their normal form
-        self._waiting: dict[Session, dict[ChangeEvent, None]] = {}  # of clients that have not read the last ones yet
+        # The URIs as the client has written them, by their normal form.
+        self._uris: dict[Session, dict[str, str]] = {}
+        # The events of clients that have not read the last ones yet.
+        self._waiting: dict[Session, dict[ChangeEvent, None]] = {}
         self._streams: set[ListenStream] = set()
-        self._counts: Counter[str | None] = Counter()  # of streams, by client
+        # The number of streams of each client.
+        self._counts: Counter[str | None] = Counter()
         self._most = STREAMS
         self._changed: set[ChangeEvent] = set()
         self._wake = anyio.Event()
@@ -180,7 +183,8 @@ class ChangeNotifier:
             raise RpcError(INTERNAL_ERROR, "This client has too many subscriptions/listen streams. Close one first.")
         filters = {key: True for key in _FILTERS if params["notifications"].get(key)}
         uris = params["notifications"].get("resourceSubscriptions") or []
-        if len(uris) > SUBSCRIPTIONS or is_larger(params, SUBSCRIBED):  # they stay as long as the stream
+        # The params are kept as long as the stream.
+        if len(uris) > SUBSCRIPTIONS or is_larger(params, SUBSCRIBED):
             limits = f"{SUBSCRIPTIONS} resourceSubscriptions and {SUBSCRIBED} bytes"
             raise RpcError(INVALID_PARAMS, f"A subscriptions/listen request may have at most {limits}")
         stream = ListenStream(
@@ -240,7 +244,8 @@ class ChangeNotifier:
                 registry.watch_updates(lambda uri: self._record_soon(ChangeEvent(UPDATED, normalize_uri(uri))))
             )
             stack.callback(setattr, self, "_soon", None)
-            stack.callback(self._waiting.clear)  # a task that is cancelled before its first step removes nothing
+            # A task that is cancelled before its first step removes nothing.
+            stack.callback(self._waiting.clear)
             async with anyio.create_task_group() as tasks:
                 task_status.started()
                 while True:
@@ -283,7 +288,8 @@ class ChangeNotifier:
     def _record_soon(self, event: ChangeEvent) -> None:
         """Record a change in the event loop. May be called from any thread."""
         if (soon := self._soon) is not None:
-            with suppress(RuntimeError):  # the loop has just ended
+            # The loop has just ended.
+            with suppress(RuntimeError):
                 soon(partial(self._record, event))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -74,7 +74,11 @@ class CompletionMethod:
         prepared = self._prepare_completion(completed, name, data["argument"], offered)
         result = await self._registry.run_prepared(prepared, call, ServedCall(request, self._registry))
         output = to_plain(self._responses.check_success(result, request.version, name=name).output)
-        return output if isinstance(output, list | Mapping) else [] if output is None else [output]
+        if output is None:
+            return []
+        if isinstance(output, list | Mapping):
+            return output
+        return [output]
 
     def _find_entry(self, ref: Mapping[str, Any]) -> tuple[str, PromptEntry | ResourceTemplate]:
         if ref["type"] == "ref/prompt":
@@ -94,17 +98,14 @@ class CompletionMethod:
     ) -> PreparedEntry:
         cached_entry = self._prepared.get((name, argument))
         if cached_entry is None or cached_entry[0] is not offered:
-            function = offered if callable(offered) else _make_completion_function(offered)
+
+            async def return_values(text: str) -> Any:
+                return list(offered)
+
+            function = offered if callable(offered) else return_values
             prepared = PreparedEntry(CompletionEntry(adapt_completion(function), completed))
             cached_entry = self._prepared[name, argument] = (offered, prepared)
         return cached_entry[1]
-
-
-def _make_completion_function(values: Any) -> Callable[[str], Awaitable[Any]]:
-    async def return_values(text: str) -> Any:
-        return list(values)
-
-    return return_values
 
 
 def _check_size(value: str, other_arguments: Mapping[str, str]) -> None:
@@ -131,9 +132,8 @@ def _check_size(value: str, other_arguments: Mapping[str, str]) -> None:
 def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
-    from mcp_bridge._json_schema.uri_templates import (
-        parse_template_variables,  # a start without templates does not need it
-    )
+    # A start without templates does not need this module.
+    from mcp_bridge._json_schema.uri_templates import parse_template_variables
 
     return [variable.name for variable in parse_template_variables(entry.uri_template)]
 

@@ -125,7 +125,8 @@ class Endpoint:
     def _make_tasks(self, state: State, identity: Identity) -> TaskMethods | None:
         if state.tasks is None:
             return None
-        from mcp_bridge._server.tasks.methods import TaskMethods  # most servers do not need it
+        # Most servers do not need it.
+        from mcp_bridge._server.tasks.methods import TaskMethods
 
         return TaskMethods(
             state.tasks,
@@ -141,7 +142,8 @@ class Endpoint:
     def _make_skills(self, identity: Identity) -> SkillMethods | None:
         if not identity.has_skills:
             return None
-        from mcp_bridge._server.skills import SkillMethods  # most servers do not need it
+        # Most servers do not need it.
+        from mcp_bridge._server.skills import SkillMethods
 
         return SkillMethods(self.registry, self._responses, page=identity.page)
 
@@ -161,7 +163,8 @@ class Endpoint:
 
     @cached_property
     def _completions(self) -> CompletionMethod:
-        from mcp_bridge._server.completions import CompletionMethod  # a start does not need it
+        # A start does not need it.
+        from mcp_bridge._server.completions import CompletionMethod
 
         return CompletionMethod(self.registry, self._responses)
 

@@ -63,7 +63,8 @@ class Instrumentation:
 
     @cached_property
     def _tracing(self) -> MessageTracing:
-        from mcp_bridge._server.tracing import MessageTracing  # most servers do not need it
+        # Most servers do not need it.
+        from mcp_bridge._server.tracing import MessageTracing
 
         return MessageTracing(self._redactor)
 

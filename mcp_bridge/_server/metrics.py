@@ -98,6 +98,6 @@ def _describe_outcome(result: Any) -> Mapping[str, str]:
 def _describe_error(error: BaseException) -> Mapping[str, str]:
     if isinstance(error, get_cancelled_exc_class()):
         return {"error.type": "cancelled"}
-    code = str(error.code if isinstance(error, RpcError) else INTERNAL_ERROR)
-    error_type = code if isinstance(error, RpcError) else type(error).__qualname__
-    return {"error.type": error_type, "rpc.response.status_code": code}
+    if isinstance(error, RpcError):
+        return {"error.type": str(error.code), "rpc.response.status_code": str(error.code)}
+    return {"error.type": type(error).__qualname__, "rpc.response.status_code": str(INTERNAL_ERROR)}

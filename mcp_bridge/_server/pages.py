@@ -52,7 +52,8 @@ class Pages:
         page = self._encoded.get((version, start, variant))
         if page is None:
             page = encode(self._render(version, start), version)
-            if start % self._size == 0:  # do not keep pages of cursors that a client made up
+            # Only these pages are kept, because a client can invent any number of other cursors.
+            if start % self._size == 0:
                 self._encoded[version, start, variant] = page
         return page
 

@@ -50,7 +50,7 @@ def is_larger(params: Any, most: int) -> bool:
 
 
 def list_result_problems(method: str, version: str, result: Any) -> list[str]:
-    """At most five problems of a client's result for a request of this method; empty if it is valid.
+    """List at most five problems of a client's result for a request of this method.
 
     In 2026-07-28 the results are the `inputResponses` of a request.
     """
@@ -78,7 +78,8 @@ class MessageSchema:
         return self.is_valid(data)
 
     def _compile(self, schema: _Schema) -> jsonschema_rs.Validator:
-        import jsonschema_rs  # takes 20 ms
+        # This import takes 20 ms.
+        import jsonschema_rs
 
         return jsonschema_rs.validator_for({**schema, "$defs": self._root["$defs"]}, offline=True)
 
@@ -88,7 +89,7 @@ class MessageSchema:
         return RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}")
 
     def list_problems(self, data: Any, name: str) -> list[str]:
-        """Lines such as `uri: required field missing`; `name` is the path of the data as a whole."""
+        """Return lines such as `uri: required field missing`. `name` is the path of the data as a whole."""
         problems = islice(self._walk(data, self._schema, ""), _MAX_PROBLEMS)
         return [f"{path.lstrip('.') or name}: {text}" for path, text in problems]
 
@@ -128,14 +129,14 @@ class MessageSchema:
     def _walk_items(
         self, items: Iterable[tuple[Any, Any]], count: int, schema: _Schema, path: str
     ) -> Iterator[_Problem]:
-        """The problems of a list, or of an object with any keys."""
+        """Yield the problems of a list, or of an object with any keys."""
         is_valid = self._compile(schema).is_valid if count > _MAX_WALKED else None
         for key, value in items:
             if is_valid is None or not is_valid(value):
                 yield from self._walk(value, schema, extend_path(path, _truncate_key(key)))
 
     def _iter_alternatives(self, schema: _Schema) -> Iterator[_Schema]:
-        """The schemas of which one must fit, without references."""
+        """Yield the schemas of `anyOf`, with references resolved. The data has to match one of them."""
         if "$ref" in schema:
             schema = resolve_pointer(schema["$ref"], self._root)
         if "anyOf" not in schema:
@@ -144,9 +145,10 @@ class MessageSchema:
             yield from self._iter_alternatives(alternative)
 
 
-@cache  # two files, which never change
+# There are two files, and they never change.
+@cache
 def _load_schemas(is_stateless: bool) -> dict[str, dict[str, MessageSchema]]:
-    """The schemas of a revision. Versions before 2025-11-25 have its schemas, as in the official types."""
+    """Load the schemas of a revision. Versions before 2025-11-25 have its schemas, as in the official types."""
     root = load_json((_FOLDER / f"{STATELESS if is_stateless else HANDSHAKE}.json").read_bytes())
     return {
         group: {method: MessageSchema(schema, root) for method, schema in root[group].items()}
@@ -155,13 +157,13 @@ def _load_schemas(is_stateless: bool) -> dict[str, dict[str, MessageSchema]]:
 
 
 def _get_tags(schema: _Schema) -> dict[str, Any]:
-    """The properties with one possible value, such as `type`, by which alternatives are distinguished."""
+    """Return the properties with one possible value, such as `type`. They distinguish alternatives."""
     properties = schema.get("properties", {})
     return {key: property_schema["const"] for key, property_schema in properties.items() if "const" in property_schema}
 
 
 def _check_tag(data: Any, alternatives: list[_Schema]) -> _Problem | None:
-    """The key and the problem of a tag that fits none of the alternatives."""
+    """Return the key and the problem of a tag if it fits none of the alternatives."""
     tags = [tag for alternative in alternatives for tag in _get_tags(alternative).items()]
     if not tags or len(tags) < len(alternatives) or any(data.get(key) == value for key, value in tags):
         return None
@@ -170,7 +172,7 @@ def _check_tag(data: Any, alternatives: list[_Schema]) -> _Problem | None:
 
 
 def _select_alternative(data: Any, alternatives: list[_Schema]) -> _Schema:
-    """The alternative that the client most likely meant: its tag fits, and it has most of the data's keys."""
+    """Return the most likely alternative: its tag fits, and it has most of the data's keys."""
 
     def rate(schema: _Schema) -> tuple[bool, int]:
         has_tag = any(data.get(key) == value for key, value in _get_tags(schema).items())

@@ -95,6 +95,7 @@ def _prepare_prompt(entry: PromptEntry) -> PreparedEntry:
 
 
 def _read_result(value: Any, _: ToolCall) -> ToolResult:
-    from mcp_bridge._protocol.wire.messages import to_messages  # a start does not need it
+    # A start does not need it.
+    from mcp_bridge._protocol.wire.messages import to_messages
 
     return to_messages(value)

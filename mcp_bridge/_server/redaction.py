@@ -66,12 +66,14 @@ class RequestError(RpcError):
 
 def echo(value: Any) -> orjson.Fragment:
     """Encode a value that the client sent without redaction."""
-    return orjson.Fragment(dump_json(value).decode())  # streams keep it, and orjson's bytes occupy 2 KiB
+    # Streams keep it, and orjson's bytes occupy 2 KiB.
+    return orjson.Fragment(dump_json(value).decode())
 
 
 def redact_around(text: str, sent: str, redactor: Redactor) -> str:
     """Redact a text except where it repeats what the client sent."""
-    if redactor.redact_text(sent) == sent:  # splitting there could split a secret
+    # Only a text without secrets can be a separator: otherwise, the split could divide a secret.
+    if redactor.redact_text(sent) == sent:
         return redactor.redact_text(text)
     return sent.join(map(redactor.redact_text, text.split(sent)))
 

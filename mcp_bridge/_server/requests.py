@@ -147,28 +147,28 @@ class Request:
 
 def read_client_info(declared: Any, version: str, transport: str = "", session: str = "") -> ClientInfo:
     """Return what a client has declared in `clientInfo`, which may be anything; texts are truncated."""
-    name, number = (declared.get("name"), declared.get("version")) if isinstance(declared, dict) else ("", "")
-    return ClientInfo(
-        name[:MAX_CLIENT_TEXT] if isinstance(name, str) else "",
-        number[:MAX_CLIENT_TEXT] if isinstance(number, str) else "",
-        version,
-        transport,
-        session,
-    )
+    texts = {"name": "", "version": ""}
+    if isinstance(declared, dict):
+        for key in texts:
+            if isinstance(declared.get(key), str):
+                texts[key] = declared[key][:MAX_CLIENT_TEXT]
+    return ClientInfo(texts["name"], texts["version"], version, transport, session)
 
 
 class ClientInfoReader:
     """Reads what stateless clients declare with every request. What equals the latest costs only a comparison."""
 
     def __init__(self) -> None:
-        self._latest: tuple[Any, ClientInfo] = (None, ClientInfo())  # replaced as one, for other threads
+        # Both values are replaced in one step, because other threads read them.
+        self._latest: tuple[Any, ClientInfo] = (None, ClientInfo())
 
     def read_info(self, declared: Any, version: str, transport: str) -> ClientInfo:
         """See `read_client_info`."""
         latest, info = self._latest
         if latest != (declared, version, transport):
             info = read_client_info(declared, version, transport)
-            usual = {"name": info.name, "version": info.version}  # a client may declare more, of any size
+            # A client may declare more, of any size.
+            usual = {"name": info.name, "version": info.version}
             self._latest = (usual, version, transport), info
         return info
 

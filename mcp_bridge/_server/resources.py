@@ -74,7 +74,8 @@ class ResourceMethods:
         result = await self._runner.run_call(match.prepared, match.make_call(str(request.id)), request)
         if isinstance(result, dict):
             return self._responses.stamp(result)
-        from mcp_bridge._protocol.wire.resource_contents import render_contents  # a start does not need it
+        # A start does not need it.
+        from mcp_bridge._protocol.wire.resource_contents import render_contents
         from mcp_bridge._protocol.wire.tools import render_meta
 
         checked_result = self._responses.check_success(result, version, uri=uri)

@@ -124,8 +124,7 @@ class Responses:
 
     def stamp(self, result: dict[str, Any]) -> dict[str, Any]:
         """Add the name of this server to a result of the stateless era (2026-07-28, basic, "_meta")."""
-        meta = result.get("_meta")
-        result["_meta"] = {SERVER_INFO: self.server_info} if meta is None else {**meta, SERVER_INFO: self.server_info}
+        result["_meta"] = {**(result.get("_meta") or {}), SERVER_INFO: self.server_info}
         return result
 
     def check_success(self, result: ToolResult, version: str, **place: str) -> ToolResult:

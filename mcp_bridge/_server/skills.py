@@ -50,19 +50,23 @@ class SkillMethods:
 
     def _get_skill(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         self._refresh()
-        if (found := self._skills.get(uri := _require_uri(params))) is None:
+        uri = _require_uri(params)
+        skill = self._skills.get(uri)
+        if skill is None:
             raise RequestError(INVALID_PARAMS, f"Skill not found: {truncate_text(uri)}", {"uri": truncate_text(uri)})
         return self._responses.with_cache_hints(
-            {"skill": found}, request.version, scope=self._responses.choose_scope(request)
+            {"skill": skill}, request.version, scope=self._responses.choose_scope(request)
         )
 
     def _read_directory(self, request: Request, params: Mapping[str, Any]) -> Any:
         self._refresh()
-        if (found := self._directories.get((uri := _require_uri(params)).removesuffix("/"))) is None:
+        uri = _require_uri(params)
+        children = self._directories.get(uri.removesuffix("/"))
+        if children is None:
             message = f"Not a directory of a skill: {truncate_text(uri)}"
             raise RequestError(INVALID_PARAMS, message, {"uri": truncate_text(uri)})
-        pages = Pages("resources", len(found))
-        pages.replace(found)
+        pages = Pages("resources", len(children))
+        pages.replace(children)
         return self._responses.render_page(pages, request, _read_text(params, "cursor"))
 
     def _refresh(self) -> None:

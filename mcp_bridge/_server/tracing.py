@@ -65,7 +65,8 @@ class MessageTracing:
         attribute, param = _TARGETS.get(method, ("", ""))
         if param and isinstance(target := params.get(param), str):
             attributes[attribute] = target
-            if param == "name":  # a URI would make too many names of spans
+            # URIs would make too many names of spans.
+            if param == "name":
                 name = f"{method} {target}"
         context, links = _extract_context(params)
         redact = self._redactor.redact_text
@@ -80,7 +81,8 @@ class MessageTracing:
 
     def _find_tracer(self) -> Tracer | None:
         api = sys.modules.get("opentelemetry.trace")
-        get_provider = getattr(api, "get_tracer_provider", None)  # missing while another thread imports the module
+        # The function is missing while another thread imports the module.
+        get_provider = getattr(api, "get_tracer_provider", None)
         if api is None or get_provider is None:
             return None
         provider = get_provider()

@@ -145,7 +145,8 @@ def _make_prefix(principal: str | None) -> str:
     """Return the beginning of the keys of a principal's pages. URIs, which are sent to models, contain none of it."""
     if principal is None:
         return f"{_KEY}anonymous/"
-    from hashlib import sha256  # most servers never need it
+    # Most servers never need it.
+    from hashlib import sha256
 
     return f"{_KEY}{sha256(principal.encode(errors='surrogatepass')).hexdigest()[:32]}/"
 

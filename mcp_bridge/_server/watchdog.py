@@ -48,7 +48,8 @@ class Watchdog:
             response, since = threading.Event(), time.monotonic()
             try:
                 soon(response.set)
-            except RuntimeError:  # the loop has ended
+            except RuntimeError:
+                # The loop has ended.
                 return
             if not response.wait(RESPONSE_TIMEOUT):
                 name = _find_running(thread)

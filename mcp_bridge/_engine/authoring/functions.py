@@ -114,7 +114,8 @@ def _find_converter(annotation: Any) -> Convert | None:
         return _convert_optional(convert) if convert is not None and len(types) < len(arguments) else convert
     if annotation in (str, bool):
         return _keep
-    if annotation in (int, float):  # JSON has one type of number: 1.0 may be an int, 1 a float
+    # JSON has one type of number: 1.0 may be an int, 1 a float.
+    if annotation in (int, float):
         return cast("Convert", annotation)
     if origin is list and (convert := _find_converter(arguments[0])) is not None:
         return _convert_items(convert)
@@ -177,7 +178,8 @@ def _may_have_marks(function: Callable[..., Any]) -> bool:
     """Whether a parameter has an annotation or a default, one of which may be a `Depends`."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some builtins have no signature
+    except (TypeError, ValueError):
+        # Some builtins have no signature.
         return False
     return any(item.annotation is not item.empty or item.default is not item.empty for item in parameters)
 
@@ -196,7 +198,8 @@ def collect_completions(
         raise TypeError(
             f"{get_callable_name(function)}: completions are {given!r}. Pass lists by name, as {{'unit': ['C', 'F']}}"
         )
-    from mcp_bridge._json_schema.text_arguments import list_choices  # tools do not need it
+    # Tools do not need it.
+    from mcp_bridge._json_schema.text_arguments import list_choices
 
     for name, values in (given or {}).items():
         if isinstance(values, str):

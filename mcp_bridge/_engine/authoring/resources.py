@@ -97,7 +97,8 @@ def _build_resource_entry(
     if variables:
         handler = make_typed_handler(function, signature)
         return ResourceTemplate(uri, handler, description=signature.description, completions=offered_values)
-    handler = make_typed_handler(function, signature, lambda _: signature.bind({}))  # the function needs no URI
+    # The function needs no URI.
+    handler = make_typed_handler(function, signature, lambda _: signature.bind({}))
     return ResourceEntry(uri, handler, description=signature.description)
 
 
@@ -106,7 +107,8 @@ def _parse_variables(uri: Any) -> tuple[TemplateVariable, ...]:
     if not isinstance(uri, str):
         raise TypeError("@resource needs a URI: @resource('notes://today') or @resource('users://{id}')")
     problems = check_template(uri) if "{" in uri else check_uri(uri)
-    if not problems and uri.count("{") != uri.count("}"):  # URIs could match it, but it is surely a mistake
+    # URIs could match such a template, but it is surely a mistake.
+    if not problems and uri.count("{") != uri.count("}"):
         problems = ["its braces are not balanced. Write a variable as {name}"]
     if problems:
         raise ValueError(f"@resource('{uri}'): {problems[0]}")

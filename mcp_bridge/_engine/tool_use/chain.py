@@ -104,7 +104,8 @@ class ToolChain:
             if wait:
                 time.sleep(wait)
             result = self._invoke_tool(step, data)
-            if result.ok or not self._can_run(step, data):  # another attempt would fail in the same way
+            # Another attempt would fail in the same way.
+            if result.ok or not self._can_run(step, data):
                 break
         return result
 
@@ -146,7 +147,8 @@ class ToolChain:
                 those that failed, beside the output. A step with `continue_on_failure` never makes the tool fail; a
                 note in the result says that it failed.
         """
-        from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema  # 4 ms, and few files have chains
+        # This import takes 4 ms, and few files have chains.
+        from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema
         from mcp_bridge._engine.tool_use.chain_tool import ChainTool
 
         steps = self._steps

@@ -28,7 +28,8 @@ def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[
     output_keys: set[str] = set()
     for step in steps:
         _add_inputs(schema, step, _find_schema(find_tool, step), output_keys)
-        if step.takes_context or not step.output_key:  # from here on, the context is unknown
+        # From here on, the context is unknown.
+        if step.takes_context or not step.output_key:
             break
         output_keys.add(step.output_key)
     if "properties" not in schema:
@@ -49,7 +50,8 @@ def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[st
             continue
         property_schema = properties.get(target, {}) if isinstance(properties, Mapping) else {}
         is_required = isinstance(required, Sequence) and target in required
-        if not is_required:  # a mapped value that is missing is passed as null
+        # A mapped value that is missing is passed as null.
+        if not is_required:
             is_required = not validate(None, {"$defs": tool_schema.get("$defs", {}), "allOf": [property_schema]}).valid
         is_required = is_required and target not in step.defaults
         _add_input(schema, keys, _copy_property(schema, property_schema, tool_schema), required=is_required)
@@ -62,7 +64,8 @@ def _add_input(schema: dict[str, Any], keys: Sequence[str], property_schema: Any
             schema["required"].append(key)
         is_last = position == len(keys) - 1
         inner = schema.setdefault("properties", {}).setdefault(key, property_schema if is_last else {"type": "object"})
-        if not isinstance(inner, dict):  # true or false
+        # The schema is true or false, and has no properties.
+        if not isinstance(inner, dict):
             return
         schema = inner
 

@@ -53,7 +53,8 @@ class ChainTool(CheckedHandler, PlanningHandler):
         for number, step in enumerate(steps, 1):
             is_interactive = ctx.is_interactive
             await ctx.report_progress(number - 1, len(steps), step.tool_name)
-            ctx.is_interactive = is_interactive  # the result does not depend on this progress
+            # The result does not depend on this progress.
+            ctx.is_interactive = is_interactive
             result = await self._run_step(step, context, ctx)
             if not result.is_error:
                 step.store_output(_read_output(result), context)
@@ -122,7 +123,8 @@ class ChainTool(CheckedHandler, PlanningHandler):
             if step.timeout is None:
                 return await self.registry.dispatch(call, ctx)
             with self._clock.start_deadline(step.timeout, ctx.deadline) as deadline:
-                ctx.holds.append(deadline)  # it pauses while a user is asked
+                # It pauses while a user is asked.
+                ctx.holds.append(deadline)
                 try:
                     return await self.registry.dispatch(call, ctx)
                 finally:
@@ -130,7 +132,8 @@ class ChainTool(CheckedHandler, PlanningHandler):
             entry = self.registry.get(step.tool_name)
             is_in_thread = entry is not None and not is_async(entry.handler)
             return to_error_result(errors.ToolTimeout(step.tool_name, step.timeout, is_in_thread=is_in_thread))
-        except errors.ToolNotFound as error:  # unregistered since the chain was checked
+        except errors.ToolNotFound as error:
+            # The tool was unregistered after the chain was checked.
             return to_error_result(error)
 
     def _build_result(self, context: dict[str, Any], failures: Sequence[str], ignored_failures: Sequence[str]) -> Any:

@@ -116,10 +116,12 @@ class ServedCall(RunningCall):
     def client_info(self) -> ClientInfo:
         if self._client_info is None:
             request = self._request
-            if request is not None and request.session is not None:
+            if request is None:
+                self._client_info = _CLIENTS.read_info(self.meta.get(CLIENT_INFO), self.protocol_version, "")
+            elif request.session is not None:
                 self._client_info = request.session.client
             else:
-                transport = request.incoming.transport if request is not None else ""
+                transport = request.incoming.transport
                 self._client_info = _CLIENTS.read_info(self.meta.get(CLIENT_INFO), self.protocol_version, transport)
         return self._client_info
 
@@ -128,7 +130,8 @@ class ServedCall(RunningCall):
         self._request = request
         if request is not None:
             self._progress = None
-            self._capabilities = request.capabilities  # each request declares them again
+            # Each request declares them again.
+            self._capabilities = request.capabilities
             self.request_id, self.meta = str(request.id), request.meta
 
     def ask_through(self, channel: QuestionChannel) -> None:
@@ -172,7 +175,8 @@ class ServedCall(RunningCall):
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask several questions at once, by key. The call's deadlines pause until they are answered."""
-        from mcp_bridge._server.questions.requests import (  # the first question needs them, not the start
+        # The first question needs them, not the start.
+        from mcp_bridge._server.questions.requests import (
             is_capability_missing,
             merge_capabilities,
             to_request,
@@ -259,7 +263,8 @@ class ServedCall(RunningCall):
 
 
 def _make_throttle() -> TokenBucket:
-    from mcp_bridge._runtime.token_bucket import TokenBucket  # a start does not need it
+    # A start does not need it.
+    from mcp_bridge._runtime.token_bucket import TokenBucket
 
     return TokenBucket(rate=RATE, burst=BURST)
 

@@ -114,7 +114,8 @@ class CallRounds:
         if missing := [
             capabilities for capabilities in required if is_capability_missing(request.capabilities, capabilities)
         ]:
-            suspended.scope.cancel()  # each request declares the capabilities again
+            # Each request declares the capabilities again.
+            suspended.scope.cancel()
             return to_error_result(MissingCapability(merge_capabilities(missing)))
         if not self._used.has_room(suspended.context.client, self._suspended.count):
             suspended.scope.cancel()
@@ -122,7 +123,8 @@ class CallRounds:
         requests = {name: pending.to_mcp() for name, pending in suspended.pending.items()}
         try:
             state = CallState.from_call(suspended, self._suspended.suspend(suspended)).to_text()
-        except ValueError as error:  # the state of a `NeedsInput` is not JSON
+        except ValueError as error:
+            # The state of a `NeedsInput` is not JSON.
             self._suspended.cancel_suspended(suspended.handle)
             return to_error_result(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
         sealed_state = self._sealer.seal(state, **_bind(request, suspended.context))

@@ -47,7 +47,8 @@ class CallRunner:
             from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 
             return FaultTolerantStore(self._state.store)
-        from mcp_bridge._storage.stores.memory import MemoryStore  # most servers never need it
+        # Most servers never need it.
+        from mcp_bridge._storage.stores.memory import MemoryStore
 
         return MemoryStore()
 
@@ -65,7 +66,8 @@ class CallRunner:
 
     @cached_property
     def _rounds(self) -> CallRounds:
-        from mcp_bridge._server.calls.rounds import CallRounds  # the first call that may ask needs them, not the start
+        # The first call that may ask needs them, not the start.
+        from mcp_bridge._server.calls.rounds import CallRounds
 
         shared_store = self.store if self._state.store is not None else None
         rounds = CallRounds(self._registry, self._state, shared_store, audience=self._audience)

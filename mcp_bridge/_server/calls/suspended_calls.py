@@ -1,8 +1,20 @@
 """Calls of the stateless era that are suspended between two requests, until their questions are answered.
 
-A call that asks the user something runs in a task of its own (`SuspendedCall`), which `SuspendedCalls` owns. What
-another instance needs to continue it travels through the client as a sealed `CallState` (docs/architecture.md,
-decisions 15 and 16).
+In 2026-07-28 a server cannot send requests. A call that asks the user something therefore takes several rounds
+(`CallRounds`), and its code waits between them:
+
+1. The first request starts a `SuspendedCall`, a task that outlives the request. `SuspendedCalls` owns all of them.
+2. The code asks: `put` adds its questions to `pending`. `wait` returns None to the request, whose response has the
+   questions and the sealed `CallState`. `SuspendedCalls.suspend` gives the call a handle and a deadline.
+3. The client sends the request again, with the answers and the state. `SuspendedCalls.take` finds the call by its
+   handle, and `answer` settles the pending questions, so `put` returns in the code. An invalid answer stays pending and
+   is asked again.
+4. The call ends or asks again. If the call has ended between two requests, its task waits until the next one has
+   fetched the result.
+
+Another instance has no such task, and starts the call again from the `CallState`: the answers in it settle the
+questions that the code asks again, each by its key and digest. This is possible only until the handler has begun, or
+after it has returned `NeedsInput` (docs/architecture.md, decisions 15 and 16).
 """
 
 from __future__ import annotations
@@ -36,7 +48,7 @@ class SuspendedCall:
 
     Args:
         state: The answers that other instances have received, and those that are new.
-        offered: Answers that the client sent without being asked. They settle questions whose author gave them a key.
+        unrequested_answers: The answers of the first request. They settle questions whose author gave them a key.
 
     Attributes:
         answered: Records of questions that were asked before the handler began.
@@ -44,7 +56,7 @@ class SuspendedCall:
     """
 
     def __init__(
-        self, calls: SuspendedCalls, context: ServedCall, state: CallState, offered: Mapping[str, Any]
+        self, calls: SuspendedCalls, context: ServedCall, state: CallState, unrequested_answers: Mapping[str, Any]
     ) -> None:
         self.context = context
         self.loop: object = current_token()
@@ -56,9 +68,12 @@ class SuspendedCall:
         self.pending: dict[str, PendingQuestion] = {}
         self.sent: dict[str, PendingQuestion] = {}
         self._calls = calls
-        known, new = state.answered, state.new
-        self._known = [*((one, None, True) for one in known), *((one, state.seconds, False) for one in new)]
-        self._offered = dict(offered)
+        self._early_answers: list[tuple[AnswerRecord, float | None, bool]] = []
+        for record in state.answered:
+            self._early_answers.append((record, None, True))
+        for record in state.new:
+            self._early_answers.append((record, state.seconds, False))
+        self._unrequested_answers = dict(unrequested_answers)
         self._count = 0
         self._changed = anyio.Event()
         self._outcome: ToolResult | Exception | None = None
@@ -71,17 +86,20 @@ class SuspendedCall:
                 self._outcome = await work()
                 self._end()
                 await self._calls.wait_until_resumed(self)
-        except Exception as error:  # an error of the server outside the pipeline; the request's task raises it
+        except Exception as error:
+            # This is an error of the server outside the pipeline. The task of the request raises it.
             self._outcome = error
         except anyio.get_cancelled_exc_class() as error:
             if is_being_cancelled(error):
                 raise
-            self._outcome = report_failure("The call", error)  # its code has cancelled its own task
+            # Its code has cancelled its own task.
+            self._outcome = report_failure("The call", error)
         finally:
             self._end()
             self._calls.remove_call(self)
             for pending in self.pending.values():
-                pending.expire()  # on trio, a thread that asked is still waiting
+                # On trio, a thread that asked is still waiting.
+                pending.expire()
 
     def _end(self) -> None:
         self._has_ended = True
@@ -93,7 +111,7 @@ class SuspendedCall:
         new_questions = {key: PendingQuestion(key, request, records) for key, request in questions.items()}
         try:
             for key, pending in new_questions.items():
-                if not self._answer_from_known(key, pending):
+                if not self._answer_early(key, pending):
                     self._ask(key, pending)
             answers = {key: await pending.wait() for key, pending in new_questions.items()}
             self.sent = {name: pending for name, pending in self.sent.items() if pending not in new_questions.values()}
@@ -122,7 +140,8 @@ class SuspendedCall:
         """Wait until the call has ended, or asks: then return None (see `pending`). Raises errors of the server."""
         while not self._has_ended:
             if self.pending:
-                await anyio.lowlevel.checkpoint()  # questions that are asked at the same time are sent together
+                # Questions that are asked at the same time are sent together.
+                await anyio.lowlevel.checkpoint()
                 if self.pending:
                     return None
             await self._changed.wait()
@@ -147,7 +166,8 @@ class SuspendedCall:
     def _select_records(self, *, needed: bool) -> list[AnswerRecord]:
         """Return the list that answers are recorded in. Those for a `NeedsInput` hold for one run of the handler."""
         if self.context.has_begun:
-            return []  # no other instance can continue this call
+            # No other instance can continue this call.
+            return []
         if not needed:
             return self.answered
         self.needed = []
@@ -165,14 +185,17 @@ class SuspendedCall:
         self.pending[name] = pending
         self._changed.set()
 
-    def _answer_from_known(self, key: str, pending: PendingQuestion) -> bool:
-        """Return whether an answer that arrived before the question settles it."""
-        for known in [each for each in self._known if each[0][:2] == (key, pending.request.digest)]:
-            self._known.remove(known)
-            record, seconds, again = known
-            if pending.answer(record[2], seconds=seconds, again=again):
-                return True
-        return bool(key) and key in self._offered and pending.answer(self._offered.pop(key))
+    def _answer_early(self, key: str, pending: PendingQuestion) -> bool:
+        """Settle the question by an answer from before it was asked; return whether there is a valid one."""
+        for early_answer in self._early_answers.copy():
+            (record_key, digest, value), seconds, again = early_answer
+            if (record_key, digest) == (key, pending.request.digest):
+                self._early_answers.remove(early_answer)
+                if pending.answer(value, seconds=seconds, again=again):
+                    return True
+        if not key or key not in self._unrequested_answers:
+            return False
+        return pending.answer(self._unrequested_answers.pop(key))
 
 
 class SuspendedCalls:
@@ -180,8 +203,8 @@ class SuspendedCalls:
 
     One of several clients has at most three quarters of these places. If it asks more, or all places are taken, the
     oldest unanswered question ends: that of a call that can restart, else that of the client with the most. If the
-    server has only one client, the new question is rejected instead. If they are shared, other instances can continue
-    them.
+    server has only one client, the new question is rejected instead. With `is_shared`, other instances can continue the
+    calls.
     """
 
     def __init__(self, *, size: int, ttl: float, is_shared: bool) -> None:
@@ -190,7 +213,8 @@ class SuspendedCalls:
         self._share = -(-size * 3 // 4)
         self._ttl = ttl
         self._asking: set[SuspendedCall] = set()
-        self._counts: Counter[str | None] = Counter()  # of calls in `_asking`, by client
+        # The number of calls in `_asking` of each client.
+        self._counts: Counter[str | None] = Counter()
         self._suspended: dict[str, SuspendedCall] = {}
         self._tasks: TaskGroup | None = None
         self._running = anyio.Event()
@@ -206,7 +230,8 @@ class SuspendedCalls:
             self._tasks, self._running = None, anyio.Event()
 
     async def start(self, call: SuspendedCall, work: Callable[[], Awaitable[ToolResult]]) -> None:
-        await self._running.wait()  # a request may arrive before `run` does
+        # A request may arrive before `run` does.
+        await self._running.wait()
         assert self._tasks is not None
         self._tasks.start_soon(call.run, work)
 
@@ -322,8 +347,9 @@ class CallState:
     @property
     def seconds(self) -> float | None:
         """How long ago the questions were asked; None if the clocks of the two machines disagree."""
-        passed = time.time() - self.since if self.since is not None else -1.0
-        return passed if passed >= 0 else None
+        if self.since is None or self.since > (now := time.time()):
+            return None
+        return now - self.since
 
     @classmethod
     def from_call(cls, call: SuspendedCall, handle: str) -> CallState:

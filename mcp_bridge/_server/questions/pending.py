@@ -47,7 +47,8 @@ class PendingQuestion:
             if self._tries < TRIES:
                 return False
             self._error = InvalidAnswer(details=error.problems)
-        except Exception as error:  # from a validator of the tool, for the code that asked
+        except Exception as error:
+            # A validator of the tool raised it, and the code that asked receives it.
             self._error = error
         self._settled.set()
         return True
@@ -65,7 +66,8 @@ class PendingQuestion:
 
     async def wait(self) -> Any:
         """Wait for the answer. Raises InvalidAnswer, QuestionExpired."""
-        if not self.is_settled:  # the time limit of a question does not apply to an answer that is there
+        # The time limit of a question does not apply to an answer that is there.
+        if not self.is_settled:
             await self._settled.wait()
         if self._error is not None:
             raise self._error

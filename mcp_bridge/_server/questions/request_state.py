@@ -143,7 +143,8 @@ def _decode(text: str) -> bytes:
         data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         raise _InvalidState("not base64url") from None
-    if _encode(data) != text:  # other spellings would make a second state of one that has been used
+    # Other spellings would make a second state of one that has been used.
+    if _encode(data) != text:
         raise _InvalidState("not canonical base64url")
     return data
 
@@ -172,7 +173,8 @@ class UsedStates:
         self._ttl = ttl + SKEW
         self._most = most
         self._clock = clock
-        self._used: dict[str, tuple[float, str | None]] = {}  # when it is forgotten and its client; the oldest is first
+        # The time at which each handle is forgotten, and its client. The oldest handle is the first.
+        self._used: dict[str, tuple[float, str | None]] = {}
         self._counts: Counter[str | None] = Counter()
 
     def has_room(self, client: str | None, reserved: int = 0) -> bool:

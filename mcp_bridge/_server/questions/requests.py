@@ -32,7 +32,8 @@ CONFIRMATION = {
 """The form of a question without a schema. In some clients, an empty form cannot be accepted."""
 _ACTIONS = ("accept", "decline", "cancel")
 _ID = "elicitationId"
-_BLANK = r"\s\x00-\x20\x7f\ud800-\udfff\\"  # browsers read a backslash as a slash, other programs do not
+# Browsers read a backslash as a slash, other programs do not.
+_BLANK = r"\s\x00-\x20\x7f\ud800-\udfff\\"
 _WEB_URL = re.compile(
     rf"https?://([^{_BLANK}/?#@]*@)?"
     rf"(\[[0-9a-f:.]+\]|[^{_BLANK}/?#@:<>\[\]^|%]+)(:(?P<port>[0-9]{{0,5}}))?"
@@ -126,9 +127,9 @@ def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
 
     def read_plain(raw: Any) -> Any:
         answer = request.read(raw)
-        return (
-            replace(answer, data=answer.content) if isinstance(answer, Answer) and answer.data is not None else answer
-        )
+        if isinstance(answer, Answer) and answer.data is not None:
+            return replace(answer, data=answer.content)
+        return answer
 
     return replace(request, read=read_plain)
 
@@ -138,8 +139,9 @@ def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str
     for name, parts in required.items():
         capability = capabilities.get(name)
         if name == "elicitation" and capability is not None and capability.keys().isdisjoint(("form", "url")):
-            capability = {"form": {}}  # an object with neither means forms, as before 2025-11-25
-        if capability is None or any(capability.get(name_of_part) is None for name_of_part in parts):
+            # An object with neither key means forms, as before 2025-11-25.
+            capability = {"form": {}}
+        if capability is None or any(capability.get(feature) is None for feature in parts):
             return True
     return False
 
@@ -234,7 +236,9 @@ def _read_confirmation(form: FormSchema, raw: Any) -> Answer[Any]:
     answer = _read_answer(form if is_filled_in else None, raw)
     if not answer.accepted:
         return answer
-    return Answer(action="accept", data={}) if answer.content.get(CONFIRM, True) else Answer(action="decline")
+    if not answer.content.get(CONFIRM, True):
+        return Answer(action="decline")
+    return Answer(action="accept", data={})
 
 
 def _read_sampled(raw: Any) -> Sampled:

@@ -167,9 +167,16 @@ class TaskMethods:
         if not isinstance(task_id, str):
             method = request.incoming.method
             raise RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: taskId: expected type string")
+        record = await self._find_task(request, task_id)
+        if record is None:
+            raise RpcError(INVALID_PARAMS, "Unknown task: it does not exist, or it has expired")
+        return record
+
+    async def _find_task(self, request: Request, task_id: str) -> TaskRecord | None:
+        """Return the task if it belongs to the principal of the request, else None."""
         record = await self._engine.find_task(task_id)
         if record is None or record.order.principal != request.incoming.principal:
-            raise RpcError(INVALID_PARAMS, "Unknown task: it does not exist, or it has expired")
+            return None
         return record
 
     def _find_options(self, request: Request, params: Mapping[str, Any]) -> ToolTasks:
@@ -237,10 +244,12 @@ class TaskMethods:
             if state.is_final and after > 0:
                 return await self._take_result(record)
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):  # cancelling the request cancels its call
+            # Cancelling the request cancels its call.
+            with anyio.CancelScope(shield=True):
                 await self._engine.remove_task(task_id)
             raise
-        if state.is_final:  # at once, but the client has to fetch the result of a call that is always a task
+        # The call has ended immediately. If it is always a task, its client has to fetch the result.
+        if state.is_final:
             return self._responses.stamp(render_created(record, self._options.poll))
         sealed_state = self._get_sealer().seal(json.dumps(task_id), **_bind(request))
         questions = {"inputRequests": dict(state.requests), "requestState": sealed_state}
@@ -254,14 +263,15 @@ class TaskMethods:
             new_record = await self._engine.wait_for_change(task_id, record.state, seconds)
             record = new_record or await self._get_own(request, task_id)
             latest = record.state.progress
-            if latest is not None and (progress is None or latest[0] > progress[0]):  # a retry begins again
+            # A retry begins again.
+            if latest is not None and (progress is None or latest[0] > progress[0]):
                 progress = latest
                 await request.report_progress(*progress)
         return record
 
     async def _get_own(self, request: Request, task_id: str) -> TaskRecord:
-        record = await self._engine.find_task(task_id)
-        if record is None or record.order.principal != request.incoming.principal:
+        record = await self._find_task(request, task_id)
+        if record is None:
             raise RpcError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
         return record
 
@@ -281,7 +291,8 @@ class TaskMethods:
         return self._responses.stamp(result) if has_feature(version, STATELESS) else result
 
     def _make_task(self, order: TaskOrder, listener: Callable[[], None]) -> RunnableTask:
-        from mcp_bridge._server.tasks.run import TaskRun  # the first task needs it, not the start
+        # The first task needs it, not the start.
+        from mcp_bridge._server.tasks.run import TaskRun
 
         pipeline = self._pipelines.get(order.timeout)
         if pipeline is None:

@@ -123,7 +123,8 @@ class TaskRun:
         self._records: list[AnswerRecord] = []
         self._offered = dict(order.params.get("inputResponses") or {})
         self._names: set[str] = set()
-        self._failure = ""  # the text of a failure after which the call may run again
+        # The text of the last failure, if the call may run again.
+        self._failure = ""
 
     async def run_to_end(self) -> float | None:
         """Run the call to a final state, or to a failure that the engine has to repeat (see `RunnableTask`)."""
@@ -141,10 +142,12 @@ class TaskRun:
         except anyio.get_cancelled_exc_class() as error:
             if is_being_cancelled(error):
                 raise
-            self._finish("failed", report_failure("The task", error))  # its code has cancelled its own task
+            # Its code has cancelled its own task.
+            self._finish("failed", report_failure("The task", error))
         finally:
             for pending in self._pending.values():
-                pending.expire()  # on trio, a thread that asked is still waiting
+                # On trio, a thread that asked is still waiting.
+                pending.expire()
         return None
 
     async def run_in_pipeline(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult:
@@ -203,7 +206,8 @@ class TaskRun:
     def _open_question(self, pending: PendingQuestion) -> None:
         """Open a question under a name that no other question of this task has had."""
         name, count = pending.key, len(self._names)
-        if self.order.run > 1:  # an answer may still arrive for a question of an earlier run
+        # An answer may still arrive for a question of an earlier run.
+        if self.order.run > 1:
             name = f"{name or 'q'}-run{self.order.run}"
         while not name or name in self._names:
             count += 1

@@ -167,7 +167,8 @@ class ToolIndex:
                 logger.error("tool %r is not served: the settings add a tool of this name. Rename one", entry.name)
             elif old is not None and old.definition == definition:
                 tools.setdefault(old.name, old)
-            elif problems := check_headers(definition.input_schema):  # clients would drop it, or leak a secret
+            elif problems := check_headers(definition.input_schema):
+                # Clients would drop such a tool, or leak a secret.
                 logger.error("tool %r is not served: input schema %s", entry.name, "; ".join(problems))
             else:
                 tool = self._present(definition)
@@ -194,9 +195,8 @@ class ToolIndex:
         tool = to_wire(definition)
         if not self._dialect.is_active:
             return tool
-        from mcp_bridge._protocol.dialects.rewriting import (
-            rewrite_tool,  # a server without a dialect starts faster without it
-        )
+        # A server without a dialect starts faster without this module.
+        from mcp_bridge._protocol.dialects.rewriting import rewrite_tool
 
         return rewrite_tool(tool, self._dialect, may_have_injections=self._registry.pipeline.injects_texts)
 
@@ -245,9 +245,11 @@ class ToolMethods:
                 root = f"{root}.{INPUT}" if tool.wraps_input else root
                 call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=data, root=root)
             result = await (run_call or self._run_call)(prepared, call, request)
-        except InvalidArguments as error:  # a wrapped input is missing
+        except InvalidArguments as error:
+            # The wrapped input is missing.
             result, problems = to_error_result(error), describe_problems(error.details, prepared, redactor)
-        if isinstance(result, dict):  # it asks the client
+        # The call asks the client.
+        if isinstance(result, dict):
             return self._responses.stamp(result)
         if result.is_error:
             raise_missing_capability(result, version)
@@ -265,7 +267,8 @@ class ToolMethods:
                 output_size=size,
                 principal=request.incoming.principal,
             )
-        if problems is not None and response["content"][0]["text"] == result.error_text:  # else it is truncated
+        # A truncated text differs.
+        if problems is not None and response["content"][0]["text"] == result.error_text:
             response["content"][0] = {"type": "text", "text": echo(problems)}
         return self._responses.stamp(response) if has_feature(version, STATELESS) else response
 

@@ -82,5 +82,6 @@ def _join_parameters(schema: Mapping[str, Any]) -> str:
 
 def _split_words(text: str) -> str:
     """Separate the words of names such as `list_open_issues` and `listOpenIssues`."""
-    text = text.encode(errors="replace").decode().replace("\0", " ")  # SQLite accepts neither lone surrogates nor NUL
+    # SQLite accepts neither lone surrogates nor NUL.
+    text = text.encode(errors="replace").decode().replace("\0", " ")
     return _CAMEL_CASE.sub(" ", unicodedata.normalize("NFKC", text)).replace("_", " ")
