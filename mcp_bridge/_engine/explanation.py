@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from mcp_bridge._contracts.errors import InvalidArguments
@@ -79,17 +78,12 @@ def _explain_layer(name: str, layer: Any, call: ToolCall, *, has_arguments: bool
     function = get_step_name(layer)
     if function == "_validate_input":
         tool, limits = layer.args
-        return _explain_validation(name, partial(tool.check_input, call, limits), has_arguments=has_arguments)
+        if not has_arguments:
+            return ExplainedLayer(name, "passes", "not checked, because no arguments are given")
+        try:
+            tool.check_input(call, limits)
+        except InvalidArguments as error:
+            return ExplainedLayer(name, "stops", "; ".join(error.details))
     if function == "_limit_time":
         return ExplainedLayer(name, "passes", f"{layer.args[0]:g} seconds")
-    return ExplainedLayer(name, "passes")
-
-
-def _explain_validation(name: str, check: Callable[[], None], *, has_arguments: bool) -> ExplainedLayer:
-    if not has_arguments:
-        return ExplainedLayer(name, "passes", "not checked, because no arguments are given")
-    try:
-        check()
-    except InvalidArguments as error:
-        return ExplainedLayer(name, "stops", "; ".join(error.details))
     return ExplainedLayer(name, "passes")

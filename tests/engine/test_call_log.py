@@ -105,7 +105,7 @@ async def test_a_cancelled_call_is_one_line(at_info: pytest.LogCaptureFixture) -
 
 
 @BOTH_LOOPS
-async def test_a_nested_call_has_its_own_line(at_info: pytest.LogCaptureFixture) -> None:
+async def test_a_nested_call_has_a_separate_line(at_info: pytest.LogCaptureFixture) -> None:
     await dispatch(create_registry(), "greet_twice", {"name": "Ann"})
     assert list_lines(at_info) == ["tool 'greet' succeeded after … ms", "tool 'greet_twice' succeeded after … ms"]
 
@@ -155,7 +155,7 @@ async def test_arguments_that_are_no_json_do_no_harm(caplog: pytest.LogCaptureFi
     assert list_lines(caplog)[0] == "tool 'greet' failed after … ms: invalid_arguments"
 
 
-async def test_nothing_is_logged_and_nothing_rendered_by_default(caplog: pytest.LogCaptureFixture) -> None:
+async def test_by_default_calls_are_not_logged_and_arguments_not_rendered(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "mcp_bridge.calls")
     await dispatch(create_registry(), "greet", {"name": "Ann"})
     assert caplog.records == []

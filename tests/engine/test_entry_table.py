@@ -20,7 +20,7 @@ def names(table: EntryTable[ToolEntry]) -> list[str]:
     return [thing.name for thing in table]
 
 
-def test_things_are_sorted_by_name_and_found_by_exact_name() -> None:
+def test_entries_are_sorted_by_name_and_found_by_exact_name() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     for name in ("b", "a", "B"):
         table.add(entry(name))
@@ -32,7 +32,7 @@ def test_things_are_sorted_by_name_and_found_by_exact_name() -> None:
     assert table.get("c") is None
 
 
-def test_an_offer_replaces_the_owners_things_and_nobody_elses() -> None:
+def test_a_publication_replaces_only_the_entries_of_its_owner() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     table.add(entry("mine"))
     table.replace("one", [entry("a", "one"), entry("b", "one")])
@@ -50,7 +50,7 @@ def test_an_offer_replaces_the_owners_things_and_nobody_elses() -> None:
         ("", "Tool 'a' comes from both source 'one' and the registry itself."),
     ],
 )
-def test_a_name_of_another_owner_is_refused_with_both_named_and_nothing_changed(owner: str, said: str) -> None:
+def test_a_name_of_another_owner_is_an_error_that_names_both_and_changes_nothing(owner: str, said: str) -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     table.replace("one", [entry("a", "one")])
     table.replace(owner, [entry("old", owner)])
@@ -62,14 +62,14 @@ def test_a_name_of_another_owner_is_refused_with_both_named_and_nothing_changed(
     assert table.version == before
 
 
-def test_two_things_of_one_name_in_one_offer_are_refused() -> None:
+def test_two_entries_of_the_same_name_in_one_publication_are_an_error() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     with pytest.raises(DuplicateTool, match="Two tools in source 'mySource' are named 'a'"):
         table.replace("mySource", [entry("a", "mySource"), entry("a", "mySource")])
     assert len(table) == 0
 
 
-def test_a_taken_name_cannot_be_added_and_can_after_it_was_removed() -> None:
+def test_a_duplicate_name_cannot_be_added_until_the_first_entry_is_removed() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     table.add(entry("a"))
     with pytest.raises(ValueError, match="already registered"):
@@ -79,7 +79,7 @@ def test_a_taken_name_cannot_be_added_and_can_after_it_was_removed() -> None:
     table.add(entry("a"))
 
 
-def test_listeners_hear_of_every_change_and_of_nothing_else() -> None:
+def test_listeners_are_called_for_every_change_and_for_nothing_else() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     heard: list[int] = []
     stop = table.watch(lambda: heard.append(table.version))
@@ -98,7 +98,7 @@ def test_listeners_hear_of_every_change_and_of_nothing_else() -> None:
     assert also == [1, 2, 1]
 
 
-def test_readers_keep_what_they_saw() -> None:
+def test_a_list_does_not_change_after_it_was_read() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     table.add(entry("a"))
     seen = table.list_all()

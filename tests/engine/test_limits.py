@@ -65,7 +65,7 @@ async def waiting(registry: ToolRegistry, name: str, count: int, gate: Gate) -> 
 
 
 @BOTH_LOOPS
-async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_are_refused() -> None:
+async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_are_rejected() -> None:
     gate = Gate()
     registry = registry_of(Pipeline(concurrency=2, queue=3), gate=gate)
     async with waiting(registry, "gate", 5, gate) as results:
@@ -78,7 +78,7 @@ async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_ar
     assert (await dispatch(registry, "gate")).output == "out"
 
 
-async def test_a_tool_with_a_limit_of_its_own_leaves_room_for_the_others() -> None:
+async def test_a_tool_with_a_concurrency_limit_leaves_slots_for_the_others() -> None:
     gate = Gate()
     pipeline = Pipeline(concurrency=4, queue=1, tools={"slow_*": ToolLimits(concurrency=1)})
     registry = registry_of(pipeline, slow_one=gate, quick=lambda data: "quick")
@@ -90,7 +90,7 @@ async def test_a_tool_with_a_limit_of_its_own_leaves_room_for_the_others() -> No
         assert "'slow_one'" in refused.error_text
 
 
-async def test_a_call_made_by_a_call_needs_no_place_of_its_own() -> None:
+async def test_a_nested_call_needs_no_slot() -> None:
     async def outer(data: Any, ctx: CallContext) -> Any:
         return (await ctx.invoke("inner")).output
 
@@ -100,7 +100,7 @@ async def test_a_call_made_by_a_call_needs_no_place_of_its_own() -> None:
 
 
 @BOTH_LOOPS
-async def test_a_call_that_is_given_up_while_it_waits_leaves_its_turn_to_others() -> None:
+async def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue() -> None:
     gate = Gate()
     registry = registry_of(Pipeline(concurrency=1, queue=1), gate=gate)
     async with waiting(registry, "gate", 1, gate):
@@ -143,7 +143,7 @@ def lambda_of(wait: Any) -> Any:
         (SizeLimits(nodes=5), {"a": [1, 2, 3, 4, 5]}, "more than 5 values"),
     ],
 )
-async def test_arguments_beyond_the_limits_are_refused_before_anything_looks_at_them(
+async def test_arguments_beyond_the_limits_are_rejected_before_anything_reads_them(
     most: SizeLimits, data: Any, words: str
 ) -> None:
     def never(data: Any) -> None:
@@ -154,7 +154,7 @@ async def test_arguments_beyond_the_limits_are_refused_before_anything_looks_at_
     assert words in result.error_text
 
 
-def test_a_very_deep_and_a_very_wide_argument_cost_no_more_than_a_look() -> None:
+def test_a_very_deep_and_a_very_wide_argument_are_rejected_fast() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]

@@ -109,7 +109,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     ]  # fmt: skip
 
 
-async def test_stages_stand_in_their_order_and_within_one_in_the_order_given() -> None:
+async def test_middleware_runs_in_the_order_of_stages_and_then_as_listed() -> None:
     log: list[str] = []
     middleware = [Recorder(stage, log) for stage in reversed(Stage)] + [Recorder(Stage.DECIDE, log, "second")]
     registry = under([*middleware], entry_of(lambda data: log.append("the tool")))
@@ -119,14 +119,14 @@ async def test_stages_stand_in_their_order_and_within_one_in_the_order_given() -
     assert log == [*(f"> {name}" for name in inwards), "the tool", *(f"< {name}" for name in reversed(inwards))]
 
 
-async def test_a_stage_given_as_a_number_counts() -> None:
+async def test_a_stage_can_be_a_number() -> None:
     async def refuse(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         raise Denied("no")
 
     assert (await dispatch(under([At(3, refuse)], entry_of(lambda data: 1)))).code == "denied"  # type: ignore[arg-type]
 
 
-async def test_bad_arguments_reach_admission_and_observers_and_nobody_further_in() -> None:
+async def test_invalid_arguments_reach_only_admission_and_observers() -> None:
     log: list[str] = []
     middleware = [Recorder(stage, log) for stage in Stage]
     registry = under([*middleware], entry_of(lambda data: log.append("the tool"), input_schema=NUMBER))
@@ -179,7 +179,7 @@ async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> 
 
 
 @STAGES
-async def test_a_result_that_a_policy_changed_and_that_still_fits_stays(stage: Stage) -> None:
+async def test_a_result_that_a_policy_changed_is_returned_if_it_matches_the_schema(stage: Stage) -> None:
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"n": 2})
 
@@ -187,7 +187,7 @@ async def test_a_result_that_a_policy_changed_and_that_still_fits_stays(stage: S
     assert (result.output, result.content) == ({"n": 2}, None)
 
 
-async def test_content_that_a_policy_gave_is_kept_in_the_error() -> None:
+async def test_content_of_a_policy_is_kept_in_the_error() -> None:
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output=3, content=[Text("three")])
 
@@ -196,7 +196,7 @@ async def test_content_that_a_policy_gave_is_kept_in_the_error() -> None:
 
 
 @STAGES
-async def test_an_output_that_a_policy_made_is_json_for_clients(stage: Stage) -> None:
+async def test_an_output_that_a_policy_returns_is_json_for_clients(stage: Stage) -> None:
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"s": {1}, "b": b"x"})
 
@@ -266,7 +266,7 @@ async def test_admission_and_deciders_see_exceptions_as_they_are() -> None:
 
 
 @BOTH_LOOPS
-async def test_an_attempt_may_be_made_twice_and_each_has_its_own_deadline() -> None:
+async def test_each_attempt_has_a_separate_deadline() -> None:
     attempts: list[float | None] = []
 
     async def retry(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -297,7 +297,7 @@ async def test_a_policy_may_answer_without_the_tool() -> None:
     assert result.output == "from the cache"
 
 
-async def test_calls_made_by_calls_and_by_chains_of_other_registries_are_under_the_same_policy() -> None:
+async def test_nested_calls_and_chains_of_other_registries_are_under_the_same_policy() -> None:
     seen: list[str] = []
 
     async def watch(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:

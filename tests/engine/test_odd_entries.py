@@ -56,7 +56,7 @@ async def test_a_registry_frees_tools_that_were_removed_after_a_call() -> None:
     assert len(handlers) <= 3
 
 
-def test_a_name_that_is_no_text_is_refused_at_the_registration() -> None:
+def test_a_name_that_is_not_text_cannot_be_registered() -> None:
     with pytest.raises(RegistryError, match="text, found 5"):
         ToolRegistry().register(ToolEntry(5, "", lambda data: None))  # type: ignore[arg-type]
 

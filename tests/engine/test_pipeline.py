@@ -118,7 +118,7 @@ async def test_a_recursion_without_end_is_an_internal_error() -> None:
     assert (await dispatch(registry, "u")).output == "fine"
 
 
-async def test_errors_are_shown_only_where_the_settings_say_so() -> None:
+async def test_texts_of_exceptions_are_shown_only_with_expose_errors() -> None:
     entry = entry_of(lambda data: raising(LookupError(SECRET)))
     hidden, shown = [await dispatch(under(Pipeline(expose_errors=expose), entry)) for expose in (False, True)]
     assert SECRET not in str(hidden)
@@ -127,7 +127,7 @@ async def test_errors_are_shown_only_where_the_settings_say_so() -> None:
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("sync", "legacy"), ("async", STATELESS)])
-async def test_what_an_author_says_passes_verbatim(kind: str, mode: str) -> None:
+async def test_the_text_of_a_tool_error_is_returned_verbatim(kind: str, mode: str) -> None:
     registry = registry_of(
         entry_of(in_kind(kind, lambda data: raising(ToolError("city: unknown\n  try 'Bonn'", code="city"))), "raised"),
         entry_of(in_kind(kind, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"),
@@ -240,7 +240,7 @@ async def test_a_call_whose_task_is_cancelled_has_no_result() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_a_tool_that_cancels_its_own_task_affects_nothing_else(waits: bool) -> None:
+async def test_a_tool_that_cancels_its_task_does_not_affect_other_calls(waits: bool) -> None:
     async def cancel(data: Any) -> str:
         own: Any = asyncio.current_task()
         own.cancel()
@@ -313,7 +313,7 @@ async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
 
 
 @BOTH_LOOPS
-async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_told() -> None:
+async def test_a_nested_call_ends_by_the_deadline_of_the_outer_call_which_receives_the_error() -> None:
     seen: list[float | None] = []
 
     async def inner(data: Any, ctx: CallContext) -> None:
@@ -334,7 +334,7 @@ async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_
 # Checks
 
 
-async def test_bad_arguments_name_each_problem_and_the_tool_stays_untouched() -> None:
+async def test_invalid_arguments_are_an_error_with_each_problem_and_the_tool_does_not_run() -> None:
     reached: list[Any] = []
     async with connect(registry_of(entry_of(reached.append, input_schema=NUMBER))) as client:
         result = await call(client, n="x", m=1)
@@ -354,7 +354,7 @@ async def test_an_answer_that_does_not_fit_is_a_failure_that_shows_it() -> None:
     assert "structuredContent" not in result
 
 
-async def test_a_failure_of_the_tool_s_own_is_not_held_against_its_schema() -> None:
+async def test_an_error_of_the_tool_is_not_validated_by_its_output_schema() -> None:
     entry = entry_of(lambda data: ToolResult(success=False, error="no", output=3), output_schema=NUMBER)
     assert (await dispatch(registry_of(entry))).error_text == "no"
 

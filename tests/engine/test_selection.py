@@ -33,7 +33,7 @@ TOOLS = [
         ({"alias": {"read": "cat"}, "include": ["cat"]}, []),
     ],
 )
-def test_tools_are_chosen_by_their_own_names_and_tags_and_then_renamed(
+def test_tools_are_selected_by_their_original_names_and_tags_and_then_renamed(
     options: dict[str, Any], names: list[str]
 ) -> None:
     chosen = list(Selection(**options).select_tools(TOOLS, "the source"))

@@ -78,7 +78,7 @@ async def test_a_handler_that_always_needs_more_is_ended() -> None:
 
 @BOTH_LOOPS
 @pytest.mark.parametrize("other", [ValueError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
-async def test_what_a_tool_raises_beside_its_cancellation_ends_nothing_else(other: BaseException) -> None:
+async def test_an_error_during_a_cancellation_does_not_end_other_calls(other: BaseException) -> None:
     begun = anyio.Event()
 
     async def spiteful(data: Any) -> None:

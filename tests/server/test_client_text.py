@@ -156,7 +156,7 @@ async def test_a_stream_of_changes_repeats_its_request_as_it_was() -> None:
 
 
 @BOTH_ERAS
-async def test_what_fails_with_a_secret_of_its_own_is_redacted_around_the_guess(version: str) -> None:
+async def test_an_error_with_a_secret_is_redacted_around_the_text_of_the_client(version: str) -> None:
     sent = await ask("resources/read", {"uri": f"broken://{SECRET}"}, version)
     assert "no connection with [secret]" in sent
     assert f'"uri":"broken://{SECRET}"' in sent

@@ -49,7 +49,7 @@ def build_bridge(*middleware: Any, resources: bool = True, prompts: bool = True,
     return Bridge(registry, identity=Identity(listing=listing, **identity))
 
 
-async def test_the_tools_are_listed_only_if_the_settings_say_so() -> None:
+async def test_the_built_in_tools_are_listed_only_with_their_setting() -> None:
     for resources, prompts, expected in [
         (True, True, ["get_prompt", "list_prompts", "list_resources", "read_resource"]),
         (True, False, ["list_resources", "read_resource"]),

@@ -63,13 +63,13 @@ async def test_other_blocks_stay_and_several_texts_are_one() -> None:
         assert [item.type for item in result.content] == ["text", "text", "resource_link", "image"]
 
 
-async def test_structured_content_that_nobody_declared_is_left_out() -> None:
+async def test_structured_content_without_an_output_schema_is_left_out() -> None:
     async with connect(bridge_of({"a": LONG})) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.structured_content) == (False, None)
 
 
-async def test_a_tool_that_declared_its_answer_has_failed_when_it_is_cut() -> None:
+async def test_a_truncated_result_is_an_error_if_the_tool_has_an_output_schema() -> None:
     async with connect(bridge_of({"a": LONG}, {"type": "object"})) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.structured_content) == (True, None)
@@ -77,14 +77,14 @@ async def test_a_tool_that_declared_its_answer_has_failed_when_it_is_cut() -> No
         assert result.content[0].text.startswith('{"a":"abc')
 
 
-async def test_an_error_is_cut_too_and_keeps_its_code() -> None:
+async def test_an_error_is_truncated_and_keeps_its_code() -> None:
     async with connect(bridge_of(ToolError(LONG, code="long"))) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.meta["mcp-bridge/code"]) == (True, "long")
         assert result.content[0].text == LONG[:100]
 
 
-async def test_a_rest_that_is_too_large_to_be_kept_is_said_to_be() -> None:
+async def test_the_result_mentions_a_rest_that_is_too_large_to_store() -> None:
     store = MemoryStore(max_bytes=300)
     async with connect(bridge_of(LONG, store=store)) as client:
         result = await client.call_tool("t", {})
@@ -92,7 +92,7 @@ async def test_a_rest_that_is_too_large_to_be_kept_is_said_to_be() -> None:
         assert "too large to be stored" in result.content[1].text
 
 
-async def test_what_is_no_text_and_too_large_is_left_out_and_said() -> None:
+async def test_large_content_other_than_text_is_left_out_and_reported() -> None:
     content = [Text("a"), Image(b"\x00" * 300, "image/png"), Image(b"\x00", "image/png")]
     bridge = bridge_of(content)
     bridge.identity = bridge.identity._replace(result=1000, content=200)

@@ -169,7 +169,7 @@ INVALID: list[tuple[str, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("method", "version", "params", "problems"), INVALID)
-def test_an_error_says_where_and_what(method: str, version: str, params: Any, problems: str) -> None:
+def test_an_error_has_the_path_and_the_problem(method: str, version: str, params: Any, problems: str) -> None:
     assert find_error(method, version, params) == f"Invalid parameters of {method}: {problems}"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp_bridge._server.completions import rank_values
 
 
-def test_the_nearer_a_value_is_the_earlier_it_comes() -> None:
+def test_closer_matches_are_ranked_first() -> None:
     values = ["pie and yoghurt", "upython", "ruby", "lib/python", "Python", "PY"]
     assert rank_values(values, "py") == (["PY", "Python", "lib/python", "upython", "pie and yoghurt"], 5)
 
@@ -39,23 +39,23 @@ def test_letters_count_in_their_order_alone() -> None:
     assert rank_values(["aba"], "bb") == ([], 0)
 
 
-def test_equal_values_come_once_and_the_given_order_stays() -> None:
+def test_equal_values_are_returned_once_in_the_original_order() -> None:
     assert rank_values(["b2", "b1", "b2", "a"], "b") == (["b2", "b1"], 2)
     assert rank_values(["b", "a", "b"], "") == (["b", "a"], 2)
 
 
 @pytest.mark.parametrize("typed", ["", "v"])
-def test_what_is_cut_off_is_counted(typed: str) -> None:
+def test_the_number_of_truncated_items_is_reported(typed: str) -> None:
     values = [f"v{number:03}" for number in range(250)]
     assert rank_values(iter(values), typed) == (values[:100], 250)
     assert rank_values(iter(values), typed, limit=2) == (values[:2], 250)
 
 
-def test_nothing_fits_nothing() -> None:
+def test_no_value_matches_an_empty_list() -> None:
     assert rank_values([], "a") == rank_values(["b"], "a") == ([], 0)
 
 
-def test_a_value_that_nobody_types_is_left_out() -> None:
+def test_a_value_that_is_too_long_to_type_is_left_out() -> None:
     assert rank_values(["a" * 1000, "a" * 1001], "a") == (["a" * 1000], 1)
     assert rank_values(["a" * 1001, "b"], "") == (["b"], 1)
 
@@ -71,7 +71,7 @@ def test_a_character_that_is_decomposed_into_many_is_compared_by_its_beginning()
 
 
 @given(st.lists(st.text()), st.text())
-def test_everything_that_holds_the_text_fits_and_nothing_is_made_up(values: list[str], typed: str) -> None:
+def test_every_value_with_the_text_matches_and_no_value_is_invented(values: list[str], typed: str) -> None:
     found, total = rank_values(values, typed, limit=len(values))
     assert len(found) == total == len(set(found))
     assert {value for value in values if typed in value} <= set(found) <= set(values)

@@ -157,7 +157,7 @@ def test_a_state_of_another_server_with_the_same_keys_is_rejected() -> None:
     assert is_rejected(create_sealer(audience="another").seal(TEXT, **REQUEST))
 
 
-def test_without_keys_each_sealer_opens_its_own_states_only() -> None:
+def test_without_keys_each_sealer_opens_only_the_states_that_it_sealed() -> None:
     one, other = (StateSealer([], 600.0, "tests") for _ in range(2))
     assert not is_rejected(one.seal(TEXT, **REQUEST), one)
     assert is_rejected(one.seal(TEXT, **REQUEST), other)
@@ -198,7 +198,7 @@ def test_the_clock_of_another_instance_may_be_a_little_ahead() -> None:
 # What is not a state
 
 
-def test_nothing_of_the_text_can_be_read_and_no_two_states_are_equal() -> None:
+def test_a_sealed_text_is_unreadable_and_different_each_time() -> None:
     sealed = [create_sealer().seal(TEXT, **REQUEST) for _ in range(2)]
     assert sealed[0] != sealed[1]
     for state in sealed:

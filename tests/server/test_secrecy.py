@@ -58,7 +58,7 @@ def asking(ask: Ask) -> Bridge:
 
 @ERAS
 @pytest.mark.parametrize("ask", [form, link, sample])
-async def test_questions_go_out_without_the_secret_and_their_answers_come_back(ask: Ask, mode: str) -> None:
+async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: Ask, mode: str) -> None:
     heard: list[str] = []
 
     async def elicit(_: Any, params: Any) -> Any:
@@ -156,7 +156,7 @@ def test_the_token_and_the_keys_of_an_embedding_program_are_secrets() -> None:
     assert app.endpoint.redactor.redact_text("another-token") == "[secret]"
 
 
-async def test_problems_of_sources_are_told_without_the_secret() -> None:
+async def test_problems_of_sources_are_redacted() -> None:
     class Broken(Source):
         async def run(self, publish: Any) -> None:
             raise RuntimeError(f"no connection with {SECRET}")
@@ -170,7 +170,7 @@ async def test_problems_of_sources_are_told_without_the_secret() -> None:
             await bridge.wait_until_started()
 
 
-async def test_a_policys_words_go_without_the_secret_too() -> None:
+async def test_texts_of_policies_are_redacted() -> None:
     class Tells:
         stage = 2
 

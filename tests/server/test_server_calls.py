@@ -70,7 +70,7 @@ async def test_whatever_a_tool_raises_its_neighbour_is_answered(
 
 
 @BOTH_LOOPS
-async def test_a_tool_that_cancels_its_own_scope_fails_alone(stateless: bool) -> None:
+async def test_only_the_call_of_a_tool_that_cancels_its_scope_fails(stateless: bool) -> None:
     async def gives_up(data: Any) -> str:
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -91,7 +91,7 @@ async def test_a_tool_that_cancels_its_own_scope_fails_alone(stateless: bool) ->
         assert (await client.receive_response(await client.send_call("group")))["result"]["isError"] is True
 
 
-async def test_a_tool_that_cancels_its_own_task_leaves_the_neighbour_answered(stateless: bool) -> None:
+async def test_a_call_succeeds_while_another_one_cancels_its_task(stateless: bool) -> None:
     async def suicidal(data: Any) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -186,7 +186,7 @@ async def test_a_missing_wrapped_input_is_a_result_and_an_unknown_tool_an_error(
         assert caught.value.error.code == -32602
 
 
-async def test_a_tool_that_goes_between_its_look_up_and_its_call_is_unknown() -> None:
+async def test_a_tool_that_is_removed_between_look_up_and_call_is_unknown() -> None:
     class Forgetful(ToolRegistry):
         def get_prepared(self, name: str) -> None:
             return None
@@ -216,7 +216,7 @@ async def test_a_first_request_waits_for_sources_that_are_starting() -> None:
     assert names == ["late"]
 
 
-async def test_a_source_that_never_starts_does_not_keep_the_others_back(
+async def test_a_source_that_never_starts_does_not_delay_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(responses, "READY_PATIENCE", 0.01)

@@ -62,7 +62,7 @@ async def test_a_registry_without_tools_has_one_empty_page() -> None:
         assert (page.tools, page.next_cursor) == ([], None)
 
 
-async def test_a_cursor_tells_a_reader_nothing_by_itself() -> None:
+async def test_a_cursor_does_not_show_the_name_as_plain_text() -> None:
     async with connect(full()) as client:
         cursor = (await client.list_tools()).next_cursor
     assert cursor is not None
@@ -74,7 +74,7 @@ CURSORS = ["", "2", "é", "tool_249", "====", "a", base64.urlsafe_b64encode(b"to
 
 
 @MODES
-async def test_a_cursor_that_was_never_given_is_refused(mode: str) -> None:
+async def test_an_invented_cursor_is_rejected(mode: str) -> None:
     async with connect(full(), mode=mode) as client:
         for cursor in CURSORS:
             with pytest.raises(MCPError) as caught:
@@ -85,7 +85,7 @@ async def test_a_cursor_that_was_never_given_is_refused(mode: str) -> None:
 
 
 @MODES
-async def test_a_cursor_stays_good_while_tools_come_and_go(mode: str) -> None:
+async def test_a_cursor_stays_valid_while_tools_are_added_and_removed(mode: str) -> None:
     registry = full()
     async with connect(registry, mode=mode) as client:
         first = await client.list_tools()
@@ -100,14 +100,14 @@ async def test_a_cursor_stays_good_while_tools_come_and_go(mode: str) -> None:
 
 
 @given(st.text())
-def test_a_cursor_says_the_name_it_was_made_of(name: str) -> None:
+def test_a_cursor_decodes_to_its_name(name: str) -> None:
     assert decode_cursor(encode_cursor(name)) == name
 
 
 @given(st.text())
 @example(encode_cursor("a") + "=")
 @example(encode_cursor("ab") + "\n")
-def test_only_cursors_of_our_own_making_are_read(cursor: str) -> None:
+def test_only_cursors_of_this_server_are_accepted(cursor: str) -> None:
     try:
         name = decode_cursor(cursor)
     except ValueError:
@@ -131,7 +131,7 @@ def test_a_page_is_encoded_once_unless_a_client_invented_its_cursor(after: str |
     assert count == encoded
 
 
-async def test_only_the_stateless_era_is_told_how_long_to_keep_a_list(stateless: bool) -> None:
+async def test_only_lists_of_the_stateless_era_have_caching_hints(stateless: bool) -> None:
     async with serve_over_pipes(full(), stateless=stateless) as client:
         first = (await client.request("tools/list"))["result"]
         second = (await client.request("tools/list", {"cursor": first["nextCursor"]}))["result"]
@@ -144,7 +144,7 @@ async def test_only_the_stateless_era_is_told_how_long_to_keep_a_list(stateless:
             assert set(result) <= {"tools", "nextCursor", "_meta"}
 
 
-async def test_a_private_bridge_says_that_its_lists_are_private() -> None:
+async def test_lists_of_a_private_bridge_have_the_cache_scope_private() -> None:
     bridge = Bridge(full(), identity=Identity(private=True, ttl_ms=5))
     async with serve_over_pipes(bridge, stateless=True) as client:
         for method in ("tools/list", "server/discover"):

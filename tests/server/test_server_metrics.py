@@ -181,7 +181,7 @@ async def test_metrics_are_not_served_unless_they_are_asked_for() -> None:
         assert (await http.get(f"{base}/metrics")).status_code == 404
 
 
-def test_a_missing_package_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp_bridge._server.prometheus", None)
     with pytest.raises(ConfigError, match=r"pip install 'mcp-tool-bridge\[prometheus\]'"):
         build_metrics(to_bridge(make_registry()))

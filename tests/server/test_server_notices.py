@@ -50,7 +50,7 @@ class Ear:
         self._heard = anyio.Event()
 
 
-async def test_a_handshake_client_hears_of_tools_that_come_and_go() -> None:
+async def test_a_handshake_client_is_notified_of_added_and_removed_tools() -> None:
     registry, ear = ToolRegistry(), Ear()
     async with connect(registry, mode="legacy", message_handler=ear) as client:
         await client.list_tools()
@@ -62,7 +62,7 @@ async def test_a_handshake_client_hears_of_tools_that_come_and_go() -> None:
         assert (await client.list_tools()).tools == []
 
 
-async def test_a_listening_stateless_client_hears_of_tools_that_come_and_go() -> None:
+async def test_a_listening_stateless_client_is_notified_of_added_and_removed_tools() -> None:
     registry = ToolRegistry()
     async with connect(registry) as client, client.listen(tools_list_changed=True) as stream:
         with anyio.fail_after(TIMEOUT):
@@ -74,7 +74,7 @@ async def test_a_listening_stateless_client_hears_of_tools_that_come_and_go() ->
             assert (await client.list_tools()).tools == []
 
 
-async def test_over_stdio_a_client_hears_of_a_change(stateless: bool) -> None:
+async def test_over_stdio_a_client_is_notified_of_a_change(stateless: bool) -> None:
     registry = ToolRegistry()
     async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
@@ -86,7 +86,7 @@ async def test_over_stdio_a_client_hears_of_a_change(stateless: bool) -> None:
                 assert notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == opened
 
 
-async def test_a_stateless_client_that_does_not_listen_is_told_nothing() -> None:
+async def test_a_stateless_client_that_does_not_listen_receives_no_notifications() -> None:
     registry = ToolRegistry()
     async with serve_over_pipes(registry, stateless=True) as client:
         registry.register(entry("new"))
@@ -95,7 +95,7 @@ async def test_a_stateless_client_that_does_not_listen_is_told_nothing() -> None
     assert CHANGED not in [message.get("method") for message in client.received]
 
 
-async def test_a_change_from_another_thread_is_told(stateless: bool) -> None:
+async def test_a_change_from_another_thread_is_notified(stateless: bool) -> None:
     registry = ToolRegistry()
     async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
@@ -118,7 +118,7 @@ async def test_a_thread_that_the_event_loop_waits_for_may_change_the_tools() -> 
         await client.receive_message(CHANGED)
 
 
-async def test_a_burst_is_told_at_least_once_and_at_most_a_few_times(stateless: bool) -> None:
+async def test_a_burst_of_changes_is_notified_at_least_once_and_at_most_a_few_times(stateless: bool) -> None:
     registry = ToolRegistry()
     async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
@@ -131,7 +131,7 @@ async def test_a_burst_is_told_at_least_once_and_at_most_a_few_times(stateless: 
     assert 1 <= [message.get("method") for message in client.received].count(CHANGED) <= 3
 
 
-async def test_a_change_before_and_after_serving_disturbs_nobody() -> None:
+async def test_a_change_before_or_after_serving_is_ignored() -> None:
     registry = ToolRegistry()
     registry.register(entry("before"))
     bridge = Bridge(registry)

@@ -76,26 +76,26 @@ async def test_many_tools_are_searched_instead_of_listed(mode: str) -> None:
     assert result.structured_content == {"sky": "clear over Oslo"}
 
 
-async def test_every_tool_stays_callable_by_its_own_name() -> None:
+async def test_every_tool_stays_callable_by_its_name() -> None:
     async with connect(build_bridge(make_weather_tool())) as client:
         result = await client.call_tool("get_forecast", {"city": "Oslo"})
     assert result.structured_content == {"sky": "clear over Oslo"}
 
 
-async def test_few_tools_are_all_listed_and_nothing_else() -> None:
+async def test_few_tools_are_listed_without_the_search() -> None:
     async with connect(build_bridge(make_weather_tool(), above=6)) as client:
         names = await list_names(client)
     assert "get_forecast" in names
     assert len(names) == 6
 
 
-async def test_kept_tools_are_listed_beside_the_search() -> None:
+async def test_always_listed_tools_are_listed_with_the_search() -> None:
     async with connect(build_bridge(make_weather_tool(), keep=["*forecast", "filler_[12]"])) as client:
         names = await list_names(client)
     assert names == ["call_tool", "filler_1", "filler_2", "get_forecast", "search_tools"]
 
 
-async def test_there_is_no_search_if_every_tool_is_kept() -> None:
+async def test_there_is_no_search_if_every_tool_is_always_listed() -> None:
     async with connect(build_bridge(keep=["filler_*"])) as client:
         assert await list_names(client) == [f"filler_{number}" for number in range(5)]
 
@@ -173,7 +173,7 @@ async def test_concurrent_searches_share_one_index() -> None:
 
 
 @pytest.mark.parametrize("query", ["unheard", "?!", "\0", "\ud800"])
-async def test_a_search_without_a_match_says_what_to_do(query: str) -> None:
+async def test_a_search_without_a_match_returns_advice(query: str) -> None:
     async with connect(build_bridge()) as client:
         if query == "\ud800":  # the official client cannot send it
             query = "\ufffd"
@@ -190,7 +190,7 @@ async def test_schemas_are_found_in_the_form_that_the_client_supports() -> None:
     assert found["inputSchema"]["properties"]["when"] == {"type": "string"}
 
 
-async def test_arguments_that_arrive_as_json_in_a_string_are_parsed_if_the_dialect_says_so() -> None:
+async def test_arguments_that_arrive_as_json_in_a_string_are_parsed_if_the_dialect_has_this_fact() -> None:
     bridge = build_bridge(make_weather_tool(), dialect=SchemaDialect(parse_strings=True))
     async with connect(bridge) as client:
         result = await client.call_tool("call_tool", {"name": "get_forecast", "arguments": '{"city": "Oslo"}'})

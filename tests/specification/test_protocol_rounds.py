@@ -159,7 +159,7 @@ async def test_each_round_has_a_state_of_its_own(connected: Connected) -> None:
 @proves("questions/state-expires")
 @over("memory", stateless=True)
 @pytest.mark.parametrize("options", [{"state": {"ttl": 0.05}}])
-async def test_a_state_is_refused_after_its_time(connected: Connected) -> None:
+async def test_a_request_state_is_rejected_after_its_ttl(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
             asked = await raw.call(tool)

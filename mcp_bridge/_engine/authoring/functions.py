@@ -110,34 +110,28 @@ def _find_converter(annotation: Any) -> Convert | None:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         types = [argument for argument in arguments if argument is not NoneType]
-        convert = _find_converter(types[0]) if len(types) == 1 else None
-        return _convert_optional(convert) if convert is not None and len(types) < len(arguments) else convert
+        convert_type = _find_converter(types[0]) if len(types) == 1 else None
+        if convert_type is None or convert_type is _keep or len(types) == len(arguments):
+            return convert_type
+        return lambda value: None if value is None else convert_type(value)
     if annotation in (str, bool):
         return _keep
     # JSON has one type of number: 1.0 may be an int, 1 a float.
     if annotation in (int, float):
         return cast("Convert", annotation)
-    if origin is list and (convert := _find_converter(arguments[0])) is not None:
-        return _convert_items(convert)
-    if origin is dict and arguments[0] is str and (convert := _find_converter(arguments[1])) is not None:
-        return _convert_values(convert)
+    if origin is list and (convert_item := _find_converter(arguments[0])) is not None:
+        if convert_item is _keep:
+            return list
+        return lambda items: [convert_item(item) for item in items]
+    if origin is dict and arguments[0] is str and (convert_value := _find_converter(arguments[1])) is not None:
+        if convert_value is _keep:
+            return dict
+        return lambda items: {key: convert_value(value) for key, value in items.items()}
     return None
 
 
 def _keep(value: Any) -> Any:
     return value
-
-
-def _convert_optional(convert: Convert) -> Convert:
-    return convert if convert is _keep else lambda value: None if value is None else convert(value)
-
-
-def _convert_items(convert: Convert) -> Convert:
-    return list if convert is _keep else lambda items: [convert(item) for item in items]
-
-
-def _convert_values(convert: Convert) -> Convert:
-    return dict if convert is _keep else lambda items: {key: convert(value) for key, value in items.items()}
 
 
 def infer_visible_signature(function: Callable[..., Any], *, text: bool = False) -> Signature:

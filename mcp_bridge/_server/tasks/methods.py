@@ -209,7 +209,8 @@ class TaskMethods:
         try:
             if sealed_state is None:
                 return await self._follow(request, await self._create_task(request, params, options), after)
-            return await self._follow(request, self._open(request, sealed_state), after, params.get("inputResponses"))
+            task_id = json.loads(self._get_sealer().open(sealed_state, **_bind(request)))
+            return await self._follow(request, task_id, after, params.get("inputResponses"))
         except Overloaded as error:
             return self._render_problem(error, params["name"], request.version)
 
@@ -325,9 +326,6 @@ class TaskMethods:
 
             self._sealer = StateSealer(self._state.keys, ttl=self._state.ttl, audience=self._audience)
         return self._sealer
-
-    def _open(self, request: Request, sealed_state: object) -> str:
-        return str(json.loads(self._get_sealer().open(sealed_state, **_bind(request))))
 
 
 class TaskEvent(NamedTuple):

@@ -127,14 +127,13 @@ class PromptTools:
 
 def _select_fields(page: Mapping[str, Any]) -> dict[str, Any]:
     """Return a page of a list with the fields that a model can use."""
-    return {
-        key: [{name: item[name] for name in _SHOWN if name in item} for item in value] if _is_list(value) else value
-        for key, value in page.items()
-    }
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+    result: dict[str, Any] = {}
+    for key, value in page.items():
+        if isinstance(value, list):
+            result[key] = [{name: item[name] for name in _SHOWN if name in item} for item in value]
+        else:
+            result[key] = value
+    return result
 
 
 def _make_cursor_error(tool: str) -> InvalidArguments:

@@ -176,7 +176,7 @@ async def seed_by_keyword(data: dict[str, Any], *, ctx: CallContext | None = Non
     ],
     ids=lambda value: value.__name__,
 )
-async def test_the_context_is_handed_in_wherever_it_is_asked_for(
+async def test_the_context_is_passed_to_each_function_with_a_parameter_for_it(
     decorate: Callable[..., Any], function: Callable[..., Any]
 ) -> None:
     marked: Any = decorate("t")(functools.wraps(function)(lambda *args, **given: function(*args, **given)))
@@ -242,7 +242,7 @@ async def test_an_async_function_is_awaited() -> None:
 # Options
 
 
-def test_a_registry_gets_the_tool_and_refuses_a_second_of_its_name() -> None:
+def test_the_tool_is_registered_and_a_second_one_of_its_name_is_an_error() -> None:
     registry = ToolRegistry()
 
     @tool("t", registry=registry)
@@ -255,7 +255,7 @@ def test_a_registry_gets_the_tool_and_refuses_a_second_of_its_name() -> None:
 
 
 @ERAS
-async def test_what_clients_show_is_handed_on_and_not_shared(mode: str) -> None:
+async def test_title_icons_and_meta_are_copied(mode: str) -> None:
     annotations, icons, meta = {"readOnlyHint": True}, [{"src": "https://a/i.png"}], {"a/b": 1}
 
     @tool(title="A title", tags=["x"], annotations=annotations, icons=icons, meta=meta, description="Mine.")
@@ -335,7 +335,7 @@ def test_no_arguments_at_all_are_an_empty_object_for_a_typed_function() -> None:
     assert registry_of(entry_from(default)).invoke("default", None, validate=False).data == 5
 
 
-def test_a_signature_that_cannot_be_read_is_refused_when_it_is_decorated() -> None:
+def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
     with pytest.raises(TypeError, match="'held' has a type that JSON Schema cannot describe"):
 
         @tool
@@ -359,17 +359,17 @@ def test_the_method_of_an_instance_is_a_tool() -> None:
 
 
 @pytest.mark.parametrize("decorate", [tool, prompt, resource("counts://all")])
-def test_a_method_without_its_instance_is_refused_when_it_is_decorated(decorate: Any) -> None:
+def test_a_method_without_its_instance_cannot_be_decorated(decorate: Any) -> None:
     with pytest.raises(TypeError, match=r"Counted\.add is a method, and clients cannot send 'self'"):
         decorate(Counted.add)
 
 
-def test_tags_that_are_text_are_refused_and_no_list_of_letters() -> None:
+def test_tags_that_are_text_are_an_error() -> None:
     with pytest.raises(TypeError, match="tags are text"):
         tool(tags="weather")  # type: ignore[call-overload]
 
 
-async def test_lists_and_dicts_of_plain_types_are_bound_as_annotated_and_are_the_tools_own() -> None:
+async def test_lists_and_dicts_of_plain_types_are_converted_as_annotated_and_copied() -> None:
     given: dict[str, Any] = {"counts": [1.0, 2], "rates": {"a": 1}, "names": ["x"], "maybe": [None, 3.0]}
     bound: list[Any] = []
 

@@ -175,7 +175,7 @@ async def two_clients(registry: ToolRegistry, mode: str) -> AsyncIterator[tuple[
         yield first, second
 
 
-async def test_each_session_has_its_own_state() -> None:
+async def test_each_session_has_a_separate_state() -> None:
     async with two_clients(make_counter(), "legacy") as (first, second):
         assert text_of(await first.call_tool("count", {})) == "1"
         assert text_of(await first.call_tool("count", {})) == "2"

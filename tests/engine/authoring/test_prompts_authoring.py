@@ -108,7 +108,7 @@ def test_every_form_of_the_decorator_makes_a_prompt() -> None:
     assert [entry.handler(None) for entry in made] == ["ok"] * 4
 
 
-def test_what_clients_show_is_handed_on_and_not_shared() -> None:
+def test_title_icons_and_meta_are_copied() -> None:
     icons, meta = [{"src": "https://a/i.png"}], {"a/b": 1}
 
     @prompt(title="A title", icons=icons, meta=meta)
@@ -224,7 +224,7 @@ def test_missing_unknown_and_wrong_arguments_have_a_line_each() -> None:
     )
 
 
-def test_arguments_that_are_no_mapping_are_refused() -> None:
+def test_arguments_that_are_not_a_mapping_are_rejected() -> None:
     @prompt
     def about(topic: str) -> str:
         raise AssertionError("reached")
@@ -232,7 +232,7 @@ def test_arguments_that_are_no_mapping_are_refused() -> None:
     assert refused(about, ["a"]) == ("$: Input should be an object",)
 
 
-def test_keywords_without_a_name_are_refused_where_they_are_decorated() -> None:
+def test_variable_keywords_are_an_error_at_decoration() -> None:
     with pytest.raises(TypeError, match="about: a prompt declares all its arguments"):
 
         @prompt
@@ -268,7 +268,7 @@ def test_answers_pass_as_they_are() -> None:
     assert get(about) is said
 
 
-def test_a_signature_that_cannot_be_read_is_refused_when_it_is_decorated() -> None:
+def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
     with pytest.raises(TypeError, match="'held' has a type that JSON Schema cannot describe"):
 
         @prompt
@@ -303,7 +303,7 @@ async def test_clients_get_the_prompt_with_arguments_of_its_types(mode: str) -> 
 # Completions
 
 
-def test_what_has_few_values_offers_them_unless_others_are_given() -> None:
+def test_types_with_few_values_complete_them_by_default() -> None:
     def topics(typed: str, known: dict[str, str]) -> list[str]:
         return ["sea"]
 
@@ -319,7 +319,7 @@ def test_what_has_few_values_offers_them_unless_others_are_given() -> None:
     }
 
 
-def test_completions_for_what_is_no_argument_are_refused() -> None:
+def test_completions_for_an_unknown_argument_are_an_error() -> None:
     with pytest.raises(TypeError, match="about: completions are given for 'topics', which is not an argument"):
 
         @prompt(completions={"topics": ["sea"]})
@@ -329,7 +329,7 @@ def test_completions_for_what_is_no_argument_are_refused() -> None:
 # The registry
 
 
-def test_a_registry_gets_the_entry_and_refuses_a_second_of_its_name() -> None:
+def test_the_entry_is_registered_and_a_second_one_of_its_name_is_an_error() -> None:
     registry = ToolRegistry()
 
     @prompt("p", registry=registry)

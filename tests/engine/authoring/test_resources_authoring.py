@@ -61,7 +61,7 @@ def refused(function: Any, **variables: Any) -> tuple[str, ...]:
 # One URI
 
 
-def test_a_function_becomes_a_resource_that_says_what_the_function_says() -> None:
+def test_a_function_becomes_a_resource_with_its_name_and_docstring() -> None:
     @resource("notes://today")
     def today() -> str:
         """What is planned.
@@ -77,7 +77,7 @@ def test_a_function_becomes_a_resource_that_says_what_the_function_says() -> Non
     assert today() == "nothing"
 
 
-def test_name_and_description_can_be_given_and_so_can_what_clients_show() -> None:
+def test_name_description_title_and_icons_can_be_passed() -> None:
     annotations, icons, meta = {"audience": ["user"]}, [{"src": "https://a/i.png"}], {"a/b": 1}
     marking = resource(
         "notes://today",
@@ -286,7 +286,7 @@ WRONG: list[tuple[Any, str | list[str], str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "text", "line"), WRONG)
-def test_text_that_does_not_fit_is_told_with_its_place(annotation: Any, text: Any, line: str) -> None:
+def test_text_that_cannot_be_converted_is_an_error_with_its_path(annotation: Any, text: Any, line: str) -> None:
     @resource("a://{it}")
     def function(it: annotation) -> Any:
         raise AssertionError("reached")
@@ -305,7 +305,7 @@ def test_each_variable_that_does_not_fit_has_a_line() -> None:
     assert "$.unit: Field required" in lines
 
 
-def test_text_that_cannot_be_text_is_refused_without_a_crash() -> None:
+def test_text_that_cannot_be_encoded_is_rejected() -> None:
     @resource("a://{it}")
     def function(it: int) -> Any:
         raise AssertionError("reached")
@@ -317,7 +317,7 @@ def test_text_that_cannot_be_text_is_refused_without_a_crash() -> None:
             template_of(function).handler(nothing_like_it)
 
 
-def test_values_that_are_no_text_are_taken_as_they_are() -> None:
+def test_values_that_are_not_text_are_passed_unchanged() -> None:
     @resource("a://{it}")
     def function(it: int) -> Any:
         return it
@@ -397,7 +397,7 @@ def test_a_function_with_any_keywords_takes_any_variables() -> None:
     assert read(function, id="5", word="6") == (5, {"word": "6"})
 
 
-def test_parameters_and_variables_that_differ_are_refused_where_they_are_decorated() -> None:
+def test_different_parameters_and_variables_are_an_error_at_decoration() -> None:
     with pytest.raises(TypeError) as told:
 
         @resource("users://{id}/{part}")
@@ -416,18 +416,18 @@ def test_a_resource_at_one_uri_cannot_need_an_argument() -> None:
 
 
 @pytest.mark.parametrize("uri", ["notes", "{scheme}://a"])
-def test_text_that_is_no_uri_is_refused_with_a_hint(uri: str) -> None:
+def test_text_that_is_not_a_uri_is_an_error_with_a_hint(uri: str) -> None:
     with pytest.raises(ValueError, match=r"is not a URI\. Begin with a scheme, as in notes://today or users://{id}"):
         resource(uri)
 
 
 @pytest.mark.parametrize("uri", ["a://{id", "a://id}", "a://{}"])
-def test_a_lonely_brace_is_refused(uri: str) -> None:
+def test_an_unbalanced_brace_is_rejected(uri: str) -> None:
     with pytest.raises(ValueError, match=r"is not closed|brace|names no variable|is not a variable name"):
         resource(uri)
 
 
-def test_a_resource_without_a_uri_is_told_how_to_write_one() -> None:
+def test_a_resource_without_a_uri_is_an_error_with_an_example() -> None:
     bare: Any = resource
     with pytest.raises(TypeError, match=r"@resource needs a URI: @resource\('notes://today'\)"):
 
@@ -440,7 +440,7 @@ def test_a_template_has_no_size() -> None:
         resource("a://{id}", size=5)
 
 
-def test_a_type_that_nothing_is_known_of_is_refused() -> None:
+def test_an_unsupported_type_is_an_error() -> None:
     with pytest.raises(TypeError, match="parameter 'caller' has a type that JSON Schema cannot describe"):
 
         @resource("a://{caller}")
@@ -489,7 +489,7 @@ def test_every_value_that_is_offered_fits() -> None:
     assert [read(function, it=text) for text in offered] == [Mixed.WORD, Mixed.NUMBER, Mixed.YES]
 
 
-def test_completions_that_are_given_win() -> None:
+def test_completions_of_the_author_replace_those_of_the_type() -> None:
     def words(typed: str) -> list[str]:
         return ["one"]
 
@@ -500,7 +500,7 @@ def test_completions_that_are_given_win() -> None:
 
 
 @pytest.mark.parametrize("uri", ["a://{id}", "a://b"])
-def test_completions_for_what_is_not_there_are_refused(uri: str) -> None:
+def test_completions_for_an_unknown_variable_are_an_error(uri: str) -> None:
     with pytest.raises(TypeError, match="completions are given for 'ib', which is not an argument"):
 
         @resource(uri, completions={"ib": ["1"]})
@@ -510,7 +510,7 @@ def test_completions_for_what_is_not_there_are_refused(uri: str) -> None:
 # The registry
 
 
-def test_a_registry_gets_the_entry_and_refuses_a_second_of_its_uri() -> None:
+def test_the_entry_is_registered_and_a_second_one_of_its_uri_is_an_error() -> None:
     registry = ToolRegistry()
 
     @resource("notes://today", registry=registry)

@@ -225,7 +225,7 @@ def test_what_is_not_there_is_none(registry, source):
 
 
 @pytest.mark.parametrize("value", [0, False, "", [], {}, None])
-def test_values_that_are_false_are_handed_on_as_they_are(registry, value):
+def test_falsy_values_are_passed_on_unchanged(registry, value):
     [found] = seen_input(registry, {"to": "x.y"}, {"x": {"y": value}}).values()
     assert found is value
 
@@ -291,7 +291,7 @@ def test_an_empty_chain_fails(registry):
     assert outcome.context == {"x": 1}
 
 
-def test_an_empty_chain_succeeds_when_nobody_checks(registry):
+def test_an_empty_chain_succeeds_without_validation(registry):
     outcome = ToolChain(registry).execute({"x": 1}, validate_tools=False)
     assert outcome.success is True
     assert outcome.errors == []
@@ -308,7 +308,7 @@ def test_a_failing_step_stops_the_chain(registry):
     assert [step.status for step in outcome.step_results] == [ResultStatus.SUCCESS, ResultStatus.FAILURE]
 
 
-def test_a_chain_goes_on_after_a_failure_when_told_to(registry):
+def test_a_chain_continues_after_a_failure_without_stop_on_failure(registry):
     chain = chain_of(
         registry, ChainStep("fail", output_key="f"), ChainStep("add", {"a": "n", "b": "n"}, "sum"), ChainStep("fail")
     )
@@ -324,7 +324,7 @@ def test_a_chain_goes_on_after_a_failure_when_told_to(registry):
     assert [step.ok for step in outcome.step_results] == [False, True, False]
 
 
-def test_an_unknown_tool_fails_its_step_when_nobody_checks(registry):
+def test_an_unknown_tool_fails_its_step_without_validation(registry):
     outcome = chain_of(registry, ChainStep("echo"), ChainStep("zzz")).execute(validate_tools=False)
     assert outcome.success is False
     assert outcome.errors == ["Unknown tool: zzz", "Step 1 ('zzz') failed: Tool 'zzz' not found in registry."]
@@ -394,7 +394,7 @@ async def test_async_tools_run_in_a_chain_inside_an_event_loop(async_registry):
     assert sum_twice(async_registry) == {"x": 1, "y": 2, "sum": 3, "total": 6}
 
 
-def test_a_chain_can_be_a_tool_of_its_own(registry):
+def test_a_chain_can_be_a_tool(registry):
     chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "x"}, "y"), ChainStep("fail"))
     registry.register(ToolEntry("chain", "", lambda data: chain.execute(data).to_dict()))
     answer = registry.invoke("chain", {"x": 2}).data

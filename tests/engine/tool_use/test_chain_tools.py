@@ -199,7 +199,7 @@ async def test_an_error_names_the_step_what_has_run_and_what_to_do(registry: Too
     )
 
 
-async def test_an_error_of_the_first_step_says_that_nothing_else_has_run(registry: ToolRegistry) -> None:
+async def test_an_error_of_the_first_step_reports_that_no_other_step_has_run(registry: ToolRegistry) -> None:
     result = await run(chain_of(registry, ChainStep("fail"), ChainStep("page")).as_tool("chain"))
     assert result.error_text == (
         "Step 1 of 2 ('fail') failed: Nothing there.\nNo other step has run. Fix the problem and retry."
@@ -331,7 +331,7 @@ async def test_a_step_that_takes_too_long_is_stopped_and_its_error_names_it() ->
 
 
 @BOTH_LOOPS
-async def test_the_error_of_a_step_in_a_thread_says_that_it_may_still_finish() -> None:
+async def test_the_error_of_a_step_in_a_thread_reports_that_it_may_still_finish() -> None:
     release = threading.Event()
 
     def wait(data: Any) -> None:

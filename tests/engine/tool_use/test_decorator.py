@@ -40,7 +40,7 @@ def test_every_argument_may_be_positional():
     }
 
 
-def test_schemas_and_tags_are_empty_unless_given():
+def test_schemas_and_tags_are_empty_by_default():
     @tool(name="echo")
     def echo(data):
         return data
@@ -83,7 +83,7 @@ def test_the_decorated_function_is_callable_as_written():
     assert area(data={"w": 1, "h": 1}) == 1
 
 
-def test_calling_the_function_directly_validates_nothing_and_hides_no_exception():
+def test_a_direct_call_of_the_function_is_not_validated_and_raises():
     @tool(name="double", input_schema=NUMBER, output_schema={"type": "integer"})
     def double(data):
         return data["n"] * 2
@@ -109,7 +109,7 @@ def test_the_decorated_function_keeps_its_metadata():
     assert inspect.signature(decorated) == inspect.signature(double)
 
 
-def test_a_missing_description_is_the_docstring_as_it_stands():
+def test_a_missing_description_is_the_unchanged_docstring():
     @tool(name="double", input_schema=NUMBER)
     def double(data):
         """Doubles n.
@@ -158,7 +158,7 @@ def test_an_empty_registry_is_a_registry():
     assert registry.list_names() == ["a"]
 
 
-def test_a_name_that_is_taken_is_refused_at_decoration():
+def test_a_duplicate_name_is_an_error_at_decoration():
     registry = ToolRegistry()
     tool(name="a", registry=registry)(lambda data: "first")
     with pytest.raises(
@@ -200,7 +200,7 @@ def test_a_handler_without_schemas_gets_any_data():
         assert registry.invoke("echo", data).data == data
 
 
-def test_an_async_function_stays_a_coroutine_function():
+def test_a_decorated_async_function_is_a_coroutine_function():
     @tool(name="double", input_schema=NUMBER)
     async def double(data):
         """Doubles n."""

@@ -65,7 +65,7 @@ async def test_a_changed_handler_and_schema_of_an_entry_apply_to_the_next_call()
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], {"a": None}])
-async def test_an_output_that_is_false_is_kept(value):
+async def test_a_falsy_output_is_returned_unchanged(value):
     result = await dispatch(entry(lambda data: value))
     assert result.success
     assert result.output == value
@@ -174,7 +174,7 @@ def everything_shown(result):
 @pytest.mark.parametrize(
     "error", [RuntimeError(SECRET), KeyError(SECRET), OSError(5, SECRET), ExceptionGroup(SECRET, [OSError()])]
 )
-async def test_an_exception_is_an_internal_error_whose_text_stays_inside(raising, error):
+async def test_an_exception_is_an_internal_error_without_its_text(raising, error):
     result = await dispatch(entry(raising(error)))
     assert (result.success, result.is_error) == (False, True)
     assert result.code == "internal_error"
@@ -190,7 +190,7 @@ async def test_the_log_has_the_traceback_under_the_reference_that_is_shown(raisi
     assert "Traceback" in caplog.text
 
 
-async def test_every_internal_error_has_its_own_reference(raising):
+async def test_every_internal_error_has_another_reference(raising):
     texts = {(await dispatch(entry(raising(RuntimeError("x"))))).error_text for _ in range(5)}
     assert len(texts) == 5
 
@@ -201,7 +201,7 @@ async def test_an_exit_in_a_tool_does_not_leave_the_server(raising):
 
 
 @BOTH_LOOPS
-async def test_a_cancellation_that_a_tool_makes_up_is_its_own_failure(raising):
+async def test_a_cancellation_that_a_tool_raises_itself_is_a_failure(raising):
     result = await dispatch(entry(raising(asyncio.CancelledError())))
     assert result.success is False
     assert result.code == "internal_error"
@@ -244,7 +244,7 @@ async def test_the_text_and_code_of_a_tool_error_pass_verbatim(raising):
     assert result.code == "unknown_city"
 
 
-async def test_a_tool_error_has_a_code_of_its_own_unless_given_one(raising):
+async def test_a_tool_error_has_the_default_code_unless_another_is_passed(raising):
     result = await dispatch(entry(raising(ToolError("no"))))
     assert result.code == "tool_error"
     assert result.error_text == "no"
@@ -272,7 +272,7 @@ def test_a_tool_error_is_one_of_the_call_errors():
 
 
 @pytest.mark.parametrize("handler", [lambda data: {"n": "x"}, lambda data: reading({"n": "x"})], ids=["sync", "async"])
-async def test_bad_output_is_a_failure_that_keeps_the_data(handler):
+async def test_invalid_output_is_a_failure_that_keeps_the_data(handler):
     result = await dispatch(entry(handler, output_schema=NUMBER))
     assert (result.success, result.is_error) == (False, True)
     assert result.code == "invalid_output"

@@ -29,14 +29,14 @@ def test_every_name_of_the_api_is_public(name):
 
 
 @pytest.mark.parametrize("name", ["CallContext", "ToolEntry", "ToolError", "ToolRegistry", "ToolResult", "tool"])
-def test_the_names_an_author_needs_stand_at_the_top(name):
+def test_the_root_package_exports_the_names_that_authors_need(name):
     assert hasattr(mcp_bridge, name)
     assert name in mcp_bridge.__all__
     assert name in dir(mcp_bridge)
 
 
 @pytest.mark.parametrize("name", ["ChainStep", "ToolChain", "ToolDefinition", "ToolEntry", "ToolRegistry"])
-def test_both_places_show_the_same_thing(name):
+def test_both_modules_export_the_same_object(name):
     assert getattr(mcp_bridge, name) is getattr(api, name)
 
 
@@ -99,7 +99,7 @@ def test_the_decorator_has_the_parameters_of_the_specification_first():
     assert all(kind is KEYWORD and default is not NONE for _, kind, default in parameters[6:])
 
 
-def test_a_registry_needs_nothing():
+def test_a_registry_is_created_without_arguments():
     assert all(default is not NONE and kind is KEYWORD for _, kind, default in shape(api.ToolRegistry))
     assert len(api.ToolRegistry()) == 0
 
@@ -121,7 +121,7 @@ def test_only_the_async_doors_are_coroutine_functions():
     ("cls", "methods"),
     [(api.ToolRegistry, {"__len__", "__contains__", "__repr__"}), (api.ToolChain, {"__len__", "__repr__"})],
 )
-def test_the_dunder_methods_are_the_classs_own(cls, methods):
+def test_the_special_methods_are_those_of_the_class(cls, methods):
     assert methods <= set(vars(cls))
 
 

@@ -87,7 +87,7 @@ def test_a_registered_entry_is_found_by_its_exact_name():
     assert registry.get("missing") is None
 
 
-def test_a_second_tool_of_one_name_is_refused_and_the_first_stays():
+def test_a_second_tool_of_the_same_name_is_an_error_and_the_first_stays():
     first = entry("a")
     registry = registry_of(first)
     with pytest.raises(ValueError, match="already registered") as caught:
@@ -102,7 +102,7 @@ def test_a_function_is_no_tool_and_the_error_names_the_decorator() -> None:
         ToolRegistry().register(lambda: None)  # type: ignore[arg-type]
 
 
-def test_unregistering_says_whether_the_name_was_there():
+def test_unregister_returns_whether_the_name_existed():
     registry = registry_of(entry("a"))
     assert registry.unregister("a") is True
     assert registry.unregister("a") is False
@@ -265,7 +265,7 @@ async def test_without_data_the_handler_gets_none(door):
     assert seen == [((None,), {})]
 
 
-async def test_the_data_can_be_given_by_keyword(door):
+async def test_the_data_can_be_passed_by_keyword(door):
     result = await door(registry_of(entry()), name="a", input_data={"n": 1}, validate=True)
     assert result.data == {"n": 1}
 
@@ -363,7 +363,7 @@ async def test_every_problem_of_the_input_is_reported(door):
     ("schema", "data"),
     [({"pattern": "^a"}, "b"), ({"anyOf": [{"type": "string"}]}, 1), ({"properties": {"a": False}}, {"a": 1})],
 )
-async def test_keywords_beyond_the_seeds_also_keep_input_from_the_handler(door, schema, data):
+async def test_further_keywords_also_reject_input_before_the_handler(door, schema, data):
     seen, handler = recording()
     result = await door(registry_of(entry("s", handler, input_schema=schema)), "s", data)
     assert result.status is ResultStatus.FAILURE
@@ -413,7 +413,7 @@ def test_an_exit_or_interrupt_in_a_handler_propagates(kind):
         registry_of(entry("x", leave)).invoke("x", {})
 
 
-async def test_bad_output_is_partial_and_keeps_the_data(door):
+async def test_invalid_output_is_partial_and_keeps_the_data(door):
     registry = registry_of(entry("out", lambda data: {"n": "x"}, output_schema=NUMBER))
     result = await door(registry, "out", {})
     assert result.status is ResultStatus.PARTIAL

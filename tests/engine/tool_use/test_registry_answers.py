@@ -15,7 +15,7 @@ def registry_of(handler) -> ToolRegistry:
     return registry
 
 
-def test_a_handlers_own_result_is_the_answer() -> None:
+def test_a_result_that_the_handler_returns_is_the_result_of_invoke() -> None:
     own = Result(ResultStatus.SKIPPED, message="not today")
     assert registry_of(lambda data: own).invoke("a", {}) is own
 
@@ -31,7 +31,7 @@ async def test_the_output_of_a_handlers_tool_result_is_the_data() -> None:
     assert (await registry.ainvoke("a", {})).data == {"n": 3}
 
 
-async def test_a_published_chain_that_cannot_run_says_why() -> None:
+async def test_a_published_chain_that_cannot_run_returns_the_reason() -> None:
     registry = ToolRegistry()
     registry.register(ToolChain(registry).add_step(ChainStep("gone")).as_tool("chain"))
     async with connect(registry) as client:
@@ -57,7 +57,7 @@ def test_data_that_is_not_json_is_judged_by_every_keyword_that_speaks_of_it() ->
     assert validate_input({5: b"x", "n": 2}, schema).errors == ["$.n: 1 was expected"]
 
 
-def test_a_key_without_a_text_of_its_own_does_not_make_validation_raise() -> None:
+def test_a_key_that_cannot_become_text_does_not_make_validation_raise() -> None:
     class Silent:
         def __str__(self) -> str:
             raise RuntimeError("no")

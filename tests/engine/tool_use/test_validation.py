@@ -37,7 +37,7 @@ def name_of(schema):
 # The result
 
 
-def test_a_result_is_valid_and_without_errors_unless_told_otherwise():
+def test_a_validation_result_is_valid_and_without_errors_by_default():
     assert ValidationResult() == ValidationResult(valid=True, errors=[])
 
 
@@ -271,7 +271,7 @@ def test_limits_are_inclusive_and_absent_fields_are_not_checked(data, schema):
         (None, {"minLength": 9, "minItems": 9, "minimum": 9, "required": ["a"]}),
     ],
 )
-def test_a_keyword_says_nothing_about_values_of_other_types(data, schema):
+def test_a_keyword_does_not_apply_to_values_of_other_types(data, schema):
     assert errors_of(data, schema) == []
 
 
@@ -445,7 +445,7 @@ def test_the_schema_of_additional_properties_is_checked_under_the_name_of_each()
     assert line.startswith("$.c: ")
 
 
-def test_errors_of_both_kinds_stand_side_by_side():
+def test_missing_and_invalid_arguments_are_reported_together():
     schema = {
         "type": "object",
         "required": ["b"],

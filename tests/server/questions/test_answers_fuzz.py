@@ -132,7 +132,7 @@ def test_any_answers_lead_to_a_result_a_question_or_an_error(server: Server, nam
 
 @FUZZ
 @given(answers=responses)
-def test_any_answers_may_come_unasked(server: Server, answers: Any) -> None:
+def test_any_unrequested_answers_are_handled(server: Server, answers: Any) -> None:
     first = server.go(None, answers).get("result")
     if first is not None and first["resultType"] == "input_required":
         assert server.go(first["requestState"], GOOD)["result"]["resultType"] == "complete"
@@ -140,13 +140,13 @@ def test_any_answers_may_come_unasked(server: Server, answers: Any) -> None:
 
 @FUZZ
 @given(state=st.text(max_size=200) | anything.filter(lambda value: value is not None), answers=responses)
-def test_any_state_that_was_not_given_out_is_refused(server: Server, state: Any, answers: Any) -> None:
+def test_any_invented_request_state_is_rejected(server: Server, state: Any, answers: Any) -> None:
     assert "error" in server.go(state, answers)
 
 
 @FUZZ
 @given(place=st.integers(min_value=0), character=st.characters(), cut=st.integers(min_value=0, max_value=2))
-def test_any_change_of_a_state_is_refused(server: Server, place: int, character: str, cut: int) -> None:
+def test_any_changed_request_state_is_rejected(server: Server, place: int, character: str, cut: int) -> None:
     state = server.go(None, None)["result"]["requestState"]
     place %= len(state) + 1
     changed = state[:place] + character + state[place + cut :]
@@ -156,7 +156,7 @@ def test_any_change_of_a_state_is_refused(server: Server, place: int, character:
         assert get_text(server.go(state, GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
 
 
-def test_after_all_that_nothing_is_stuck(server: Server) -> None:
+def test_no_call_is_left_suspended(server: Server) -> None:
     """What is still asked waits for its answers, and everything else is gone."""
     asked = server.go(None, None)["result"]
     assert get_text(server.go(asked["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
@@ -167,7 +167,7 @@ def test_after_all_that_nothing_is_stuck(server: Server) -> None:
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @FUZZ
 @given(kind=st.sampled_from(list(QUESTIONS)), raw=nearly)
-def test_any_answer_fits_its_question_or_is_said_not_to(version: str, kind: str, raw: Any) -> None:
+def test_any_answer_is_accepted_or_rejected_with_its_problems(version: str, kind: str, raw: Any) -> None:
     request = to_request(QUESTIONS[kind], version)
     try:
         answer = request.read(raw)

@@ -102,7 +102,7 @@ async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str
 
 
 @EVERY_ERA
-async def test_what_was_typed_before_somebody_declined_does_not_reach_the_tool(mode: str) -> None:
+async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> None:
     typed = types.ElicitResult(action="decline", content={"name": "Ada"})
     (answer,), _ = await asked_for(NAME_SCHEMA, Person(typed), mode)
     assert (answer.content, answer.data) == ({}, None)
@@ -127,7 +127,7 @@ async def test_what_was_typed_before_somebody_declined_does_not_reach_the_tool(m
     ],
     ids=repr,
 )
-async def test_a_type_that_is_asked_for_comes_back_as_an_instance(asked: Any, content: Any, data: Any) -> None:
+async def test_an_answer_to_a_question_with_a_type_is_an_instance_of_it(asked: Any, content: Any, data: Any) -> None:
     (answer,), _ = await asked_for(asked, Person(content), STATELESS)
     assert answer.data == data
     assert type(answer.data) is type(data)
@@ -161,7 +161,7 @@ async def test_a_json_schema_reaches_the_client_as_it_was_written(properties: An
     assert answer.content == {}  # what nobody filled in is not made up
 
 
-async def test_every_kind_of_choice_is_checked_when_it_comes_back() -> None:
+async def test_answers_to_every_kind_of_choice_are_validated() -> None:
     wrong = {"plain": "c", "titled": "An X", "named": "Pea", "several": [], "some": ["w"]}
     right = {"plain": "a", "titled": "x", "named": "q", "several": ["m", "n"], "some": ["u"]}
     person = Person(wrong, right)
@@ -209,7 +209,7 @@ async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> N
     ],
     ids=str,
 )
-async def test_what_no_form_can_have_is_the_authors_error_and_nobody_is_asked(schema: Any) -> None:
+async def test_a_schema_that_forms_do_not_support_is_an_error_before_the_user_is_asked(schema: Any) -> None:
     person = Person({})
     answers, result = await asked_for(schema, person, STATELESS)
     assert (answers, person.asked) == ([], [])
@@ -236,7 +236,7 @@ async def test_an_address_that_no_browser_should_open_is_the_authors_error(url: 
     assert get_code(result) == "internal_error"
 
 
-async def test_only_handshake_clients_get_an_id_for_a_page_and_each_asking_has_its_own() -> None:
+async def test_only_handshake_clients_get_an_elicitation_id_and_each_request_has_another() -> None:
     ids: list[Any] = []
     for mode in ("legacy", "legacy", STATELESS):
         person = Person("accept")
@@ -248,7 +248,7 @@ async def test_only_handshake_clients_get_an_id_for_a_page_and_each_asking_has_i
     assert ids[2] is None
 
 
-async def test_clients_of_older_versions_get_forms_in_the_words_they_know() -> None:
+async def test_clients_of_older_versions_get_forms_in_the_keywords_of_their_version() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

@@ -44,7 +44,7 @@ async def sampled_by(model: Model, mode: str, *messages: Any, **options: Any) ->
 
 
 @EVERY_ERA
-async def test_text_is_a_message_of_the_user_and_what_the_model_wrote_comes_back(mode: str) -> None:
+async def test_sampling_sends_text_as_a_user_message_and_returns_the_model_s_text(mode: str) -> None:
     model = Model("Paris", stopReason="endTurn")
     (got,), result = await sampled_by(model, mode, "What is the capital of France?", max_tokens=50)
     assert get_text(result) == "Paris"
@@ -90,7 +90,7 @@ async def test_a_conversation_keeps_its_roles_and_its_blocks() -> None:
 
 
 @EVERY_ERA
-async def test_tool_uses_of_the_model_come_back_as_mcp_has_them(mode: str) -> None:
+async def test_tool_uses_of_the_model_are_returned_in_the_form_of_mcp(mode: str) -> None:
     use = {"type": "tool_use", "id": "1", "name": "add", "input": {"a": 1}}
     model = Model(content=[{"type": "text", "text": "Let me see."}, use], stopReason="toolUse")
     (got,), _ = await sampled_by(model, mode, "1 and 2?", tools=[TOOL])
@@ -100,7 +100,7 @@ async def test_tool_uses_of_the_model_come_back_as_mcp_has_them(mode: str) -> No
 
 
 @EVERY_ERA
-async def test_roots_come_back_with_their_names(mode: str) -> None:
+async def test_roots_are_returned_with_their_names(mode: str) -> None:
     registry, got = ToolRegistry(), []
 
     @tool(registry=registry)
@@ -130,7 +130,7 @@ async def test_several_questions_at_once_are_answered_by_their_keys(mode: str) -
 
 
 @EVERY_ERA
-async def test_of_several_questions_each_is_asked_again_on_its_own(mode: str) -> None:
+async def test_each_of_several_questions_is_asked_again_separately(mode: str) -> None:
     registry = ToolRegistry()
 
     async def hasty(params: Any) -> Any:
@@ -206,7 +206,7 @@ def racing() -> ToolRegistry:
 
 
 @pytest.mark.parametrize("keys", [["a", "b"], ["a", "a"], ["", ""], ["q2", ""], ["", "q1"], ["q1", "", "q1", "q2", ""]])
-async def test_questions_put_in_one_turn_go_out_in_one_round_each_under_a_name_of_its_own(keys: list[str]) -> None:
+async def test_questions_that_are_asked_together_are_sent_in_one_round_under_different_names(keys: list[str]) -> None:
     async with serve_client(racing()) as client:
         call = client.start_call("ask", {"keys": keys})
         questions = await call.get_questions()

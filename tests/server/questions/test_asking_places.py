@@ -75,7 +75,7 @@ async def test_prompts_and_resources_ask_as_tools_do(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_a_prompt_or_resource_whose_client_cannot_be_asked_is_refused(mode: str) -> None:
+async def test_a_prompt_or_resource_that_asks_fails_if_the_client_cannot_ask(mode: str) -> None:
     code = -32603 if mode == "legacy" else -32021
     async with connect(everywhere(), mode=mode, elicitation_callback=Person({"name": "Ada"})) as client:
         for request in (client.get_prompt("greeting", {}), client.read_resource("test://page")):
@@ -120,7 +120,7 @@ async def test_a_synchronous_tool_asks_from_its_thread(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_a_call_made_by_a_call_asks_and_gets_the_answer(mode: str) -> None:
+async def test_a_nested_call_asks_the_user_and_receives_the_answer(mode: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -142,7 +142,7 @@ async def test_a_call_made_by_a_call_asks_and_gets_the_answer(mode: str) -> None
 
 
 @EVERY_ERA
-async def test_the_failure_of_a_question_in_a_call_made_by_a_call_is_its_result(mode: str) -> None:
+async def test_a_failed_question_in_a_nested_call_is_its_result(mode: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -189,7 +189,7 @@ async def test_a_policy_asks_before_the_tool_runs(mode: str, action: str) -> Non
 
 
 @EVERY_ERA
-async def test_nobody_is_asked_to_approve_what_is_not_valid(mode: str) -> None:
+async def test_no_approval_is_requested_for_invalid_arguments(mode: str) -> None:
     registry, done = approved()
     person = Person("accept")
     async with connect(registry, mode=mode, elicitation_callback=person) as client:
@@ -207,7 +207,7 @@ async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
     assert done == []
 
 
-async def test_outside_a_server_there_is_nobody_to_ask() -> None:
+async def test_a_call_without_a_server_cannot_ask() -> None:
     registry = everywhere()
 
     @tool(registry=registry)

@@ -85,7 +85,7 @@ LACKING = pytest.mark.parametrize(
 
 
 @LACKING
-async def test_without_the_capability_a_stateless_call_is_refused_and_says_what_is_required(
+async def test_without_the_capability_a_stateless_call_is_an_error_that_names_it(
     kind: str, declared: Any, required: Any
 ) -> None:
     async with serve_client(asking(), capabilities=declared) as client:
@@ -129,7 +129,7 @@ async def test_without_the_capability_a_handshake_call_fails_with_its_code(
         ("roots", {"roots": {"listChanged": True}}),
     ],
 )
-async def test_with_the_capability_the_question_goes_out(kind: str, declared: Any) -> None:
+async def test_with_the_capability_the_question_is_sent(kind: str, declared: Any) -> None:
     async with serve_client(asking(), capabilities=declared) as client:
         assert len(await client.start_call("fall_back", {"kind": kind}).get_questions()) == 1
     async with serve_client(asking(), version=HANDSHAKE, capabilities=declared) as client:
@@ -138,7 +138,7 @@ async def test_with_the_capability_the_question_goes_out(kind: str, declared: An
         await client.cancel(number)
 
 
-async def test_all_that_several_questions_lack_is_said_at_once() -> None:
+async def test_the_error_lists_the_missing_capabilities_of_all_questions() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -157,7 +157,7 @@ async def test_all_that_several_questions_lack_is_said_at_once() -> None:
             assert error["data"] == {"requiredCapabilities": missing}
 
 
-async def test_each_round_says_anew_what_its_client_can_do() -> None:
+async def test_each_round_declares_the_capabilities_of_its_client_again() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -177,7 +177,7 @@ async def test_each_round_says_anew_what_its_client_can_do() -> None:
 
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
-async def test_a_person_who_declines_is_answered_for_by_no_fallback(mode: str) -> None:
+async def test_a_decline_of_the_user_is_not_replaced_by_a_fallback(mode: str) -> None:
     async with connect(asking(), mode=mode, elicitation_callback=Person("decline")) as client:
         assert get_text(await client.call_tool("fall_back", {"kind": "form"})).startswith("Answer(action='decline'")
 
@@ -204,7 +204,7 @@ async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_
             assert "not today" in get_text(result)
 
 
-async def test_a_tool_may_go_on_after_a_refusal() -> None:
+async def test_a_tool_may_continue_after_a_decline() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

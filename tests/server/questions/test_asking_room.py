@@ -20,7 +20,7 @@ async def never(context: Any, params: Any) -> Any:
     raise AssertionError("asked by itself")
 
 
-async def test_questions_that_nobody_answers_never_keep_out_those_of_handlers_that_have_ended() -> None:
+async def test_unanswered_questions_do_not_block_those_of_needs_input() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

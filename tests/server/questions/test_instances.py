@@ -96,7 +96,7 @@ async def test_what_was_asked_on_one_instance_is_answered_on_another_and_the_han
         assert (one.policy.decided, other.policy.decided) == ([], ["old"])
 
 
-async def test_a_person_who_says_no_says_it_on_every_instance() -> None:
+async def test_a_decline_of_the_user_counts_on_every_instance() -> None:
     async with two() as (one, here, other, there):
         call = here.start_call("remove", {"what": "all"})
         await call.get_questions()
@@ -193,7 +193,7 @@ async def test_a_question_survives_a_restart_where_the_keys_do() -> None:
     assert (instance.ran, reborn.ran) == ([], ["all"])
 
 
-async def test_a_call_that_made_room_for_another_is_taken_up_as_on_another_instance() -> None:
+async def test_an_evicted_call_is_resumed_as_on_another_instance() -> None:
     instance = Instance(suspended=1)
     async with serve_client(instance.bridge) as client:
         first = client.start_call("remove", {"what": "one"})

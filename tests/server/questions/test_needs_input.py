@@ -122,7 +122,7 @@ async def test_the_answers_are_plain_data_checked_against_the_type(mode: str) ->
     assert "$.dish" in person.asked[1].message
 
 
-async def test_what_a_handler_needs_of_a_client_that_cannot_be_asked_is_said() -> None:
+async def test_a_needs_input_for_a_client_that_cannot_ask_is_an_error_with_the_capability() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -139,7 +139,7 @@ async def test_what_a_handler_needs_of_a_client_that_cannot_be_asked_is_said() -
         assert get_code(answer["result"]) == "missing_capability"
 
 
-async def test_answers_that_come_unasked_settle_what_a_handler_needs_once() -> None:
+async def test_unrequested_answers_settle_a_needs_input_once() -> None:
     registry, seen = ToolRegistry(), []
     collecting(registry, seen)
     async with serve_client(registry) as client:
@@ -150,7 +150,7 @@ async def test_answers_that_come_unasked_settle_what_a_handler_needs_once() -> N
 
 
 @EVERY_ERA
-async def test_a_handler_may_ask_in_line_before_it_says_what_it_needs(mode: str) -> None:
+async def test_a_handler_may_ask_with_ctx_before_it_returns_needs_input(mode: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

@@ -53,7 +53,7 @@ EVERY_ANSWER = {
 }
 
 
-async def test_each_instance_goes_on_where_another_ended_even_with_the_same_question() -> None:
+async def test_each_instance_resumes_where_another_ended_even_with_the_same_question() -> None:
     seen: list[Any] = []
     first, second = sharing(seen), sharing(seen)
     async with serve_client(first) as here, serve_client(second) as there:

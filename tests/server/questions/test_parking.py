@@ -72,7 +72,7 @@ async def until(fact: Any) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_when_no_more_calls_may_wait_the_next_question_is_refused_and_the_first_lives() -> None:
+async def test_a_question_beyond_the_limit_is_rejected_and_the_first_stays_open() -> None:
     waiting = Waiting()
     bridge = make_bridge(waiting.registry, suspended=1)
     async with serve_client(bridge) as client:
@@ -95,7 +95,7 @@ async def test_calls_that_ask_at_the_same_moment_are_counted_too() -> None:
         assert sorted(code or "" for code in codes) == [""] * 3 + ["overloaded"] * 7
 
 
-async def test_a_call_needs_one_place_whatever_it_asks_and_keeps_it_while_it_is_asked_again() -> None:
+async def test_a_call_uses_one_place_however_many_questions_it_asks() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -114,7 +114,7 @@ async def test_a_call_needs_one_place_whatever_it_asks_and_keeps_it_while_it_is_
         assert is_idle(bridge)
 
 
-async def test_calls_that_ask_nothing_need_no_place() -> None:
+async def test_calls_without_questions_need_no_place() -> None:
     waiting = Waiting()
 
     @tool(registry=waiting.registry)
@@ -128,7 +128,7 @@ async def test_calls_that_ask_nothing_need_no_place() -> None:
         assert get_text(await client.start_call("ask").get_result(ANSWER)) == "Ada"  # answered before it had to wait
 
 
-async def test_a_call_that_nobody_answers_in_time_is_cancelled_cleans_up_and_makes_room() -> None:
+async def test_a_call_without_an_answer_in_time_is_cancelled_and_frees_its_place() -> None:
     waiting = Waiting()
     bridge = make_bridge(waiting.registry, suspended=1, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
@@ -142,7 +142,7 @@ async def test_a_call_that_nobody_answers_in_time_is_cancelled_cleans_up_and_mak
     assert waiting.went_on == []
 
 
-async def test_a_synchronous_tool_that_nobody_answers_leaves_its_thread() -> None:
+async def test_a_synchronous_tool_without_an_answer_releases_its_thread() -> None:
     waiting = Waiting()
     bridge = make_bridge(waiting.registry, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
@@ -195,7 +195,7 @@ async def test_each_question_waits_for_the_whole_time() -> None:
     assert now < deadlines[0] < deadlines[-1] <= now + 1000.0
 
 
-async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_comes_for_it() -> None:
+async def test_a_call_that_cancels_its_question_keeps_its_place_until_its_client_returns() -> None:
     registry, give_up, given_up = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
@@ -224,7 +224,7 @@ async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_
         assert is_idle(bridge)
 
 
-async def test_a_result_that_nobody_fetches_in_time_is_forgotten() -> None:
+async def test_a_result_that_no_client_fetches_in_time_is_dropped() -> None:
     registry, give_up, ended = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
@@ -275,7 +275,7 @@ async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
     assert expired == ["question_expired"]
 
 
-async def test_many_calls_that_nobody_comes_back_to_leave_nothing_behind() -> None:
+async def test_many_abandoned_calls_leave_nothing_in_memory() -> None:
     waiting = Waiting()
     bridge = make_bridge(waiting.registry, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
@@ -289,7 +289,7 @@ async def test_many_calls_that_nobody_comes_back_to_leave_nothing_behind() -> No
 
 
 @pytest.mark.parametrize("suspended", [1, 2])
-async def test_places_are_given_back_however_a_call_ends(suspended: int) -> None:
+async def test_places_are_released_however_a_call_ends(suspended: int) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

@@ -64,7 +64,7 @@ class Approval:
 
 @BOTH_LOOPS
 @EVERY_ERA
-async def test_what_was_left_when_a_person_was_asked_is_left_when_they_have_answered(mode: str) -> None:
+async def test_the_remaining_time_is_the_same_before_and_after_a_question(mode: str) -> None:
     registry, slow = make_registry(timeout=60.0), Slow(0.1)
     seen: dict[str, float] = {}
     asked = 0.0
@@ -86,7 +86,7 @@ async def test_what_was_left_when_a_person_was_asked_is_left_when_they_have_answ
 
 
 @EVERY_ERA
-async def test_a_person_may_take_longer_than_a_call_may(mode: str) -> None:
+async def test_a_user_may_take_longer_than_the_time_limit_of_the_call(mode: str) -> None:
     registry = make_registry(timeout=SHORT)
 
     @tool(registry=registry)
@@ -185,7 +185,7 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
 
 @BOTH_LOOPS
 @EVERY_ERA
-async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str) -> None:
+async def test_a_question_of_a_nested_call_pauses_both_deadlines(mode: str) -> None:
     registry, slow = make_registry(timeout=60.0), Slow(0.1)
     seen: list[float] = []
 
@@ -280,7 +280,7 @@ async def test_without_a_time_limit_there_is_none_after_a_question_either() -> N
 
 
 @BOTH_LOOPS
-async def test_a_tool_keeps_to_a_time_of_its_own_while_it_asks() -> None:
+async def test_a_timeout_within_a_tool_continues_while_it_asks() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

@@ -75,7 +75,7 @@ async def test_giving_up_the_first_round_before_anything_was_asked_cancels_the_c
         assert "result" in await client.request("tools/list", {})
 
 
-async def test_giving_up_a_later_round_cancels_the_call_and_its_state_stays_used() -> None:
+async def test_cancelling_a_later_round_cancels_the_call_and_its_state_stays_used() -> None:
     stages = Stages()
     stages.go_on["first"].set()
     bridge = make_bridge(stages.registry)
@@ -91,7 +91,7 @@ async def test_giving_up_a_later_round_cancels_the_call_and_its_state_stays_used
         assert await call.get_error(ANSWER) == INVALID_STATE
 
 
-async def test_giving_up_a_round_that_is_over_changes_nothing() -> None:
+async def test_cancelling_a_finished_round_changes_nothing() -> None:
     stages = Stages()
     for event in stages.go_on.values():
         event.set()
@@ -130,7 +130,7 @@ async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -
         assert stages.stopped
 
 
-async def test_giving_up_a_call_of_the_handshake_era_while_it_asks_cancels_it() -> None:
+async def test_a_call_of_the_handshake_era_is_cancelled_by_its_client_while_it_asks() -> None:
     stages = Stages()
     stages.go_on["first"].set()
     async with serve_client(stages.registry, version=HANDSHAKE) as client:
@@ -208,7 +208,7 @@ async def test_a_server_that_ends_ends_the_calls_that_wait_for_answers(version: 
     assert is_idle(bridge)
 
 
-async def test_a_server_that_has_ended_may_serve_again_and_knows_nothing_of_earlier_calls() -> None:
+async def test_a_server_can_run_again_without_the_calls_of_its_first_run() -> None:
     stages = Stages()
     for event in stages.go_on.values():
         event.set()
@@ -225,7 +225,7 @@ async def test_a_server_that_has_ended_may_serve_again_and_knows_nothing_of_earl
         assert get_text(await again.get_result(ANSWER)) == "done"
 
 
-async def test_a_thread_that_asks_once_more_after_its_call_was_given_up_is_told_so() -> None:
+async def test_a_thread_that_asks_after_its_call_was_cancelled_receives_an_error() -> None:
     registry, errors, left = ToolRegistry(), [], anyio.Event()
 
     @tool(registry=registry)
@@ -264,7 +264,7 @@ class Careless:
         return ToolResult(output="decided without")
 
 
-async def test_what_a_policy_decided_while_nobody_answered_waits_for_who_asked() -> None:
+async def test_a_decision_of_a_policy_between_two_rounds_is_returned_in_the_next() -> None:
     careless = Careless()
     registry = make_registry(careless)
 
@@ -283,7 +283,7 @@ async def test_what_a_policy_decided_while_nobody_answered_waits_for_who_asked()
         assert is_idle(bridge)
 
 
-async def test_a_state_that_cannot_be_kept_ends_the_call_and_says_why() -> None:
+async def test_a_needs_input_whose_state_is_not_json_ends_the_call_with_the_reason() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

@@ -52,7 +52,7 @@ def chatty() -> ToolRegistry:
     return registry
 
 
-async def test_each_round_hears_of_what_happens_in_it_under_its_own_token_and_level() -> None:
+async def test_each_round_receives_its_progress_and_log_messages_by_its_token_and_level() -> None:
     async with serve_client(chatty()) as client:
         call = client.start_call("chat")
         await call.get_questions(meta=wants("one", "debug"))
@@ -79,7 +79,7 @@ async def test_messages_come_before_the_end_of_their_round() -> None:
         assert kinds == ["progress", "message", "progress", "message", "end"] * 2
 
 
-async def test_between_two_rounds_nothing_is_told_and_what_grew_meanwhile_is_told_later() -> None:
+async def test_progress_between_two_rounds_is_reported_in_the_next_round() -> None:
     registry, work, worked = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
@@ -128,7 +128,7 @@ async def test_each_round_counts_its_own_progress() -> None:
         assert get_text(await call.get_result(YES)) == "done"
 
 
-async def test_the_context_tells_which_request_is_answered_now() -> None:
+async def test_the_context_has_the_id_of_the_current_request() -> None:
     registry, seen = ToolRegistry(), []
 
     @tool(registry=registry)
@@ -148,7 +148,7 @@ async def test_the_context_tells_which_request_is_answered_now() -> None:
     assert seen == [(str(first), 1, STATELESS), (str(second), 2, STATELESS)]
 
 
-async def test_in_the_handshake_era_everything_stays_with_the_one_request() -> None:
+async def test_in_the_handshake_era_all_questions_belong_to_one_request() -> None:
     async with serve_client(chatty(), version=HANDSHAKE) as client:
         await client.request("logging/setLevel", {"level": "error"})
         call = {"name": "chat", "arguments": {}}

@@ -107,7 +107,7 @@ class Server:
 
 
 @pytest.mark.parametrize("store", [None, MemoryStore], ids=["default", "configured"])
-async def test_a_used_state_stays_used_however_much_other_data_is_stored(store: Any) -> None:
+async def test_a_used_request_state_stays_used_however_much_other_data_is_stored(store: Any) -> None:
     async with Server(result=1000, store=store and store(max_bytes=100_000)).serve() as server:
         state = await server.ask(ANN, "need")
         assert get_text(await server.call(ANN, "need", state)) == "Ada"
@@ -178,7 +178,7 @@ async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_
         assert is_idle(server.bridge)
 
 
-async def test_a_call_that_can_restart_makes_room_first_and_loses_nothing() -> None:
+async def test_a_call_that_can_restart_is_evicted_first_and_loses_nothing() -> None:
     async with Server(suspended=2).serve() as server:
         restartable, begun = await server.ask(ANN, "need"), await server.ask(ANN)
         await server.ask(BOB)

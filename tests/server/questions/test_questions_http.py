@@ -101,7 +101,7 @@ class Working:
 
 @EVERY_ERA
 @TRANSPORTS
-async def test_every_kind_of_question_goes_over_every_transport(mode: str, transport: str) -> None:
+async def test_every_kind_of_question_works_over_every_transport(mode: str, transport: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -120,7 +120,7 @@ async def test_every_kind_of_question_goes_over_every_transport(mode: str, trans
     assert "was not valid" in person.asked[1].message
 
 
-async def test_each_round_may_come_on_a_connection_of_its_own() -> None:
+async def test_each_round_may_use_another_connection() -> None:
     working = Working()
     working.go_on.set()
     bridge = make_bridge(working.registry)

@@ -86,7 +86,9 @@ async def refused(call: MultiRoundRequest, caplog: pytest.LogCaptureFixture) -> 
     assert [record.levelname for record in said_now] == ["WARNING"]
 
 
-async def test_a_state_that_was_changed_is_refused_and_the_call_lives_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_changed_request_state_is_rejected_and_the_call_stays_suspended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bridge, told = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
@@ -99,7 +101,7 @@ async def test_a_state_that_was_changed_is_refused_and_the_call_lives_on(caplog:
     assert told == [SECRET]
 
 
-async def test_a_client_can_read_nothing_in_a_state() -> None:
+async def test_a_client_cannot_read_a_request_state() -> None:
     bridge, _ = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("twice")
@@ -113,7 +115,7 @@ async def test_a_client_can_read_nothing_in_a_state() -> None:
             assert text not in call.state
 
 
-async def test_a_state_that_was_used_is_refused_whenever_it_comes_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_used_request_state_is_always_rejected(caplog: pytest.LogCaptureFixture) -> None:
     bridge, told = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("twice")
@@ -163,7 +165,7 @@ async def test_a_slow_store_is_asked_in_one_step_so_that_a_state_is_still_taken_
     assert told == [SECRET]
 
 
-async def test_a_state_is_good_for_nothing_but_the_request_it_came_with(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.LogCaptureFixture) -> None:
     bridge, told = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
@@ -178,7 +180,7 @@ async def test_a_state_is_good_for_nothing_but_the_request_it_came_with(caplog: 
 
 
 @pytest.mark.parametrize("other", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
-async def test_a_state_of_another_server_is_refused(other: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_state_of_another_server_is_rejected(other: Any, caplog: pytest.LogCaptureFixture) -> None:
     bridge, told = asking()
     stranger, told_there = asking(**other)
     async with serve_client(bridge) as client, serve_client(stranger) as elsewhere:
@@ -189,7 +191,7 @@ async def test_a_state_of_another_server_is_refused(other: Any, caplog: pytest.L
     assert (told, told_there) == ([SECRET], [])
 
 
-async def test_without_keys_each_server_seals_with_one_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_keys_each_server_seals_with_a_generated_key(caplog: pytest.LogCaptureFixture) -> None:
     async with serve_client(asking(keys=[])[0]) as client, serve_client(asking(keys=[])[0]) as elsewhere:
         call = client.start_call("once")
         await call.get_questions()
@@ -197,7 +199,7 @@ async def test_without_keys_each_server_seals_with_one_of_its_own(caplog: pytest
         assert get_text(await call.get_result(ANSWER)) == "told"
 
 
-async def test_a_state_is_refused_after_its_time(
+async def test_a_request_state_is_rejected_after_its_ttl(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = 0.0
@@ -213,14 +215,14 @@ async def test_a_state_is_refused_after_its_time(
 
 
 @pytest.mark.parametrize("state", [7, ["x"], {"v": 1}, True])
-async def test_a_state_that_is_no_text_is_an_error(state: Any) -> None:
+async def test_a_request_state_that_is_not_text_is_an_error(state: Any) -> None:
     bridge, told = asking()
     async with serve_client(bridge) as client:
         assert (await client.start_call("once", state=state).get_error(ANSWER))["code"] == -32602
     assert told == []
 
 
-async def test_a_tool_that_asks_nothing_takes_no_state_of_anybody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tool_that_never_asks_accepts_no_request_state(caplog: pytest.LogCaptureFixture) -> None:
     bridge, _ = asking()
 
     @tool(registry=bridge.registry)

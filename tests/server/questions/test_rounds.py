@@ -61,7 +61,7 @@ def asking() -> tuple[ToolRegistry, list[str]]:
     return registry, begun
 
 
-async def test_a_question_is_the_result_of_its_round_and_the_answer_goes_on_where_the_tool_was() -> None:
+async def test_a_question_is_the_result_of_its_round_and_the_answer_resumes_the_tool() -> None:
     registry, begun = asking()
     async with serve_client(registry) as client:
         call = client.start_call("one")
@@ -73,7 +73,7 @@ async def test_a_question_is_the_result_of_its_round_and_the_answer_goes_on_wher
     assert begun == ["one"]
 
 
-async def test_every_round_has_a_state_of_its_own_and_the_tool_runs_once() -> None:
+async def test_every_round_has_another_state_and_the_tool_runs_once() -> None:
     registry, begun = asking()
     async with serve_client(registry) as client:
         call, states = client.start_call("three"), set()
@@ -99,7 +99,7 @@ async def test_what_is_not_answered_is_asked_again_under_a_fresh_state(responses
     assert begun == ["one"]
 
 
-async def test_answers_that_came_are_kept_and_only_the_missing_one_is_asked_again() -> None:
+async def test_valid_answers_are_kept_and_only_the_missing_one_is_asked_again() -> None:
     registry, _ = asking()
     async with serve_client(registry) as client:
         call = client.start_call("both")
@@ -149,7 +149,7 @@ async def test_after_three_answers_that_do_not_fit_the_call_ends(wrong: Any) -> 
         assert is_idle(bridge)
 
 
-async def test_each_question_has_three_tries_of_its_own() -> None:
+async def test_each_question_has_three_separate_tries() -> None:
     registry, _ = asking()
     async with serve_client(registry) as client:
         call = client.start_call("three")
@@ -161,7 +161,7 @@ async def test_each_question_has_three_tries_of_its_own() -> None:
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
-async def test_an_answer_that_comes_unasked_settles_a_question_of_that_key_once() -> None:
+async def test_an_unrequested_answer_settles_a_question_of_its_key_once() -> None:
     registry, begun = asking()
     async with serve_client(registry) as client:
         assert get_text(await client.start_call("one").get_result({"name": accept(name="Ada")})) == "Ada"
@@ -173,7 +173,7 @@ async def test_an_answer_that_comes_unasked_settles_a_question_of_that_key_once(
     assert begun == ["one", "three"]
 
 
-async def test_an_answer_that_comes_unasked_settles_no_question_without_a_key_of_the_authors() -> None:
+async def test_an_unrequested_answer_does_not_settle_a_question_without_a_key() -> None:
     registry, _ = asking()
     async with serve_client(registry) as client:
         (name,) = await client.start_call("nameless").get_questions()
@@ -181,7 +181,7 @@ async def test_an_answer_that_comes_unasked_settles_no_question_without_a_key_of
             assert list_names(await client.start_call("nameless").get_questions({guess: accept(name="Eve")})) == [name]
 
 
-async def test_an_answer_that_comes_unasked_and_does_not_fit_is_asked_for() -> None:
+async def test_an_invalid_unrequested_answer_leads_to_the_question() -> None:
     registry, begun = asking()
     async with serve_client(registry) as client:
         call = client.start_call("one")
@@ -190,7 +190,7 @@ async def test_an_answer_that_comes_unasked_and_does_not_fit_is_asked_for() -> N
     assert begun == ["one"]
 
 
-async def test_prompts_and_resources_go_in_rounds_too() -> None:
+async def test_prompts_and_resources_can_ask_in_rounds() -> None:
     registry = ToolRegistry()
 
     @prompt(registry=registry)
@@ -262,7 +262,7 @@ async def test_what_ends_a_call_while_it_also_asks_reaches_the_client() -> None:
         assert get_text(answer["result"]) == "Bob was first"
 
 
-async def test_what_a_tool_asks_between_two_rounds_comes_with_the_next() -> None:
+async def test_a_question_between_two_rounds_is_sent_with_the_next() -> None:
     registry, on, asked = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)

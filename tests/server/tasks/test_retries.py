@@ -61,7 +61,7 @@ async def test_after_the_last_retry_the_failure_is_the_result() -> None:
         assert attempts == [1, 2, 3]
 
 
-async def test_without_a_declaration_of_its_own_only_a_tool_that_can_be_repeated_is() -> None:
+async def test_by_default_only_idempotent_tools_are_retried() -> None:
     registry, attempts = ToolRegistry(), dict[str, int]()
 
     def fail(name: str, ctx: CallContext) -> None:
@@ -125,7 +125,7 @@ async def test_the_time_limit_is_that_of_each_attempt() -> None:
         assert get_text((await fetch(client, await create(client, "work")))["result"]) == "done"
 
 
-async def test_a_task_that_waits_for_its_next_attempt_says_so_and_can_be_cancelled() -> None:
+async def test_a_task_that_waits_for_its_next_attempt_reports_it_and_can_be_cancelled() -> None:
     registry, attempts = ToolRegistry(), list[int]()
 
     @registry.tool(tasks=ToolTasks(retries=1, backoff=60.0))

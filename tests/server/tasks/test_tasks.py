@@ -217,7 +217,7 @@ async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() 
             await ended.wait()
 
 
-async def test_the_handle_of_nobody_and_of_an_expired_task_is_the_same_error() -> None:
+async def test_an_unknown_and_an_expired_task_are_the_same_error() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -325,7 +325,7 @@ async def test_a_task_that_is_cancelled_while_it_starts_does_not_run_on() -> Non
                 await anyio.sleep(0.01)
 
 
-async def test_tasks_have_a_time_limit_of_their_own() -> None:
+async def test_tasks_have_a_separate_time_limit() -> None:
     registry = make_registry(timeout=0.05)
 
     @tool(registry=registry)

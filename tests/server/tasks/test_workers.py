@@ -105,7 +105,7 @@ def test_a_task_is_cancelled_at_any_server(tmp_path: Path, redis_server: str) ->
 
 
 @pytest.mark.parametrize("ends", ["server", "worker"])
-def test_a_task_runs_again_when_its_process_is_killed_and_says_so(
+def test_a_task_runs_again_when_its_process_is_killed_and_reports_it(
     ends: str,
     tmp_path: Path,
     redis_server: str,  # noqa: F811
