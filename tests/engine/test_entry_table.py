@@ -17,7 +17,7 @@ def entry(name: str, owner: str = "") -> ToolEntry:
 
 
 def names(table: EntryTable[ToolEntry]) -> list[str]:
-    return [thing.name for thing in table]
+    return [entry.name for entry in table]
 
 
 def test_entries_are_sorted_by_name_and_found_by_exact_name() -> None:
@@ -81,8 +81,8 @@ def test_a_duplicate_name_cannot_be_added_until_the_first_entry_is_removed() -> 
 
 def test_listeners_are_called_for_every_change_and_for_nothing_else() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
-    heard: list[int] = []
-    stop = table.watch(lambda: heard.append(table.version))
+    notifications: list[int] = []
+    stop = table.watch(lambda: notifications.append(table.version))
     also: list[int] = []
     table.watch(lambda: also.append(len(table)))
     thing = entry("a", "one")
@@ -90,19 +90,19 @@ def test_listeners_are_called_for_every_change_and_for_nothing_else() -> None:
     table.replace("one", [thing])
     table.replace("one", [thing])
     table.remove("none")
-    assert heard == [1, 2]
+    assert notifications == [1, 2]
     stop()
     stop()
     table.remove("a")
-    assert heard == [1, 2]
+    assert notifications == [1, 2]
     assert also == [1, 2, 1]
 
 
 def test_a_list_does_not_change_after_it_was_read() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     table.add(entry("a"))
-    seen = table.list_all()
-    assert table.list_all() is seen
+    observations = table.list_all()
+    assert table.list_all() is observations
     table.add(entry("b"))
-    assert [thing.name for thing in seen] == ["a"]
+    assert [thing.name for thing in observations] == ["a"]
     assert names(table) == ["a", "b"]

@@ -146,9 +146,9 @@ async def test_calls_of_a_tool_whose_threads_never_end_are_rejected_while_others
     registry = make_registry(Pipeline(threads=4, tools=limits), hanging.make_tool("blocks", is_async=False))
     for _ in range(3):
         assert (await dispatch(registry, "blocks")).code == "timeout"
-    rejected = await dispatch(registry, "blocks")
-    assert rejected.code == "overloaded"
-    assert "blocks (3)" in rejected.error_text
+    rejection = await dispatch(registry, "blocks")
+    assert rejection.code == "overloaded"
+    assert "blocks (3)" in rejection.error_text
     assert (await dispatch(registry, "quick")).output == "quick"
 
 
@@ -165,11 +165,11 @@ async def test_the_wait_for_a_slot_does_not_count_towards_the_timeout() -> None:
     pipeline = Pipeline(concurrency=1, timeout=TIMEOUT)
     registry = make_registry(pipeline, ToolEntry("hold", "Holds.", hold), ToolEntry("look", "Looks.", look))
     async with calling(registry, ("hold", None), ("look", None)):
-        released = anyio.current_time()
+        release_order = anyio.current_time()
         free.set()
         await anyio.wait_all_tasks_blocked()
         assert deadlines[0] is not None
-        assert deadlines[0] >= released + TIMEOUT
+        assert deadlines[0] >= release_order + TIMEOUT
 
 
 async def test_the_wait_for_a_thread_does_not_count_towards_the_timeout(hanging: Hanging) -> None:
@@ -181,13 +181,13 @@ async def test_the_wait_for_a_thread_does_not_count_towards_the_timeout(hanging:
     pipeline = Pipeline(threads=1, timeout=TIMEOUT)
     registry = make_registry(pipeline, hanging.make_tool("blocks", is_async=False), ToolEntry("look", "Looks.", look))
     async with calling(registry, ("blocks", None), ("look", None)):
-        released = anyio.current_time()
+        release_order = anyio.current_time()
         hanging.freed.set()
         with anyio.fail_after(TIMEOUT):
             while not deadlines:
                 await checkpoint()
         assert deadlines[0] is not None
-        assert deadlines[0] >= released + TIMEOUT
+        assert deadlines[0] >= release_order + TIMEOUT
 
 
 async def test_a_call_that_waits_for_a_slot_longer_than_its_timeout_is_rejected_with_advice(hanging: Hanging) -> None:
@@ -195,9 +195,9 @@ async def test_a_call_that_waits_for_a_slot_longer_than_its_timeout_is_rejected_
     pipeline = Pipeline(concurrency=1, tools=limits)
     registry = make_registry(pipeline, hanging.make_tool("hangs", is_async=True))
     async with calling(registry, ("hangs", None)):
-        rejected = await dispatch(registry, "quick")
-        assert rejected.code == "overloaded"
-        assert "Retry later." in rejected.error_text
+        rejection = await dispatch(registry, "quick")
+        assert rejection.code == "overloaded"
+        assert "Retry later." in rejection.error_text
 
 
 async def test_a_call_that_waits_for_a_thread_longer_than_its_timeout_is_rejected_with_advice(hanging: Hanging) -> None:
@@ -205,9 +205,9 @@ async def test_a_call_that_waits_for_a_thread_longer_than_its_timeout_is_rejecte
     registry = make_registry(Pipeline(threads=1, tools=limits), hanging.make_tool("blocks", is_async=False))
     async with calling(registry, ("blocks", None)):
         await until_running(hanging, "blocks", 1)
-        rejected = await dispatch(registry, "quick")
-        assert rejected.code == "overloaded"
-        assert "Retry later." in rejected.error_text
+        rejection = await dispatch(registry, "quick")
+        assert rejection.code == "overloaded"
+        assert "Retry later." in rejection.error_text
         hanging.freed.set()
 
 

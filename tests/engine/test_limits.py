@@ -70,8 +70,8 @@ async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_ar
     registry = registry_of(Pipeline(concurrency=2, queue=3), gate=gate)
     async with waiting(registry, "gate", 5, gate) as results:
         assert gate.inside == 2
-        refused = await dispatch(registry, "gate")
-        assert (refused.code, refused.is_error) == ("overloaded", True)
+        rejection = await dispatch(registry, "gate")
+        assert (rejection.code, rejection.is_error) == ("overloaded", True)
         assert results == []
     assert [result.output for result in results] == ["out"] * 5
     assert gate.most == 2
@@ -85,9 +85,9 @@ async def test_a_tool_with_a_concurrency_limit_leaves_slots_for_the_others() -> 
     async with waiting(registry, "slow_one", 2, gate):
         assert gate.inside == 1
         assert (await dispatch(registry, "quick")).output == "quick"
-        refused = await dispatch(registry, "slow_one")
-        assert refused.code == "overloaded"
-        assert "'slow_one'" in refused.error_text
+        rejection = await dispatch(registry, "slow_one")
+        assert rejection.code == "overloaded"
+        assert "'slow_one'" in rejection.error_text
 
 
 async def test_a_nested_call_needs_no_slot() -> None:

@@ -41,15 +41,15 @@ async def test_models_read_the_names_of_json(value: Any, name: str) -> None:
 
 
 async def test_outputs_are_described_in_the_names_of_json() -> None:
-    told = await get_error(register({}, {"type": "string"}, [1]), {})
-    assert told.startswith("Output validation failed for tool 'a'")
-    assert "- $: expected type string, got array" in told
+    text = await get_error(register({}, {"type": "string"}, [1]), {})
+    assert text.startswith("Output validation failed for tool 'a'")
+    assert "- $: expected type string, got array" in text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 async def test_a_number_that_json_does_not_have_is_explained(value: float) -> None:
-    told = await get_error(register({}, {"type": "object", "properties": {"x": NUMBER}}, {"x": value}), {})
-    assert "- $.x: expected type number, got null (NaN and infinities become null)" in told
+    text = await get_error(register({}, {"type": "object", "properties": {"x": NUMBER}}, {"x": value}), {})
+    assert "- $.x: expected type number, got null (NaN and infinities become null)" in text
 
 
 @pytest.mark.parametrize(("value", "name"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")])

@@ -90,9 +90,9 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
 
 
 def test_layers_that_would_do_nothing_for_a_tool_are_left_out() -> None:
-    plain, declared = PreparedEntry(entry_of(print)), PreparedEntry(entry_of(print, output_schema=NUMBER))
+    plain, declaration = PreparedEntry(entry_of(print)), PreparedEntry(entry_of(print, output_schema=NUMBER))
     assert "_validate_output" not in names_of(Pipeline().layers(plain))
-    assert "_validate_output" in names_of(Pipeline().layers(declared))
+    assert "_validate_output" in names_of(Pipeline().layers(declaration))
     assert "_limit_time" not in names_of(Pipeline(timeout=None).layers(plain))
 
 
@@ -137,13 +137,13 @@ async def test_invalid_arguments_reach_only_admission_and_observers() -> None:
 @pytest.mark.parametrize("stage", [Stage.DECIDE, Stage.ATTEMPT])
 async def test_arguments_that_a_decider_changed_are_checked_again(stage: Stage) -> None:
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        return await call_next(replace(call, arguments=changed), ctx)
+        return await call_next(replace(call, arguments=arguments), ctx)
 
     reached: list[Any] = []
     registry = under([At(stage, change)], entry_of(reached.append, input_schema=NUMBER))
-    changed: dict[str, Any] = {"n": 2}
+    arguments: dict[str, Any] = {"n": 2}
     assert (await dispatch(registry, {"n": 1})).success
-    changed = {"n": "two"}
+    arguments = {"n": "two"}
     result = await dispatch(registry, {"n": 1})
     assert result.code == "invalid_arguments"
     assert reached == [{"n": 2}]
@@ -242,27 +242,27 @@ async def test_a_middleware_that_answers_no_result_does_not_break_the_call(stage
 async def test_observers_see_results_and_never_exceptions(handler: Callable[[Any], Any], code: str | None) -> None:
     observer = Recorder(Stage.OBSERVE, [])
     await dispatch(under([observer], entry_of(handler, output_schema={"type": "number"})))
-    [seen] = observer.results
-    assert seen.is_error
-    assert seen.code == code
-    assert seen.duration_ms is not None
+    [observations] = observer.results
+    assert observations.is_error
+    assert observations.code == code
+    assert observations.duration_ms is not None
 
 
 async def test_admission_and_deciders_see_exceptions_as_they_are() -> None:
-    seen: list[type[BaseException]] = []
+    observations: list[type[BaseException]] = []
 
     async def look(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         try:
             return await call_next(call, ctx)
         except BaseException as error:
-            seen.append(type(error))
+            observations.append(type(error))
             raise
 
     registry = under(
         [At(stage, look) for stage in (Stage.ADMIT, Stage.DECIDE)], entry_of(lambda data: raising(Denied("no")))
     )
     assert (await dispatch(registry)).code == "denied"
-    assert seen == [Denied, Denied]
+    assert observations == [Denied, Denied]
 
 
 @BOTH_LOOPS
@@ -298,10 +298,10 @@ async def test_a_policy_may_answer_without_the_tool() -> None:
 
 
 async def test_nested_calls_and_chains_of_other_registries_are_under_the_same_policy() -> None:
-    seen: list[str] = []
+    observations: list[str] = []
 
     async def watch(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        seen.append(call.name)
+        observations.append(call.name)
         if call.name == "forbidden":
             raise Denied("not this one")
         return await call_next(call, ctx)
@@ -316,10 +316,10 @@ async def test_nested_calls_and_chains_of_other_registries_are_under_the_same_po
     registry = under([At(Stage.ADMIT, watch)], entry_of(outer, "outer"), chain.as_tool("chain"), *other.list())
     async with connect(registry) as client:
         assert words(await call(client, "outer")) == '[null,"denied"]'
-        failed = await call(client, "chain")
-    assert seen == ["outer", "allowed", "forbidden", "chain", "allowed", "forbidden"]
-    assert "Step 2 of 2 ('forbidden') failed: not this one" in words(failed)
-    assert failed["_meta"]["mcp-bridge/code"] == "denied"
+        failure = await call(client, "chain")
+    assert observations == ["outer", "allowed", "forbidden", "chain", "allowed", "forbidden"]
+    assert "Step 2 of 2 ('forbidden') failed: not this one" in words(failure)
+    assert failure["_meta"]["mcp-bridge/code"] == "denied"
 
 
 def test_an_object_with_a_stage_and_a_call_is_a_middleware() -> None:

@@ -25,8 +25,8 @@ def change_schema(override: ToolOverride, **keywords: Any) -> Any:
 def test_arguments_are_removed_from_all_parts_of_an_object() -> None:
     parts = [{"required": ["a", "b"]}, {"$ref": "#/$defs/more"}]
     definitions = {"more": {"properties": {"a": {"minLength": 1}, "c": {"minLength": 2}}, "required": ["a"]}}
-    changed = change_schema(ToolOverride(fixed={"a": "x"}), allOf=parts, **{"$defs": definitions})
-    assert changed == {
+    new_schema = change_schema(ToolOverride(fixed={"a": "x"}), allOf=parts, **{"$defs": definitions})
+    assert new_schema == {
         "type": "object",
         "properties": {"b": {"type": "string"}, "c": {"type": "string"}},
         "allOf": [{"required": ["b"]}, {"properties": {"c": {"minLength": 2}}}],
@@ -37,8 +37,8 @@ def test_a_schema_that_only_refers_to_another_shows_no_hidden_argument() -> None
     arguments = {"type": "object", "properties": {**NAMES, "d": {"$ref": "#/$defs/Place"}}, "required": ["a", "b"]}
     root = {"$ref": "#/$defs/Arguments", "$defs": {"Arguments": arguments, "Place": {"type": "string"}}}
     override = ToolOverride(fixed={"a": "x"}, hidden=frozenset("c"), descriptions={"b": "What to find."})
-    changed = override.apply(ToolEntry("echo", "Return the arguments.", lambda data: data, root))
-    assert changed.input_schema == {
+    new_schema = override.apply(ToolEntry("echo", "Return the arguments.", lambda data: data, root))
+    assert new_schema.input_schema == {
         "type": "object",
         "properties": {"b": {"type": "string", "description": "What to find."}, "d": {"$ref": "#/$defs/Place"}},
         "required": ["b"],
@@ -56,14 +56,14 @@ def test_a_schema_that_only_refers_to_another_shows_no_hidden_argument() -> None
     ],
 )
 def test_keywords_that_do_not_concern_a_removed_argument_stay(keywords: dict[str, Any]) -> None:
-    changed = change_schema(ToolOverride(hidden=frozenset("a")), **keywords)
-    assert changed == {"type": "object", "properties": {"b": NAMES["b"], "c": NAMES["c"]}, **keywords}
+    new_schema = change_schema(ToolOverride(hidden=frozenset("a")), **keywords)
+    assert new_schema == {"type": "object", "properties": {"b": NAMES["b"], "c": NAMES["c"]}, **keywords}
 
 
 def test_the_description_of_an_argument_is_replaced_wherever_it_is_defined() -> None:
     branches = [{"properties": {"a": {"const": name}, name: True}} for name in ("b", "c")]
-    changed = change_schema(ToolOverride(descriptions={"a": "Which.", "b": "What."}), oneOf=branches)
-    assert changed["oneOf"] == [
+    new_schema = change_schema(ToolOverride(descriptions={"a": "Which.", "b": "What."}), oneOf=branches)
+    assert new_schema["oneOf"] == [
         {"properties": {"a": {"const": "b", "description": "Which."}, "b": {"description": "What."}}},
         {"properties": {"a": {"const": "c", "description": "Which."}, "c": True}},
     ]
@@ -134,10 +134,10 @@ def test_the_changed_schema_accepts_what_the_original_accepts_with_the_fixed_val
     ]
     original = Validator(root)
     try:
-        changed = Validator(override.apply(ToolEntry("echo", "", lambda data: data, root)).input_schema)
+        new_schema = Validator(override.apply(ToolEntry("echo", "", lambda data: data, root)).input_schema)
     except ValueError as error:
         if "cannot be hidden or fixed" not in str(error):
             assert not any(original.is_valid({**call, **fixed}) for call in calls)
         return
     for call in calls:
-        assert changed.is_valid(call) == original.is_valid({**call, **fixed})
+        assert new_schema.is_valid(call) == original.is_valid({**call, **fixed})

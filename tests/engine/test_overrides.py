@@ -75,8 +75,8 @@ async def test_clients_cannot_send_arguments_that_the_settings_take_away(tmp_pat
     arguments = {"api_key": {"value": "ours"}, "limit": {"hidden": True}}
     gateway.options = {"overrides": {"search": {"arguments": arguments}}}
     async with connect(gateway.build()) as client:
-        seen = await call_tool(client, "files__search", query="a", **sent)
-        assert seen["params"]["arguments"] == {"query": "a", "api_key": "ours"}
+        observations = await call_tool(client, "files__search", query="a", **sent)
+        assert observations["params"]["arguments"] == {"query": "a", "api_key": "ours"}
 
 
 @pytest.mark.parametrize(

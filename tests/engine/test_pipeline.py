@@ -120,10 +120,10 @@ async def test_a_recursion_without_end_is_an_internal_error() -> None:
 
 async def test_texts_of_exceptions_are_shown_only_with_expose_errors() -> None:
     entry = entry_of(lambda data: raising(LookupError(SECRET)))
-    hidden, shown = [await dispatch(under(Pipeline(expose_errors=expose), entry)) for expose in (False, True)]
+    hidden, listing = [await dispatch(under(Pipeline(expose_errors=expose), entry)) for expose in (False, True)]
     assert SECRET not in str(hidden)
     assert "LookupError" not in str(hidden)
-    assert f"LookupError: {SECRET}" in shown.error_text
+    assert f"LookupError: {SECRET}" in listing.error_text
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("sync", "legacy"), ("async", STATELESS)])
@@ -133,8 +133,8 @@ async def test_the_text_of_a_tool_error_is_returned_verbatim(kind: str, mode: st
         entry_of(in_kind(kind, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"),
     )
     async with connect(registry, mode=mode) as client:
-        raised, returned = await call(client, "raised"), await call(client, "returned")
-    assert (words(raised), raised["_meta"]["mcp-bridge/code"]) == ("city: unknown\n  try 'Bonn'", "city")
+        error, returned = await call(client, "raised"), await call(client, "returned")
+    assert (words(error), error["_meta"]["mcp-bridge/code"]) == ("city: unknown\n  try 'Bonn'", "city")
     assert (words(returned), returned["_meta"]["mcp-bridge/code"]) == ("no: «x»", "mine")
 
 
@@ -144,14 +144,14 @@ async def test_the_text_of_a_tool_error_is_returned_verbatim(kind: str, mode: st
 @BOTH_LOOPS
 @pytest.mark.parametrize("kind", ["async", "returns a coroutine"])
 async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> None:
-    begun, stopped = anyio.Event(), anyio.Event()
+    starts, stops = anyio.Event(), anyio.Event()
 
     async def wait(data: Any) -> None:
-        begun.set()
+        starts.set()
         try:
             await anyio.sleep_forever()
         finally:
-            stopped.set()
+            stops.set()
 
     handler = wait if kind == "async" else lambda data: wait(data)
     registry = registry_of(entry_of(handler), entry_of(lambda data: "fine", "u"))
@@ -163,18 +163,18 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> 
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(calling)
-            await begun.wait()
+            await starts.wait()
             tasks.cancel_scope.cancel()
         assert answers == []
-        await stopped.wait()
+        await stops.wait()
         assert (await dispatch(registry, "u")).output == "fine"
 
 
 @BOTH_LOOPS
 async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
-    begun, release = threading.Event(), threading.Event()
+    starts, release = threading.Event(), threading.Event()
     registry = registry_of(
-        entry_of(lambda data: (begun.set(), release.wait(TIMEOUT))), entry_of(lambda data: "fine", "u")
+        entry_of(lambda data: (starts.set(), release.wait(TIMEOUT))), entry_of(lambda data: "fine", "u")
     )
     answers: list[ToolResult] = []
 
@@ -185,7 +185,7 @@ async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
         with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(calling)
-                while not begun.is_set():
+                while not starts.is_set():
                     await anyio.lowlevel.checkpoint()
                 tasks.cancel_scope.cancel()
             assert answers == []
@@ -226,14 +226,14 @@ async def test_a_timeout_around_a_call_ends_it() -> None:
 
 
 async def test_a_call_whose_task_is_cancelled_has_no_result() -> None:
-    begun = asyncio.Event()
+    starts = asyncio.Event()
 
     async def wait(data: Any) -> None:
-        begun.set()
+        starts.set()
         await asyncio.sleep(TIMEOUT)
 
     calling = asyncio.create_task(dispatch(registry_of(entry_of(wait))))
-    await begun.wait()
+    await starts.wait()
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
@@ -261,20 +261,20 @@ async def test_a_tool_that_cancels_its_task_does_not_affect_other_calls(waits: b
 @BOTH_LOOPS
 @ERAS
 async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> None:
-    stopped: list[bool] = []
+    stops: list[bool] = []
 
     async def slow(data: Any) -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            stopped.append(True)
+            stops.append(True)
 
     pipeline = Pipeline(timeout=0.01, tools={"u": ToolLimits(timeout=60)})
     registry = under(pipeline, entry_of(slow), entry_of(lambda data: "fine", "u"))
     async with connect(registry, mode=mode) as client:
         result = await call(client)
         assert words(await call(client, "u")) == "fine"
-    assert stopped == [True]
+    assert stops == [True]
     assert result["_meta"]["mcp-bridge/code"] == "timeout"
     assert "0.01 seconds" in words(result)
 
@@ -296,10 +296,10 @@ async def test_a_thread_can_check_that_the_time_of_its_call_is_over() -> None:
 
 @BOTH_LOOPS
 async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
-    seen: list[float | None] = []
+    observations: list[float | None] = []
 
     async def look(data: Any, ctx: CallContext) -> None:
-        seen.append(ctx.deadline)
+        observations.append(ctx.deadline)
 
     ctx = RunningCall()
     before = anyio.current_time()
@@ -307,28 +307,28 @@ async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
     await under(Pipeline(timeout=30), entry_of(look)).dispatch(made, ctx)
     assert ctx.deadline is None
     await under(Pipeline(timeout=None), entry_of(look)).dispatch(made, RunningCall())
-    assert seen[0] is not None
-    assert before + 30 <= seen[0] <= anyio.current_time() + 30
-    assert seen[1] is None
+    assert observations[0] is not None
+    assert before + 30 <= observations[0] <= anyio.current_time() + 30
+    assert observations[1] is None
 
 
 @BOTH_LOOPS
 async def test_a_nested_call_ends_by_the_deadline_of_the_outer_call_which_receives_the_error() -> None:
-    seen: list[float | None] = []
+    observations: list[float | None] = []
 
     async def inner(data: Any, ctx: CallContext) -> None:
-        seen.append(ctx.deadline)
+        observations.append(ctx.deadline)
         await anyio.sleep_forever()
 
     async def outer(data: Any, ctx: CallContext) -> Any:
-        seen.append(ctx.deadline)
+        observations.append(ctx.deadline)
         return await ctx.invoke("inner")
 
     registry = under(Pipeline(timeout=1.0), entry_of(inner, "inner"), entry_of(outer, "outer"))
     result = await dispatch(registry, "outer")
     assert result.code == "timeout"
     assert "'outer'" in result.error_text
-    assert seen[0] == seen[1]
+    assert observations[0] == observations[1]
 
 
 # Checks

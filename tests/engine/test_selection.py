@@ -36,9 +36,9 @@ TOOLS = [
 def test_tools_are_selected_by_their_original_names_and_tags_and_then_renamed(
     options: dict[str, Any], names: list[str]
 ) -> None:
-    chosen = list(Selection(**options).select_tools(TOOLS, "the source"))
-    assert [entry.name for entry in chosen] == names
-    assert all(entry.owner == "the source" for entry in chosen)
+    choice = list(Selection(**options).select_tools(TOOLS, "the source"))
+    assert [entry.name for entry in choice] == names
+    assert all(entry.owner == "the source" for entry in choice)
     assert [(entry.name, entry.owner) for entry in TOOLS] == [(name, "") for name in ("read", "write", "fetch", "Read")]
 
 

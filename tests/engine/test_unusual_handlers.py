@@ -79,10 +79,10 @@ async def test_a_handler_that_always_needs_more_is_ended() -> None:
 @BOTH_LOOPS
 @pytest.mark.parametrize("other", [ValueError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
 async def test_an_error_during_a_cancellation_does_not_end_other_calls(other: BaseException) -> None:
-    begun = anyio.Event()
+    starts = anyio.Event()
 
     async def spiteful(data: Any) -> None:
-        begun.set()
+        starts.set()
         try:
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class() as cancelled:
@@ -90,7 +90,7 @@ async def test_an_error_during_a_cancellation_does_not_end_other_calls(other: Ba
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(dispatch, registry_of(spiteful))
-        await begun.wait()
+        await starts.wait()
         tasks.cancel_scope.cancel()
 
 

@@ -16,7 +16,7 @@ from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.isolation import isolated_asking
 from tests.kits.isolation.isolation_kit import build_bridge, dump_result, run_in_both_modes, wait_until
-from tests.kits.questions.asking_people import Model, Person, folders
+from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
 
 
 async def attempt(call: Any) -> Any:
@@ -32,11 +32,11 @@ class Client:
 
     def __init__(self, mode: str, *answers: Any) -> None:
         self._mode, self._answers = mode, answers
-        self.people: list[Person] = []
+        self.people: list[SimulatedUser] = []
         self.models: list[Model] = []
 
     def __call__(self) -> dict[str, Any]:
-        self.people.append(Person(*self._answers))
+        self.people.append(SimulatedUser(*self._answers))
         self.models.append(Model())
         return {
             "mode": self._mode,
@@ -46,10 +46,10 @@ class Client:
         }
 
     @property
-    def asked(self) -> list[Any]:
+    def questions(self) -> list[Any]:
         """Return the questions by their kinds."""
         pairs = zip(self.people, self.models, strict=True)
-        return [sorted(map(str, map(dump_result, (*person.asked, *model.asked)))) for person, model in pairs]
+        return [sorted(map(str, map(dump_result, (*user.questions, *model.questions)))) for user, model in pairs]
 
 
 ACCEPTED: dict[str, Any] = {
@@ -129,7 +129,7 @@ async def test_isolated_tools_ask_the_same_questions_and_get_the_same_answers(mo
 
     here, there = await run_in_both_modes(tmp_path, do, client)
     assert {name: there[name] for name in here if there[name] != here[name]} == {}
-    assert client.asked[1] == client.asked[0]
+    assert client.questions[1] == client.questions[0]
     for name, case in CASES.items():
         assert [words for words in case.words if words not in str(there[name])] == [], (name, there[name])
     assert "for Ada" in str(there["a resource"])

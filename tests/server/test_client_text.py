@@ -123,7 +123,7 @@ async def ask(
             await let_run()
             stream.sent.clear()
         client.receive({"jsonrpc": "2.0", "id": request, "method": method, "params": params})
-        while not any(b'"id"' in sent for sent in stream.sent) and method != "subscriptions/listen":
+        while not any(b'"id"' in messages for messages in stream.sent) and method != "subscriptions/listen":
             await let_run()
         await let_run()
         client.close()
@@ -150,25 +150,25 @@ async def test_a_response_does_not_confirm_a_guess_of_the_secret(kind: str, vers
 
 async def test_a_stream_of_changes_repeats_its_request_as_it_was() -> None:
     params = {"notifications": {"resourceSubscriptions": [f"files://{SECRET}"]}}
-    sent = await ask("subscriptions/listen", params, STATELESS, request=int(SECRET))
-    assert f'"resourceSubscriptions":["files://{SECRET}"]' in sent
-    assert sent.count(SECRET) == 2
+    messages = await ask("subscriptions/listen", params, STATELESS, request=int(SECRET))
+    assert f'"resourceSubscriptions":["files://{SECRET}"]' in messages
+    assert messages.count(SECRET) == 2
 
 
 @BOTH_ERAS
 async def test_an_error_with_a_secret_is_redacted_around_the_text_of_the_client(version: str) -> None:
-    sent = await ask("resources/read", {"uri": f"broken://{SECRET}"}, version)
-    assert "no connection with [secret]" in sent
-    assert f'"uri":"broken://{SECRET}"' in sent
+    messages = await ask("resources/read", {"uri": f"broken://{SECRET}"}, version)
+    assert "no connection with [secret]" in messages
+    assert f'"uri":"broken://{SECRET}"' in messages
 
 
 @BOTH_ERAS
 async def test_a_secret_in_a_schema_is_redacted_in_the_problems_of_the_arguments(version: str) -> None:
     registry = ToolRegistry()
     registry.register(ToolEntry("t", "", lambda data: "", {"properties": {"n": {"enum": [HIDDEN]}}}))
-    sent = await ask("tools/call", {"name": "t", "arguments": {"n": SECRET}}, version, registry=registry)
-    assert f'value "{SECRET}" not in enum ["[secret]"]' in sent.replace("\\", "")
-    assert HIDDEN not in sent
+    messages = await ask("tools/call", {"name": "t", "arguments": {"n": SECRET}}, version, registry=registry)
+    assert f'value "{SECRET}" not in enum ["[secret]"]' in messages.replace("\\", "")
+    assert HIDDEN not in messages
 
 
 @BOTH_ERAS
@@ -177,29 +177,29 @@ async def test_arguments_that_a_policy_has_filled_in_are_redacted_in_the_problem
         stage = Stage.DECIDE
 
         async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-            changed = ToolCall(id=call.id, name=call.name, arguments={"n": HIDDEN})
-            return await call_next(changed, ctx)
+            new_call = ToolCall(id=call.id, name=call.name, arguments={"n": HIDDEN})
+            return await call_next(new_call, ctx)
 
     registry = ToolRegistry(pipeline=Pipeline([AddsKey()]))
     registry.register(ToolEntry("t", "", lambda data: "", CHECKED))
-    sent = await ask("tools/call", {"name": "t", "arguments": {"n": "a"}}, version, registry=registry)
-    assert 'value "[secret]" not in enum' in sent.replace("\\", "")
-    assert HIDDEN not in sent
+    messages = await ask("tools/call", {"name": "t", "arguments": {"n": "a"}}, version, registry=registry)
+    assert 'value "[secret]" not in enum' in messages.replace("\\", "")
+    assert HIDDEN not in messages
 
 
 @BOTH_ERAS
 async def test_a_tool_that_repeats_its_arguments_does_not_reveal_the_secret(version: str) -> None:
     registry = ToolRegistry()
     registry.register(ToolEntry("t", "", lambda data: data["x"]))
-    sent = await ask("tools/call", {"name": "t", "arguments": {"x": SECRET}}, version, registry=registry)
-    assert "[secret]" in sent
-    assert SECRET not in sent
+    messages = await ask("tools/call", {"name": "t", "arguments": {"x": SECRET}}, version, registry=registry)
+    assert "[secret]" in messages
+    assert SECRET not in messages
 
 
 @BOTH_ERAS
 async def test_the_name_of_a_prompt_that_is_part_of_a_secret_does_not_reveal_it(version: str) -> None:
     registry = ToolRegistry()
     registry.publish("s", [ToolEntry("t", "", lambda data: "")], prompts=[PromptEntry("and", fail)])
-    sent = await ask("prompts/get", {"name": "and"}, version, registry=registry)
-    assert "no connection with [secret]" in sent
-    assert HIDDEN not in sent
+    messages = await ask("prompts/get", {"name": "and"}, version, registry=registry)
+    assert "no connection with [secret]" in messages
+    assert HIDDEN not in messages

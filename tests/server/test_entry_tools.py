@@ -63,14 +63,14 @@ async def test_the_built_in_tools_are_listed_only_with_their_setting() -> None:
 @EVERY_ERA
 async def test_resources_and_templates_are_listed_and_read(mode: str) -> None:
     async with connect(build_bridge(), mode=mode) as client:
-        listed = (await client.call_tool("list_resources", {})).structured_content
+        listing = (await client.call_tool("list_resources", {})).structured_content
         text = await client.call_tool("read_resource", {"uri": "notes://today"})
         image = await client.call_tool("read_resource", {"uri": "notes://pixel"})
         other = await client.call_tool("read_resource", {"uri": "notes://disk"})
         user = await client.call_tool("read_resource", {"uri": "users://7"})
-    assert listed is not None
-    assert listed["resources"][2] == {"uri": "notes://today", "name": "today", "mimeType": "text/plain"}
-    assert listed["resourceTemplates"] == [
+    assert listing is not None
+    assert listing["resources"][2] == {"uri": "notes://today", "name": "today", "mimeType": "text/plain"}
+    assert listing["resourceTemplates"] == [
         {"uriTemplate": "users://{id}", "name": "user", "description": "A user by id."}
     ]
     assert get_text(text) == "buy milk"
@@ -83,20 +83,20 @@ async def test_long_lists_have_pages() -> None:
     async with connect(build_bridge(page=2)) as client:
         first = (await client.call_tool("list_resources", {})).structured_content
         assert first is not None
-        rest = (await client.call_tool("list_resources", {"cursor": first["nextCursor"]})).structured_content
+        remainder = (await client.call_tool("list_resources", {"cursor": first["nextCursor"]})).structured_content
         wrong = await client.call_tool("list_resources", {"cursor": "3"})
     assert [one["uri"] for one in first["resources"]] == ["notes://disk", "notes://pixel"]
-    assert rest == {"resources": [{"uri": "notes://today", "name": "today", "mimeType": "text/plain"}]}
+    assert remainder == {"resources": [{"uri": "notes://today", "name": "today", "mimeType": "text/plain"}]}
     assert get_code(wrong) == "invalid_arguments"
 
 
 @EVERY_ERA
 async def test_prompts_are_listed_and_got(mode: str) -> None:
     async with connect(build_bridge(), mode=mode) as client:
-        listed = await client.call_tool("list_prompts", {})
+        listing = await client.call_tool("list_prompts", {})
         got = await client.call_tool("get_prompt", {"name": "review", "arguments": {"file": "a.py"}})
     argument = {"name": "file", "description": "What to review.", "required": True}
-    assert listed.structured_content == {
+    assert listing.structured_content == {
         "prompts": [{"name": "review", "description": "Review a file.", "arguments": [argument]}]
     }
     assert got.structured_content == {
@@ -146,8 +146,8 @@ async def test_the_rest_of_a_truncated_result_is_read() -> None:
     async with connect(bridge) as client:
         result = await client.call_tool("long", {})
         links = [block for block in result.content if block.type == "resource_link"]
-        rest = await client.call_tool("read_resource", {"uri": links[0].uri})
-    assert get_text(rest) == "x" * 50
+        remainder = await client.call_tool("read_resource", {"uri": links[0].uri})
+    assert get_text(remainder) == "x" * 50
 
 
 @EVERY_ERA

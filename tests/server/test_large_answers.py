@@ -41,19 +41,19 @@ async def test_the_rest_is_read_page_by_page(mode: str) -> None:
     async with connect(bridge_of(LONG), mode=mode) as client:
         result = await client.call_tool("t", {})
         assert not result.is_error
-        shown, note, link = result.content
-        assert shown.text == LONG[:100]
+        listing, note, link = result.content
+        assert listing.text == LONG[:100]
         assert "100 of 1050 characters" in note.text
         first, last = re.findall(r"mcp-bridge://results/[\w-]+/\d+", note.text)
         assert link.uri == first
         start = first.rsplit("/", 1)[0]
         assert last == f"{start}/11"
         pages = [(await client.read_resource(f"{start}/{number}")).contents[0].text for number in range(2, 12)]
-        assert shown.text + "".join(pages) == LONG
+        assert listing.text + "".join(pages) == LONG
         for missing in (f"{start}/12", f"{start}/1", "mcp-bridge://results/other/2"):
-            with pytest.raises(MCPError) as refused:
+            with pytest.raises(MCPError) as rejection:
                 await client.read_resource(missing)
-            assert refused.value.code == -32602
+            assert rejection.value.code == -32602
 
 
 async def test_other_blocks_stay_and_several_texts_are_one() -> None:

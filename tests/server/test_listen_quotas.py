@@ -70,10 +70,10 @@ async def test_one_client_has_its_share_of_the_streams_and_others_have_theirs() 
         await tasks.start(bridge.endpoint.run)
         listeners = Listeners(bridge, tasks)
         first = [await listeners.open("principal/eve") for _ in range(SHARE)]
-        rejected = await listeners.open("principal/eve")
-        assert isinstance(rejected, dict)
-        assert rejected["code"] == INTERNAL_ERROR
-        assert "This client" in rejected["message"]
+        rejection = await listeners.open("principal/eve")
+        assert isinstance(rejection, dict)
+        assert rejection["code"] == INTERNAL_ERROR
+        assert "This client" in rejection["message"]
         for number in range(SHARES - 1):
             for _ in range(SHARE):
                 assert isinstance(await listeners.open(f"principal/{number}"), IncomingRequest)

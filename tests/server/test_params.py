@@ -319,8 +319,8 @@ def remove_differences(params: dict[str, Any]) -> dict[str, Any]:
     `inputResponses` that only other revisions define.
     """
     meta = params.get("_meta") or {}
-    kept = {key: value for key, value in meta.items() if (key, value) != ("progressToken", None)}
-    return {key: value for key, value in params.items() if key != "inputResponses"} | ({"_meta": kept} if meta else {})
+    cache = {key: value for key, value in meta.items() if (key, value) != ("progressToken", None)}
+    return {key: value for key, value in params.items() if key != "inputResponses"} | ({"_meta": cache} if meta else {})
 
 
 @pytest.mark.parametrize(("method", "version"), list_messages("results"))

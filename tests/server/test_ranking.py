@@ -72,6 +72,6 @@ def test_a_character_that_is_decomposed_into_many_is_compared_by_its_beginning()
 
 @given(st.lists(st.text()), st.text())
 def test_every_value_with_the_text_matches_and_no_value_is_invented(values: list[str], typed: str) -> None:
-    found, total = rank_values(values, typed, limit=len(values))
-    assert len(found) == total == len(set(found))
-    assert {value for value in values if typed in value} <= set(found) <= set(values)
+    matches, total = rank_values(values, typed, limit=len(values))
+    assert len(matches) == total == len(set(matches))
+    assert {value for value in values if typed in value} <= set(matches) <= set(values)

@@ -46,13 +46,13 @@ def create_sealer(*keys: str, audience: str = "tests", ttl: float = 600.0, clock
 def is_rejected(sealed: Any, sealer: StateSealer | None = None, **request: Any) -> bool:
     """Whether opening fails, with the only error that clients may see; False if it returns the text."""
     try:
-        opened = (sealer or create_sealer()).open(sealed, **{**REQUEST, **request})
+        streams = (sealer or create_sealer()).open(sealed, **{**REQUEST, **request})
     except RpcError as error:
-        found = (error.code, error.message, error.data)
+        rejection = (error.code, error.message, error.data)
     else:
-        assert opened == TEXT
+        assert streams == TEXT
         return False
-    assert found == (INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+    assert rejection == (INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
     return True
 
 
@@ -88,8 +88,8 @@ def test_a_state_opens_however_its_request_is_written() -> None:
 
 @pytest.mark.parametrize("params", [{"name": "ask"}, {"name": "ask", "arguments": None}])
 def test_no_arguments_are_empty_arguments(params: dict[str, Any]) -> None:
-    sealed = create_sealer().seal(TEXT, **{**REQUEST, "params": {"name": "ask", "arguments": {}}})
-    assert not is_rejected(sealed, params=params)
+    state = create_sealer().seal(TEXT, **{**REQUEST, "params": {"name": "ask", "arguments": {}}})
+    assert not is_rejected(state, params=params)
 
 
 @pytest.mark.parametrize(
@@ -124,16 +124,16 @@ def test_a_state_is_rejected_with_another_request(other: dict[str, Any], caplog:
 
 def test_a_read_is_bound_to_its_uri() -> None:
     read = {"method": "resources/read", "params": {"uri": "notes://1"}}
-    sealed = create_sealer().seal(TEXT, **{**REQUEST, **read})
-    assert not is_rejected(sealed, **read)
-    assert is_rejected(sealed, **{**read, "params": {"uri": "notes://2"}})
+    state = create_sealer().seal(TEXT, **{**REQUEST, **read})
+    assert not is_rejected(state, **read)
+    assert is_rejected(state, **{**read, "params": {"uri": "notes://2"}})
 
 
 def test_numbers_beyond_64_bits_are_bound_as_they_are() -> None:
-    one, other = ({"name": "ask", "arguments": {"number": 2**80 + rest}} for rest in (0, 1))
-    sealed = create_sealer().seal(TEXT, **{**REQUEST, "params": one})
-    assert not is_rejected(sealed, params=one)
-    assert is_rejected(sealed, params=other)
+    params, other_params = ({"name": "ask", "arguments": {"number": 2**80 + remainder}} for remainder in (0, 1))
+    state = create_sealer().seal(TEXT, **{**REQUEST, "params": params})
+    assert not is_rejected(state, params=params)
+    assert is_rejected(state, params=other_params)
 
 
 def test_arguments_that_are_nested_too_deeply_are_rejected() -> None:
@@ -158,9 +158,9 @@ def test_a_state_of_another_server_with_the_same_keys_is_rejected() -> None:
 
 
 def test_without_keys_each_sealer_opens_only_the_states_that_it_sealed() -> None:
-    one, other = (StateSealer([], 600.0, "tests") for _ in range(2))
-    assert not is_rejected(one.seal(TEXT, **REQUEST), one)
-    assert is_rejected(one.seal(TEXT, **REQUEST), other)
+    params, other_params = (StateSealer([], 600.0, "tests") for _ in range(2))
+    assert not is_rejected(params.seal(TEXT, **REQUEST), params)
+    assert is_rejected(params.seal(TEXT, **REQUEST), other_params)
 
 
 @pytest.mark.parametrize("ttl", [0.0, -1.0, float("inf"), float("nan")])
@@ -181,18 +181,18 @@ def test_a_short_key_is_rejected_without_being_shown() -> None:
 def test_a_state_expires(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     sealer = create_sealer(ttl=100.0, clock=clock)
-    sealed = sealer.seal(TEXT, **REQUEST)
+    state = sealer.seal(TEXT, **REQUEST)
     clock.now += 99.0
-    assert not is_rejected(sealed, sealer)
+    assert not is_rejected(state, sealer)
     clock.now += 1.0
-    assert is_rejected(sealed, sealer)
+    assert is_rejected(state, sealer)
     assert caplog.messages == ["requestState rejected on tools/call: expired, or sealed in the future"]
 
 
 def test_the_clock_of_another_instance_may_be_a_little_ahead() -> None:
-    here, there = create_sealer(clock=Clock()), create_sealer(clock=Clock(1e9 + 59.0))
-    assert not is_rejected(there.seal(TEXT, **REQUEST), here)
-    assert is_rejected(create_sealer(clock=Clock(1e9 + 61.0)).seal(TEXT, **REQUEST), here)
+    first_sealer, second_sealer = create_sealer(clock=Clock()), create_sealer(clock=Clock(1e9 + 59.0))
+    assert not is_rejected(second_sealer.seal(TEXT, **REQUEST), first_sealer)
+    assert is_rejected(create_sealer(clock=Clock(1e9 + 61.0)).seal(TEXT, **REQUEST), first_sealer)
 
 
 # What is not a state
@@ -208,12 +208,12 @@ def test_a_sealed_text_is_unreadable_and_different_each_time() -> None:
 
 def test_every_change_of_one_character_is_rejected() -> None:
     for text in (TEXT, f"{TEXT}!", f"{TEXT}!!"):  # the last character has 2, 4 or 6 bits
-        sealed = create_sealer().seal(text, **REQUEST)
-        for place, letter in enumerate(sealed):
-            for other in {"A", "B", "-", "_", "+", "/", "=", "\n", "\u00e9"} - {letter}:
-                assert is_rejected(sealed[:place] + other + sealed[place + 1 :])
-            assert is_rejected(sealed[:place])
-            assert is_rejected(sealed[:place] + sealed[place + 1 :]) or sealed[place] == sealed[place + 1]
+        state = create_sealer().seal(text, **REQUEST)
+        for place, letter in enumerate(state):
+            for other_params in {"A", "B", "-", "_", "+", "/", "=", "\n", "\u00e9"} - {letter}:
+                assert is_rejected(state[:place] + other_params + state[place + 1 :])
+            assert is_rejected(state[:place])
+            assert is_rejected(state[:place] + state[place + 1 :]) or state[place] == state[place + 1]
 
 
 @pytest.mark.parametrize("end", ["=", "==", "A", "AAAA", "\n", " ", "\x00", "."])
@@ -229,8 +229,8 @@ def test_garbage_is_rejected(sealed: Any, caplog: pytest.LogCaptureFixture) -> N
 
 @given(st.binary(max_size=200), st.booleans(), st.integers(0, 40))
 def test_random_bytes_are_rejected(data: bytes, is_key_known: bool, kept: int) -> None:
-    sealed = create_sealer().seal(TEXT, **REQUEST)
-    head = sealed[: 11 + kept] if is_key_known else "v1."
+    state = create_sealer().seal(TEXT, **REQUEST)
+    head = state[: 11 + kept] if is_key_known else "v1."
     assert is_rejected(head + base64.urlsafe_b64encode(data).decode().rstrip("="))
     assert is_rejected(data.decode("latin-1"))
 
@@ -241,9 +241,9 @@ def test_random_bytes_are_rejected(data: bytes, is_key_known: bool, kept: int) -
 @pytest.mark.parametrize("tail", ["A" * SIZE, "*" * SIZE, "\u00e9" * SIZE, "=" * SIZE], ids=lambda tail: tail[0])
 def test_a_huge_state_is_cheap_to_reject(tail: str) -> None:
     sealer = create_sealer()
-    known = sealer.seal(TEXT, **REQUEST)
+    known_names = sealer.seal(TEXT, **REQUEST)
     began = time.process_time()
-    for head in ("", "v1.", known[:11], known):
+    for head in ("", "v1.", known_names[:11], known_names):
         assert is_rejected(head + tail, sealer)
     assert time.process_time() - began < 2.0
 

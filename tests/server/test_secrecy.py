@@ -33,8 +33,8 @@ async def form(ctx: CallContext) -> Any:
 
 async def link(ctx: CallContext) -> Any:
     """Ask to open a page."""
-    asked = {"": Link(f"Go with {SECRET}", f"https://example.org/?key={SECRET}")}
-    return (await ctx.put(asked))[""].action
+    questions = {"": Link(f"Go with {SECRET}", f"https://example.org/?key={SECRET}")}
+    return (await ctx.put(questions))[""].action
 
 
 async def sample(ctx: CallContext) -> Any:
@@ -59,15 +59,15 @@ def asking(ask: Ask) -> Bridge:
 @ERAS
 @pytest.mark.parametrize("ask", [form, link, sample])
 async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: Ask, mode: str) -> None:
-    heard: list[str] = []
+    notifications: list[str] = []
 
     async def elicit(_: Any, params: Any) -> Any:
-        heard.append(params.model_dump_json())
+        notifications.append(params.model_dump_json())
         content = {"x": "an answer"} if params.mode == "form" else None
         return types.ElicitResult(action="accept", content=content)
 
     async def sampled(_: Any, params: Any) -> Any:
-        heard.append(params.model_dump_json())
+        notifications.append(params.model_dump_json())
         text = types.TextContent(type="text", text="an answer")
         return types.CreateMessageResult(role="assistant", content=text, model="m")
 
@@ -75,8 +75,8 @@ async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: As
     async with connect(asking(ask), mode=mode, **options) as client:
         answer = json.dumps(await call(client))
     assert "an answer" in answer or "accept" in answer
-    assert "[secret]" in heard[0]
-    assert SECRET not in heard[0]
+    assert "[secret]" in notifications[0]
+    assert SECRET not in notifications[0]
 
 
 @ERAS
@@ -85,9 +85,9 @@ async def test_what_is_hidden_while_a_client_is_connected_is_hidden_from_then_on
     async with connect(bridge, mode=mode) as client:
         assert SECRET in json.dumps(await call(client))
         bridge.hide_secrets([SECRET])
-        told = json.dumps([await listed(client), await call(client)])
-    assert SECRET not in told
-    assert told.count("[secret]") >= 3
+        report = json.dumps([await listed(client), await call(client)])
+    assert SECRET not in report
+    assert report.count("[secret]") >= 3
 
 
 async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
@@ -96,21 +96,21 @@ async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
     registry.publish("s", [], resources=[ResourceEntry(uri, lambda data: "x")])
     bridge = Bridge(registry)
     bridge.hide_secrets([SECRET])
-    heard: list[str] = []
-    told = anyio.Event()
+    notifications: list[str] = []
+    report = anyio.Event()
 
     async def listen(message: Any) -> None:
         if isinstance(message, types.ResourceUpdatedNotification):
-            heard.append(message.params.uri)
-            told.set()
+            notifications.append(message.params.uri)
+            report.set()
 
     async with connect(bridge, mode="legacy", message_handler=listen) as client:
         request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
         await client.session.send_request(request, types.EmptyResult)
         registry.resource_updated(uri)
         with anyio.fail_after(60):
-            await told.wait()
-    assert heard == ["notes://[secret]"]
+            await report.wait()
+    assert notifications == ["notes://[secret]"]
 
 
 @ERAS
@@ -124,11 +124,11 @@ async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
 
     async with connect(bridge, mode=mode) as client:
         monkeypatch.setattr(bridge.endpoint.tools.index, "get_pages", broken)
-        with pytest.raises(MCPError) as told:
+        with pytest.raises(MCPError) as report:
             await client.list_tools()
-    assert told.value.code == -32603
-    assert "tools/list failed with an internal error (reference " in told.value.message
-    assert SECRET not in told.value.message
+    assert report.value.code == -32603
+    assert "tools/list failed with an internal error (reference " in report.value.message
+    assert SECRET not in report.value.message
     assert "/a/path and" in caplog.text
 
 
@@ -182,6 +182,6 @@ async def test_texts_of_policies_are_redacted() -> None:
     bridge = Bridge(registry)
     bridge.hide_secrets([SECRET])
     async with connect(bridge) as client:
-        told = json.dumps(await call(client))
-    assert "not with [secret]" in told
-    assert SECRET not in told
+        report = json.dumps(await call(client))
+    assert "not with [secret]" in report
+    assert SECRET not in report

@@ -41,10 +41,10 @@ class Rude(BaseException):
 async def test_whatever_a_tool_raises_its_neighbour_is_answered(
     kind: str, make: Callable[[], BaseException], stateless: bool
 ) -> None:
-    begun, release = anyio.Event(), anyio.Event()
+    starts, release = anyio.Event(), anyio.Event()
 
     async def neighbour(data: Any) -> str:
-        begun.set()
+        starts.set()
         await release.wait()
         return "still here"
 
@@ -60,10 +60,10 @@ async def test_whatever_a_tool_raises_its_neighbour_is_answered(
     async with serve_over_pipes(registry, stateless=stateless) as client:
         waiting = await client.send_call("neighbour")
         with anyio.fail_after(TIMEOUT):
-            await begun.wait()
-        failed = await client.receive_response(await client.send_call("rude"))
-        assert failed["result"]["isError"] is True
-        assert "reference" in failed["result"]["content"][0]["text"]
+            await starts.wait()
+        failure = await client.receive_response(await client.send_call("rude"))
+        assert failure["result"]["isError"] is True
+        assert "reference" in failure["result"]["content"][0]["text"]
         release.set()
         assert (await client.receive_response(waiting))["result"]["content"][0]["text"] == "still here"
         assert "error" not in await client.request("tools/list")
@@ -112,14 +112,14 @@ async def test_a_call_succeeds_while_another_one_cancels_its_task(stateless: boo
 @BOTH_LOOPS
 @MODES
 async def test_a_cancelled_client_call_stops_the_handler(mode: str) -> None:
-    begun, stopped = anyio.Event(), anyio.Event()
+    starts, stops = anyio.Event(), anyio.Event()
 
     async def slow(data: Any) -> None:
-        begun.set()
+        starts.set()
         try:
             await anyio.sleep_forever()
         finally:
-            stopped.set()
+            stops.set()
 
     registry = ToolRegistry()
     registry.register(ToolEntry("slow", "Waits.", slow, NOTHING))
@@ -127,10 +127,10 @@ async def test_a_cancelled_client_call_stops_the_handler(mode: str) -> None:
     async with connect(registry, mode=mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "slow", {})
         with anyio.fail_after(TIMEOUT):
-            await begun.wait()
+            await starts.wait()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
-                await stopped.wait()
+                await stops.wait()
                 assert not (await client.call_tool("quick", {})).is_error
 
 
@@ -141,11 +141,11 @@ async def test_progress_reaches_the_callers_callback_and_grows(mode: str) -> Non
             await ctx.report_progress(value, 30)
         return "done"
 
-    seen: list[float] = []
+    observations: list[float] = []
     last = anyio.Event()
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(progress)
+        observations.append(progress)
         if progress == total:
             last.set()
 
@@ -155,24 +155,24 @@ async def test_progress_reaches_the_callers_callback_and_grows(mode: str) -> Non
         await client.call_tool("work", {}, progress_callback=hear)
         with anyio.fail_after(TIMEOUT):
             await last.wait()
-    assert seen == [10, 20, 30]
+    assert observations == [10, 20, 30]
 
 
 @MODES
 async def test_a_tool_sees_who_calls_it_and_in_which_era(mode: str) -> None:
-    seen: dict[str, Any] = {}
+    observations: dict[str, Any] = {}
 
     async def look(data: Any, ctx: CallContext) -> str:
-        seen.update(version=ctx.protocol_version, id=ctx.request_id, tools=[tool.name for tool in ctx.tools()])
+        observations.update(version=ctx.protocol_version, id=ctx.request_id, tools=[tool.name for tool in ctx.tools()])
         return "seen"
 
     registry = ToolRegistry()
     registry.register(ToolEntry("look", "Looks.", look, NOTHING))
     async with connect(registry, mode=mode) as client:
         await client.call_tool("look", {})
-        assert seen["version"] == client.protocol_version
-    assert seen["id"]
-    assert seen["tools"] == ["look"]
+        assert observations["version"] == client.protocol_version
+    assert observations["id"]
+    assert observations["tools"] == ["look"]
 
 
 async def test_a_missing_wrapped_input_is_a_result_and_an_unknown_tool_an_error() -> None:

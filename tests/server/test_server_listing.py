@@ -136,11 +136,11 @@ async def test_only_lists_of_the_stateless_era_have_caching_hints(stateless: boo
         first = (await client.request("tools/list"))["result"]
         second = (await client.request("tools/list", {"cursor": first["nextCursor"]}))["result"]
     for result in (first, second):
-        told = {key: result.get(key) for key in ("resultType", "ttlMs", "cacheScope")}
+        report = {key: result.get(key) for key in ("resultType", "ttlMs", "cacheScope")}
         if stateless:
-            assert told == {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
+            assert report == {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
         else:
-            assert told == dict.fromkeys(told)
+            assert report == dict.fromkeys(report)
             assert set(result) <= {"tools", "nextCursor", "_meta"}
 
 

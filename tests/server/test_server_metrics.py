@@ -41,8 +41,8 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
 
 def read_points(reader: InMemoryMetricReader, name: str) -> list[Any]:
     data = reader.get_metrics_data()
-    found = [] if data is None else [each for part in data.resource_metrics for each in part.scope_metrics]
-    return [point for scope in found for each in scope.metrics if each.name == name for point in each.data.data_points]
+    scopes = [] if data is None else [each for part in data.resource_metrics for each in part.scope_metrics]
+    return [point for scope in scopes for each in scope.metrics if each.name == name for point in each.data.data_points]
 
 
 def read_operations(reader: InMemoryMetricReader, method: str) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ async def test_errors_have_a_type_and_a_code(reader: InMemoryMetricReader) -> No
             await client.call_tool("unknown " * 100, {})
         with pytest.raises(MCPError):
             await client.read_resource("nothing://here")
-    calls = {each.get("gen_ai.tool.name"): each for each in read_operations(reader, "tools/call")}
+    calls = {point.get("gen_ai.tool.name"): point for point in read_operations(reader, "tools/call")}
     assert (calls["fail"]["error.type"], calls["fail"]["mcp_bridge.error.code"]) == ("tool_error", "tool_error")
     assert calls["echo"]["mcp_bridge.error.code"] == "invalid_arguments"
     assert calls[None]["error.type"] == calls[None]["rpc.response.status_code"] == "-32602"
@@ -111,7 +111,7 @@ async def test_only_published_prompts_are_named(reader: InMemoryMetricReader) ->
         await client.get_prompt("greet")
         with pytest.raises(MCPError):
             await client.get_prompt("unknown")
-    assert [each.get("gen_ai.prompt.name") for each in read_operations(reader, "prompts/get")] == ["greet", None]
+    assert [point.get("gen_ai.prompt.name") for point in read_operations(reader, "prompts/get")] == ["greet", None]
 
 
 async def test_a_session_is_recorded_when_it_ends(reader: InMemoryMetricReader) -> None:

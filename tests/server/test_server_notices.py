@@ -78,12 +78,12 @@ async def test_over_stdio_a_client_is_notified_of_a_change(stateless: bool) -> N
     registry = ToolRegistry()
     async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
-            opened = await client.subscribe_to_tools()
+            streams = await client.subscribe_to_tools()
         for change in (lambda: registry.register(entry("new")), lambda: registry.unregister("new")):
             change()
             notice = await client.receive_message(CHANGED)
             if stateless:
-                assert notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == opened
+                assert notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == streams
 
 
 async def test_a_stateless_client_that_does_not_listen_receives_no_notifications() -> None:
@@ -158,17 +158,17 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
 def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> None:
     registry = ToolRegistry()
     notifier = ChangeNotifier(Responses(Identity(), Redactor()), registry.subscriptions)
-    seen: list[Any] = []
+    observations: list[Any] = []
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(notifier.run, registry)
-            seen.append(notifier._soon)
+            observations.append(notifier._soon)
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=anyio_backend)
     notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
-    notifier._soon = seen[0]  # as a thread read it just before the loop ended
+    notifier._soon = observations[0]  # as a thread read it just before the loop ended
     notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
     notifier._record_soon(ChangeEvent(UPDATED, "test://a"))
 

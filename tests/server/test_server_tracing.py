@@ -286,5 +286,5 @@ anyio.run(main)
 
 def test_calls_are_traced_once_a_provider_is_set_and_import_nothing_before() -> None:
     # A process of its own: a tracer provider can be set once.
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "['tools/call double'] 3\n"), done.stderr
+    outcome = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    assert (outcome.returncode, outcome.stdout) == (0, "['tools/call double'] 3\n"), outcome.stderr

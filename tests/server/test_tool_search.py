@@ -58,8 +58,8 @@ def make_tool(name: str, description: str = "", *parameters: str) -> ToolEntry:
 async def search(client: Any, query: str, **arguments: Any) -> list[dict[str, Any]]:
     result = await client.call_tool("search_tools", {"query": query, **arguments})
     assert not result.is_error, get_text(result)
-    found: list[dict[str, Any]] = result.structured_content["tools"]
-    return found
+    tools: list[dict[str, Any]] = result.structured_content["tools"]
+    return tools
 
 
 async def list_names(client: Any) -> list[str]:
@@ -70,9 +70,9 @@ async def list_names(client: Any) -> list[str]:
 async def test_many_tools_are_searched_instead_of_listed(mode: str) -> None:
     async with connect(build_bridge(make_weather_tool()), mode=mode) as client:
         assert await list_names(client) == ["call_tool", "search_tools"]
-        (found,) = await search(client, "weather")
-        assert found == {"name": "get_forecast", "description": "Predict the weather.", "inputSchema": CITY}
-        result = await client.call_tool("call_tool", {"name": found["name"], "arguments": {"city": "Oslo"}})
+        (tools,) = await search(client, "weather")
+        assert tools == {"name": "get_forecast", "description": "Predict the weather.", "inputSchema": CITY}
+        result = await client.call_tool("call_tool", {"name": tools["name"], "arguments": {"city": "Oslo"}})
     assert result.structured_content == {"sky": "clear over Oslo"}
 
 
@@ -154,22 +154,22 @@ async def test_a_search_returns_at_most_as_many_tools_as_asked_for() -> None:
     async with connect(build_bridge(*[make_tool(f"report_{number}") for number in range(20)])) as client:
         assert len(await search(client, "report")) == 5
         assert len(await search(client, "report", limit=12)) == 12
-        refused = await client.call_tool("search_tools", {"query": "report", "limit": 51})
-    assert get_code(refused) == "invalid_arguments"
+        rejection = await client.call_tool("search_tools", {"query": "report", "limit": 51})
+    assert get_code(rejection) == "invalid_arguments"
 
 
 @BOTH_LOOPS
 async def test_concurrent_searches_share_one_index() -> None:
-    found: list[str] = []
+    tools: list[str] = []
 
     async def find_tool(client: Any, name: str) -> None:
-        found.append((await search(client, name))[0]["name"])
+        tools.append((await search(client, name))[0]["name"])
 
     names = [f"tool{number}" for number in range(10)]
     async with connect(build_bridge(*map(make_tool, names))) as client, anyio.create_task_group() as tasks:
         for name in names:
             tasks.start_soon(find_tool, client, name)
-    assert sorted(found) == names
+    assert sorted(tools) == names
 
 
 @pytest.mark.parametrize("query", ["unheard", "?!", "\0", "\ud800"])
@@ -186,8 +186,8 @@ async def test_schemas_are_found_in_the_form_that_the_client_supports() -> None:
     schema = {"type": "object", "properties": {"when": {"$ref": "#/$defs/When"}}, "$defs": {"When": {"type": "string"}}}
     tool = ToolEntry("book_room", "Book a room.", lambda data: "booked", schema)
     async with connect(build_bridge(tool, dialect=SchemaDialect(inline_references=True))) as client:
-        (found,) = await search(client, "room")
-    assert found["inputSchema"]["properties"]["when"] == {"type": "string"}
+        (tools,) = await search(client, "room")
+    assert tools["inputSchema"]["properties"]["when"] == {"type": "string"}
 
 
 async def test_arguments_that_arrive_as_json_in_a_string_are_parsed_if_the_dialect_has_this_fact() -> None:
@@ -250,8 +250,8 @@ async def test_results_pass_unchanged(mode: str) -> None:
 
 @EVERY_ERA
 async def test_progress_and_questions_of_the_target_reach_the_client(mode: str) -> None:
-    asked: list[str] = []
-    seen: list[tuple[float, str | None]] = []
+    questions: list[str] = []
+    observations: list[tuple[float, str | None]] = []
 
     async def order(data: Any, ctx: CallContext) -> str:
         await ctx.report_progress(1, 2, "asking")
@@ -259,30 +259,30 @@ async def test_progress_and_questions_of_the_target_reach_the_client(mode: str) 
         return f"ordered: {answer}"
 
     async def answer_question(context: Any, params: Any) -> ElicitResult:
-        asked.append(params.message)
+        questions.append(params.message)
         return ElicitResult(action="accept", content={"sure": True})
 
     async def record_progress(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, message))
+        observations.append((progress, message))
 
     bridge = build_bridge(ToolEntry("order", "", order, NOTHING))
     async with connect(bridge, mode=mode, elicitation_callback=answer_question) as client:
         result = await client.call_tool("call_tool", {"name": "order"}, progress_callback=record_progress)
     assert get_text(result).startswith("ordered")
-    assert asked == ["Really?"]
-    assert seen == [(1, "asking")]
+    assert questions == ["Really?"]
+    assert observations == [(1, "asking")]
 
 
 async def test_invalid_arguments_are_named_where_the_client_wrote_them() -> None:
     text = ToolEntry("shout", "", lambda data: data.upper(), {"type": "string"})
     async with connect(build_bridge(make_weather_tool(), text)) as client:
         missing = await client.call_tool("call_tool", {"name": "get_forecast", "arguments": {}})
-        unwrapped = await client.call_tool("call_tool", {"name": "shout", "arguments": {"text": "hi"}})
+        wrapped_function = await client.call_tool("call_tool", {"name": "shout", "arguments": {"text": "hi"}})
         wrong = await client.call_tool("call_tool", {"name": "shout", "arguments": {"input": 3}})
         right = await client.call_tool("call_tool", {"name": "shout", "arguments": {"input": "hi"}})
     assert "$.arguments.city: required field missing" in get_text(missing)
     assert "get_forecast" in get_text(missing)
-    assert "$.arguments.input: required field missing" in get_text(unwrapped)
+    assert "$.arguments.input: required field missing" in get_text(wrapped_function)
     assert "$.arguments.input: expected type string" in get_text(wrong)
     assert get_text(right) == "HI"
 

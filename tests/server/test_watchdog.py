@@ -39,6 +39,6 @@ async def test_the_log_names_the_tool_that_holds_the_loop_its_line_and_how_long(
             await client.call_tool("heavy", {})
             while "blocked the event loop" not in caplog.text:
                 await client.call_tool("quick", {})
-    holds, held = (record.getMessage() for record in caplog.records)
+    holds, slots = (record.getMessage() for record in caplog.records)
     assert re.fullmatch(r"'heavy' \(at .*test_watchdog\.py:\d+\) blocks the event loop: .*", holds)
-    assert re.fullmatch(r"'heavy' \(at .*\) blocked the event loop for \d+\.\d seconds", held)
+    assert re.fullmatch(r"'heavy' \(at .*\) blocked the event loop for \d+\.\d seconds", slots)

@@ -121,16 +121,16 @@ async def test_a_function_without_parameters_is_a_tool_with_and_without_a_name(n
 
 @pytest.mark.parametrize("builtin", [len, functools.partial(len), functools.partial(max, 2, key=lambda value: 1)])
 async def test_a_builtin_with_a_name_gets_the_data(builtin: Any) -> None:
-    marked: Any = tool_use.tool("size", "Counts.")(builtin)
-    async with connect(registry_of(entry_from(marked))) as client:
+    wrapper: Any = tool_use.tool("size", "Counts.")(builtin)
+    async with connect(registry_of(entry_from(wrapper))) as client:
         assert words(await call(client, "size", a=1, b=2)) == "2"
 
 
 def test_what_cannot_carry_an_attribute_is_wrapped() -> None:
-    marked: Any = tool("biggest", input_schema={"type": "object"})(max)
-    assert marked is not max
-    assert marked([1, 3, 2]) == 3
-    assert entry_from(marked).handler is max
+    wrapper: Any = tool("biggest", input_schema={"type": "object"})(max)
+    assert wrapper is not max
+    assert wrapper([1, 3, 2]) == 3
+    assert entry_from(wrapper).handler is max
 
 
 # The context
@@ -179,8 +179,8 @@ async def seed_by_keyword(data: dict[str, Any], *, ctx: CallContext | None = Non
 async def test_the_context_is_passed_to_each_function_with_a_parameter_for_it(
     decorate: Callable[..., Any], function: Callable[..., Any]
 ) -> None:
-    marked: Any = decorate("t")(functools.wraps(function)(lambda *args, **given: function(*args, **given)))
-    entry = entry_from(marked)
+    wrapper: Any = decorate("t")(functools.wraps(function)(lambda *args, **arguments: function(*args, **arguments)))
+    entry = entry_from(wrapper)
     assert "ctx" not in str(entry.input_schema)
     assert "running" not in str(entry.input_schema)
     async with connect(registry_of(entry)) as client:
@@ -339,7 +339,7 @@ def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
     with pytest.raises(TypeError, match="'held' has a type that JSON Schema cannot describe"):
 
         @tool
-        def bad(held: Counter) -> None: ...
+        def bad(slots: Counter) -> None: ...
 
 
 class Counted:
@@ -370,7 +370,7 @@ def test_tags_that_are_text_are_an_error() -> None:
 
 
 async def test_lists_and_dicts_of_plain_types_are_converted_as_annotated_and_copied() -> None:
-    given: dict[str, Any] = {"counts": [1.0, 2], "rates": {"a": 1}, "names": ["x"], "maybe": [None, 3.0]}
+    arguments: dict[str, Any] = {"counts": [1.0, 2], "rates": {"a": 1}, "names": ["x"], "maybe": [None, 3.0]}
     bound: list[Any] = []
 
     @tool
@@ -381,8 +381,8 @@ async def test_lists_and_dicts_of_plain_types_are_converted_as_annotated_and_cop
         bound.append((counts, rates, names, maybe))
 
     result = await registry_of(entry_from(collect)).dispatch(
-        ToolCall(id="1", name="collect", arguments=given), RunningCall()
+        ToolCall(id="1", name="collect", arguments=arguments), RunningCall()
     )
     assert result.success, result.error
     assert repr(bound) == "[([1, 2], {'a': 1.0}, ['x', 'mine'], [None, 3])]"
-    assert given["names"] == ["x"]
+    assert arguments["names"] == ["x"]

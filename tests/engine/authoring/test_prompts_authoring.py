@@ -183,7 +183,7 @@ def test_text_becomes_what_the_parameters_are_annotated_with() -> None:
     ) -> Any:
         return number, share, deep, day, tone, kind, words, counts, place, anything, untyped
 
-    given = {
+    arguments = {
         "number": "5",
         "share": "0.5",
         "deep": "true",
@@ -196,7 +196,7 @@ def test_text_becomes_what_the_parameters_are_annotated_with() -> None:
         "anything": "5",
         "untyped": "[5]",
     }
-    assert get(about, **given) == (
+    assert get(about, **arguments) == (
         5,
         0.5,
         True,
@@ -236,7 +236,7 @@ def test_variable_keywords_are_an_error_at_decoration() -> None:
     with pytest.raises(TypeError, match="about: a prompt declares all its arguments"):
 
         @prompt
-        def about(topic: str, **rest: int) -> None: ...
+        def about(topic: str, **remainder: int) -> None: ...
 
 
 def test_the_context_is_no_argument() -> None:
@@ -259,20 +259,20 @@ async def test_an_async_function_is_awaited() -> None:
 
 
 def test_answers_pass_as_they_are() -> None:
-    said = [Message("Hello.", "assistant"), Text("a"), Image(b"", "image/png"), "b"]
+    texts = [Message("Hello.", "assistant"), Text("a"), Image(b"", "image/png"), "b"]
 
     @prompt
     def about() -> list[Any]:
-        return said
+        return texts
 
-    assert get(about) is said
+    assert get(about) is texts
 
 
 def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
     with pytest.raises(TypeError, match="'held' has a type that JSON Schema cannot describe"):
 
         @prompt
-        def about(held: Opaque) -> None: ...
+        def about(slots: Opaque) -> None: ...
 
 
 @ERAS
@@ -285,26 +285,26 @@ async def test_clients_get_the_prompt_with_arguments_of_its_types(mode: str) -> 
         return [f"Compare {days[0]:%A} with {days[1]:%A}, {tone.value}", Message(ctx.protocol_version, "assistant")]
 
     async with connect(registry, mode=mode) as client:
-        [listed] = (await client.list_prompts()).prompts
-        assert [(item.name, item.required) for item in listed.arguments or ()] == [("days", True), ("tone", False)]
+        [listing] = (await client.list_prompts()).prompts
+        assert [(item.name, item.required) for item in listing.arguments or ()] == [("days", True), ("tone", False)]
         got = await client.get_prompt("compare", {"days": '["2026-01-02", "2026-01-03"]', "tone": "dry"})
-        offered = await client.complete(PromptReference(name="compare"), {"name": "tone", "value": "k"})
+        offers = await client.complete(PromptReference(name="compare"), {"name": "tone", "value": "k"})
         for arguments, line in [({}, "$.days: "), ({"days": "5"}, "$.days: "), ({"days": "[]", "more": ""}, "$.more")]:
-            with pytest.raises(MCPError) as refused:
+            with pytest.raises(MCPError) as rejection:
                 await client.get_prompt("compare", arguments)
-            assert refused.value.error.code == INVALID_PARAMS
-            assert line in refused.value.error.message
+            assert rejection.value.error.code == INVALID_PARAMS
+            assert line in rejection.value.error.message
         version = client.protocol_version
-    said = [(message.role, as_json(message.content)["text"]) for message in got.messages]
-    assert said == [("user", "Compare Friday with Saturday, dry"), ("assistant", version)]
-    assert offered.completion.values == ["kind"]
+    texts = [(message.role, as_json(message.content)["text"]) for message in got.messages]
+    assert texts == [("user", "Compare Friday with Saturday, dry"), ("assistant", version)]
+    assert offers.completion.values == ["kind"]
 
 
 # Completions
 
 
 def test_types_with_few_values_complete_them_by_default() -> None:
-    def topics(typed: str, known: dict[str, str]) -> list[str]:
+    def topics(text: str, known_names: dict[str, str]) -> list[str]:
         return ["sea"]
 
     @prompt(completions={"topic": topics, "deep": ["true"]})

@@ -41,11 +41,11 @@ async def test_a_registry_has_the_decorators_as_methods() -> None:
     assert add(1, 2) == 3
     async with connect(registry) as client:
         tools = (await client.list_tools()).tools
-        assert [(each.name, each.title) for each in tools] == [("add", None), ("minus", "Subtract")]
+        assert [(item.name, item.title) for item in tools] == [("add", None), ("minus", "Subtract")]
         assert (await client.call_tool("minus", {"a": 3, "b": 1})).content[0].text == "2"
         assert (await client.read_resource("config://version")).contents[0].text == "1.2.0"
         assert (await client.read_resource("users://ann")).contents[0].text == '{"user":"ann"}'
-        assert [each.name for each in (await client.list_prompts()).prompts] == ["bye", "greet"]
+        assert [item.name for item in (await client.list_prompts()).prompts] == ["bye", "greet"]
 
 
 def test_hints_become_annotations() -> None:

@@ -194,8 +194,8 @@ async def test_a_handler_takes_a_context_and_is_awaited_exactly_as_its_function(
     name = find_context_parameter(handler)
     assert (name is not None) is asks
     assert inspect.iscoroutinefunction(handler) is is_async
-    given = {name: CallContext(request_id="7")} if name else {}
-    answer = handler({}, **given)
+    arguments = {name: CallContext(request_id="7")} if name else {}
+    answer = handler({}, **arguments)
     assert (await answer if is_async else answer) == ("7" if asks else "none")
 
 
@@ -291,8 +291,8 @@ def test_text_that_cannot_be_converted_is_an_error_with_its_path(annotation: Any
     def function(it: annotation) -> Any:
         raise AssertionError("reached")
 
-    [told] = refused(function, it=text)
-    assert told.startswith(line)
+    [report] = refused(function, it=text)
+    assert report.startswith(line)
 
 
 def test_each_variable_that_does_not_fit_has_a_line() -> None:
@@ -354,13 +354,13 @@ async def test_clients_read_what_the_variables_of_a_uri_ask_for() -> None:
             "[0,1,2]",
             f"5 ['a', 'b'] fahrenheit {client.protocol_version}",
         ]
-        with pytest.raises(MCPError, match=r"\$\.id: Input should be a valid integer") as refused:
+        with pytest.raises(MCPError, match=r"\$\.id: Input should be a valid integer") as rejection:
             await client.read_resource("users://ann/in/a")
-        assert refused.value.error.code == INVALID_PARAMS
-        offered = await client.complete(
+        assert rejection.value.error.code == INVALID_PARAMS
+        offers = await client.complete(
             ResourceTemplateReference(uri="users://{id}/in{/path*}{?unit}"), {"name": "unit", "value": "f"}
         )
-        assert offered.completion.values == ["fahrenheit"]
+        assert offers.completion.values == ["fahrenheit"]
 
 
 # Names on both sides
@@ -391,19 +391,19 @@ def test_a_parameter_with_a_default_may_be_missing_in_the_template() -> None:
 
 def test_a_function_with_any_keywords_takes_any_variables() -> None:
     @resource("a://{id}/{word}")
-    def function(id: int, **rest: Any) -> Any:
-        return id, rest
+    def function(id: int, **remainder: Any) -> Any:
+        return id, remainder
 
     assert read(function, id="5", word="6") == (5, {"word": "6"})
 
 
 def test_different_parameters_and_variables_are_an_error_at_decoration() -> None:
-    with pytest.raises(TypeError) as told:
+    with pytest.raises(TypeError) as report:
 
         @resource("users://{id}/{part}")
         def user(key: int, part: str, ctx: CallContext) -> None: ...
 
-    words = str(told.value)
+    words = str(report.value)
     assert "user: parameter 'key' is not in the URI, variable 'id' is not a parameter: 'users://{id}/{part}'" in words
     assert "part'" not in words.replace("{part}'", "")
 
@@ -484,13 +484,13 @@ def test_every_value_that_is_offered_fits() -> None:
     def function(it: Mixed) -> Any:
         return it
 
-    offered: Any = template_of(function).completions["it"]
-    assert offered == ("a", "0.5", "true")
-    assert [read(function, it=text) for text in offered] == [Mixed.WORD, Mixed.NUMBER, Mixed.YES]
+    offers: Any = template_of(function).completions["it"]
+    assert offers == ("a", "0.5", "true")
+    assert [read(function, it=text) for text in offers] == [Mixed.WORD, Mixed.NUMBER, Mixed.YES]
 
 
 def test_completions_of_the_author_replace_those_of_the_type() -> None:
-    def words(typed: str) -> list[str]:
+    def words(text: str) -> list[str]:
         return ["one"]
 
     @resource("a://{unit}/{word}", completions={"unit": ["celsius"], "word": words})

@@ -164,10 +164,10 @@ def test_a_chain_starts_with_an_empty_context_unless_given_one(registry):
 
 
 def test_the_initial_input_is_copied(registry):
-    given = {"x": 1}
-    outcome = chain_of(registry, ChainStep("echo", output_key="seen")).execute(given)
-    assert given == {"x": 1}
-    assert outcome.context is not given
+    arguments = {"x": 1}
+    outcome = chain_of(registry, ChainStep("echo", output_key="seen")).execute(arguments)
+    assert arguments == {"x": 1}
+    assert outcome.context is not arguments
 
 
 def test_the_options_of_execute_are_keywords_only(registry):
@@ -226,8 +226,8 @@ def test_what_is_not_there_is_none(registry, source):
 
 @pytest.mark.parametrize("value", [0, False, "", [], {}, None])
 def test_falsy_values_are_passed_on_unchanged(registry, value):
-    [found] = seen_input(registry, {"to": "x.y"}, {"x": {"y": value}}).values()
-    assert found is value
+    [matches] = seen_input(registry, {"to": "x.y"}, {"x": {"y": value}}).values()
+    assert matches is value
 
 
 def test_mapped_values_are_validated_by_the_tool(registry):

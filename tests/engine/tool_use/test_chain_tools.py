@@ -117,8 +117,8 @@ def test_a_mapped_input_that_may_be_null_is_optional(registry: ToolRegistry) -> 
 
 def test_an_input_keeps_the_definitions_of_its_type(registry: ToolRegistry) -> None:
     place = {"type": "object", "properties": {"city": {"type": "string"}}}
-    typed = {"type": "object", "properties": {"to": {"$ref": "#/$defs/Place"}}, "$defs": {"Place": place}}
-    registry.register(entry_of(add, "travel", input_schema=typed))
+    text = {"type": "object", "properties": {"to": {"$ref": "#/$defs/Place"}}, "$defs": {"Place": place}}
+    registry.register(entry_of(add, "travel", input_schema=text))
     schema = schema_of(registry, ChainStep("travel", {"to": "goal"}))
     assert schema["properties"] == {"goal": {"$ref": "#/$defs/Place"}}
     assert schema["$defs"] == {"Place": place}
@@ -126,8 +126,8 @@ def test_an_input_keeps_the_definitions_of_its_type(registry: ToolRegistry) -> N
 
 
 def test_an_input_whose_type_is_not_valid_elsewhere_has_none(registry: ToolRegistry) -> None:
-    typed = {"type": "object", "properties": {"to": {"$ref": "#/properties/by"}, "by": {"type": "string"}}}
-    registry.register(entry_of(add, "travel", input_schema={**typed, "required": ["to"]}))
+    text = {"type": "object", "properties": {"to": {"$ref": "#/properties/by"}, "by": {"type": "string"}}}
+    registry.register(entry_of(add, "travel", input_schema={**text, "required": ["to"]}))
     assert schema_of(registry, ChainStep("travel", {"to": "goal"})) == {
         "type": "object",
         "properties": {"goal": {}},
@@ -153,8 +153,8 @@ async def test_a_client_sees_the_inferred_schema_and_may_pass_more(registry: Too
     chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "y"}, "sum"))
     registry.register(chain.as_tool("chain"))
     async with connect(registry) as client:
-        (published,) = [each for each in await listed(client) if each["name"] == "chain"]
-        assert published["inputSchema"]["required"] == ["x", "y"]
+        (publication,) = [item for item in await listed(client) if item["name"] == "chain"]
+        assert publication["inputSchema"]["required"] == ["x", "y"]
         assert "$.y: required field missing" in words(await call(client, "chain", x=1))
         assert (await call(client, "chain", x=1, y=2, z=3))["structuredContent"] == {"x": 1, "y": 2, "z": 3, "sum": 3}
 

@@ -103,10 +103,10 @@ def test_the_decorator_of_the_tool_use_api_needs_a_name() -> None:
 @pytest.mark.parametrize("function", [*FORMS, of_number], ids=lambda function: function.__name__)
 def test_a_name_changes_nothing_about_what_is_read_from_the_signature(function: Callable[..., Any], name: str) -> None:
     bare: Any = mcp_bridge.tool(function)
-    named: Any = mcp_bridge.tool(name)(function)
-    assert named.tool_entry.input_schema == bare.tool_entry.input_schema
-    assert named.tool_entry.output_schema == bare.tool_entry.output_schema
-    parameters = named.tool_entry.input_schema["properties"]
+    names: Any = mcp_bridge.tool(name)(function)
+    assert names.tool_entry.input_schema == bare.tool_entry.input_schema
+    assert names.tool_entry.output_schema == bare.tool_entry.output_schema
+    parameters = names.tool_entry.input_schema["properties"]
     assert "data" in parameters or "record" in parameters
 
 
@@ -116,9 +116,9 @@ async def test_a_named_function_of_one_dict_publishes_its_parameter() -> None:
         return record["n"]
 
     async with connect(registry_of(function.tool_entry)) as client:
-        (published,) = await listed(client)
-        assert published["inputSchema"]["required"] == ["record"]
-        assert published["inputSchema"]["properties"]["record"]["type"] == "object"
+        (publication,) = await listed(client)
+        assert publication["inputSchema"]["required"] == ["record"]
+        assert publication["inputSchema"]["properties"]["record"]["type"] == "object"
         assert words(await call(client, "it", record={"n": 5})) == "5"
 
 

@@ -91,9 +91,9 @@ async def test_a_success_that_the_tool_returns_keeps_its_output():
 
 async def test_an_unknown_name_that_is_very_long_is_not_compared_and_not_repeated():
     call = ToolCall(id="7", name="t" * 4_000_000, arguments={})
-    with pytest.raises(ToolNotFound) as raised:
+    with pytest.raises(ToolNotFound) as error:
         await registry_of(entry(reading)).dispatch(call, RunningCall())
-    assert str(raised.value) == f"Unknown tool: {'t' * 256}... (4000000 characters)."
+    assert str(error.value) == f"Unknown tool: {'t' * 256}... (4000000 characters)."
 
 
 async def test_an_unknown_tool_raises():
@@ -209,20 +209,20 @@ async def test_a_cancellation_that_a_tool_raises_itself_is_a_failure(raising):
 
 @BOTH_LOOPS
 async def test_a_real_cancellation_passes():
-    ended = []
+    ends = []
 
     async def wait_forever(data):
         try:
             scope.cancel()
             await anyio.sleep_forever()
         finally:
-            ended.append(True)
+            ends.append(True)
 
     with anyio.CancelScope() as scope:
         await dispatch(entry(wait_forever))
         raise AssertionError("a cancelled call must not answer")
     assert scope.cancelled_caught
-    assert ended == [True]
+    assert ends == [True]
 
 
 async def test_a_failed_call_leaves_the_tool_usable():
@@ -339,8 +339,10 @@ async def test_a_sync_handler_sees_the_context_variables_of_its_caller():
 async def test_a_sync_handler_that_waits_does_not_hold_up_the_others():
     import threading
 
-    released = threading.Event()
-    registry = registry_of(entry(lambda data: released.wait(60), "wait"), entry(lambda data: released.set(), "release"))
+    release_order = threading.Event()
+    registry = registry_of(
+        entry(lambda data: release_order.wait(60), "wait"), entry(lambda data: release_order.set(), "release")
+    )
     answers = {}
 
     async def call(name):

@@ -165,9 +165,9 @@ def test_a_value_that_is_not_json_is_of_no_json_type(value, name):
 
 
 def test_keys_that_are_not_text_do_not_hide_the_extra_ones():
-    found = check({1: "x", "b": 2, None: 3}, {"type": "object", "additionalProperties": False})
-    assert not found.valid
-    assert "$.b: additional property not allowed" in found.errors
+    errors = check({1: "x", "b": 2, None: 3}, {"type": "object", "additionalProperties": False})
+    assert not errors.valid
+    assert "$.b: additional property not allowed" in errors.errors
 
 
 def test_a_lone_surrogate_does_not_hide_what_else_is_wrong():
@@ -219,9 +219,9 @@ DEEP_SCHEMAS = [
 
 def test_very_deep_data_neither_raises_nor_ends_the_process():
     program = DEEP.format(schemas=DEEP_SCHEMAS)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, (done.stdout[-200:], done.stderr[-2000:])
-    assert done.stdout.count("answered") == 2 * len(DEEP_SCHEMAS)
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    assert outcome.returncode == 0, (outcome.stdout[-200:], outcome.stderr[-2000:])
+    assert outcome.stdout.count("answered") == 2 * len(DEEP_SCHEMAS)
 
 
 @pytest.mark.parametrize("name", ["a", "$ref", "a.b", "a/b", "~1", "\n", "ключ"])
@@ -257,9 +257,9 @@ def keywords(inner):
     some = st.lists(inner, min_size=1, max_size=3)
     fields = st.lists(FIELDS, unique=True, max_size=3)
     named = st.dictionaries(FIELDS, inner, max_size=3)
-    known = st.sampled_from(TYPES)
+    known_names = st.sampled_from(TYPES)
     one = {
-        "type": st.one_of(known, st.lists(known, min_size=1, max_size=3, unique=True)),
+        "type": st.one_of(known_names, st.lists(known_names, min_size=1, max_size=3, unique=True)),
         "required": fields,
         "properties": named,
         "items": inner,
@@ -297,8 +297,8 @@ def keywords(inner):
         "unevaluatedItems": inner,
     }
     every = one | other
-    chosen = st.lists(st.one_of(st.sampled_from(sorted(one)), st.sampled_from(sorted(every))), max_size=4, unique=True)
-    return chosen.flatmap(lambda names: st.fixed_dictionaries({name: every[name] for name in names}))
+    choice = st.lists(st.one_of(st.sampled_from(sorted(one)), st.sampled_from(sorted(every))), max_size=4, unique=True)
+    return choice.flatmap(lambda names: st.fixed_dictionaries({name: every[name] for name in names}))
 
 
 PLAIN = st.recursive(st.booleans() | keywords(st.booleans()), keywords, max_leaves=6)
@@ -314,9 +314,9 @@ SOUND = st.builds(
 @given(data=DATA, schema=SOUND)
 def test_the_verdict_on_json_is_that_of_the_reference_validator(data, schema):
     data_before, schema_before = copy.deepcopy(data), copy.deepcopy(schema)
-    found = check(data, schema)
-    assert found.valid == Draft202012Validator(schema).is_valid(data)
-    assert all(re.match(r"\$[^:]*: .", line, re.DOTALL) for line in found.errors)
+    errors = check(data, schema)
+    assert errors.valid == Draft202012Validator(schema).is_valid(data)
+    assert all(re.match(r"\$[^:]*: .", line, re.DOTALL) for line in errors.errors)
     assert (data, schema) == (data_before, schema_before)
 
 

@@ -180,8 +180,8 @@ def test_further_fields_are_keywords_with_a_default(cls):
 
 @pytest.mark.parametrize("cls", FIELDS, ids=lambda cls: cls.__name__)
 def test_instances_are_mutable_and_do_not_share_their_defaults(cls):
-    needed = [None for default in FIELDS[cls].values() if default is REQUIRED]
-    first, second = cls(*needed), cls(*needed)
+    needs = [None for default in FIELDS[cls].values() if default is REQUIRED]
+    first, second = cls(*needs), cls(*needs)
     for name, default in FIELDS[cls].items():
         if default in (LIST, DICT):
             assert getattr(first, name) == default()

@@ -24,13 +24,13 @@ def registry_of(*entries):
 
 
 def recording():
-    seen = []
+    observations = []
 
     def handler(*args, **kwargs):
-        seen.append((args, kwargs))
+        observations.append((args, kwargs))
         return "done"
 
-    return seen, handler
+    return observations, handler
 
 
 # Entries
@@ -253,16 +253,16 @@ async def test_a_call_is_timed_in_milliseconds(door):
 
 @pytest.mark.parametrize("data", [{"n": 1}, [1, 2], "text", 0, None])
 async def test_the_handler_gets_the_data_as_its_one_positional_argument(door, data):
-    seen, handler = recording()
+    observations, handler = recording()
     result = await door(registry_of(entry("a", handler)), "a", data)
     assert result.ok
-    assert seen == [((data,), {})]
+    assert observations == [((data,), {})]
 
 
 async def test_without_data_the_handler_gets_none(door):
-    seen, handler = recording()
+    observations, handler = recording()
     await door(registry_of(entry("a", handler)), "a")
-    assert seen == [((None,), {})]
+    assert observations == [((None,), {})]
 
 
 async def test_the_data_can_be_passed_by_keyword(door):
@@ -336,7 +336,7 @@ async def test_a_schema_that_contains_itself_does_not_make_a_call_raise(door):
 
 
 async def test_bad_input_is_a_failure_and_never_reaches_the_handler(door):
-    seen, handler = recording()
+    observations, handler = recording()
     result = await door(registry_of(entry("s", handler, input_schema=NUMBER)), "s", {"n": "x"})
     assert result == Result(
         ResultStatus.FAILURE,
@@ -346,7 +346,7 @@ async def test_bad_input_is_a_failure_and_never_reaches_the_handler(door):
         {},
         None,
     )
-    assert seen == []
+    assert observations == []
 
 
 async def test_every_problem_of_the_input_is_reported(door):
@@ -364,11 +364,11 @@ async def test_every_problem_of_the_input_is_reported(door):
     [({"pattern": "^a"}, "b"), ({"anyOf": [{"type": "string"}]}, 1), ({"properties": {"a": False}}, {"a": 1})],
 )
 async def test_further_keywords_also_reject_input_before_the_handler(door, schema, data):
-    seen, handler = recording()
+    observations, handler = recording()
     result = await door(registry_of(entry("s", handler, input_schema=schema)), "s", data)
     assert result.status is ResultStatus.FAILURE
     assert len(result.errors) == 1
-    assert seen == []
+    assert observations == []
 
 
 async def test_an_exception_is_a_failure_with_its_text(door):
@@ -448,10 +448,10 @@ async def test_schemas_that_cannot_be_used_do_not_make_a_call_raise(door):
 
 
 async def test_data_that_is_not_json_reaches_an_open_tool(door):
-    seen, handler = recording()
+    observations, handler = recording()
     data = {"raw": b"\xff", "ids": {1, 2}, "made_by": print}
     assert (await door(registry_of(entry("a", handler, input_schema={"type": "object"})), "a", data)).ok
-    assert seen == [((data,), {})]
+    assert observations == [((data,), {})]
 
 
 async def test_keys_that_are_not_text_do_not_make_a_call_raise(door):
@@ -596,17 +596,17 @@ async def test_calls_through_ainvoke_run_side_by_side():
 
 @BOTH_LOOPS
 async def test_cancelling_ainvoke_cancels_the_handler():
-    ended = []
+    ends = []
 
     async def wait_forever(data):
         try:
             data.cancel()
             await anyio.sleep_forever()
         finally:
-            ended.append(True)
+            ends.append(True)
 
     with anyio.CancelScope() as scope:
         await registry_of(entry("a", wait_forever)).ainvoke("a", scope)
         raise AssertionError("a cancelled call must not answer")
     assert scope.cancelled_caught
-    assert ended == [True]
+    assert ends == [True]

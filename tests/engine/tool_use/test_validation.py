@@ -55,12 +55,12 @@ def test_merged_results_are_valid_only_when_both_are(left, right, valid):
 
 
 def test_merging_joins_the_errors_in_order_in_a_new_result():
-    left, right = ValidationResult(False, ["a", "b"]), ValidationResult(False, ["c"])
-    merged = left.merge(right)
+    remainder, right = ValidationResult(False, ["a", "b"]), ValidationResult(False, ["c"])
+    merged = remainder.merge(right)
     assert merged == ValidationResult(False, ["a", "b", "c"])
-    assert (left.errors, right.errors) == (["a", "b"], ["c"])
+    assert (remainder.errors, right.errors) == (["a", "b"], ["c"])
     merged.errors.append("d")
-    assert left.errors == ["a", "b"]
+    assert remainder.errors == ["a", "b"]
 
 
 def test_a_result_as_a_dictionary_has_valid_and_errors():
@@ -70,8 +70,8 @@ def test_a_result_as_a_dictionary_has_valid_and_errors():
 
 def test_success_has_no_errors_and_failure_has_some():
     assert validate_input({"name": "Ann", "age": 3}, PERSON) == ValidationResult(True, [])
-    failed = validate_input({"name": "Ann"}, PERSON)
-    assert failed == ValidationResult(False, ["$.age: required field missing"])
+    failure = validate_input({"name": "Ann"}, PERSON)
+    assert failure == ValidationResult(False, ["$.age: required field missing"])
 
 
 @pytest.mark.parametrize(("data", "schema"), [(None, {}), ({"a": {"b": 1}}, {}), ([1], None), ({"a": b"raw"}, None)])
@@ -410,9 +410,9 @@ TREE = {
 def test_other_keywords_of_json_schema_are_checked(schema, good, bad):
     assert errors_of(good, schema) == []
     if bad is not None:
-        found = errors_of(bad, schema)
-        assert found
-        assert all(line.startswith("$") and ": " in line for line in found)
+        errors = errors_of(bad, schema)
+        assert errors
+        assert all(line.startswith("$") and ": " in line for line in errors)
 
 
 @pytest.mark.parametrize(
@@ -451,17 +451,17 @@ def test_missing_and_invalid_arguments_are_reported_together():
         "required": ["b"],
         "properties": {"a": {"type": "string", "maxLength": 1, "pattern": "^z"}},
     }
-    found = errors_of({"a": "xy"}, schema)
-    assert found[:1] == ["$.b: required field missing"]
-    assert "$.a: string length 2 > maxLength 1" in found
-    [other] = [line for line in found if line not in {found[0], "$.a: string length 2 > maxLength 1"}]
+    errors = errors_of({"a": "xy"}, schema)
+    assert errors[:1] == ["$.b: required field missing"]
+    assert "$.a: string length 2 > maxLength 1" in errors
+    [other] = [line for line in errors if line not in {errors[0], "$.a: string length 2 > maxLength 1"}]
     assert other.startswith("$.a: ")
 
 
 def test_an_enum_error_does_not_hide_a_pattern_error():
-    found = errors_of("b", {"enum": ["a"], "pattern": "^a"})
-    assert "$: value 'b' not in enum ['a']" in found
-    assert len(found) == 2
+    errors = errors_of("b", {"enum": ["a"], "pattern": "^a"})
+    assert "$: value 'b' not in enum ['a']" in errors
+    assert len(errors) == 2
 
 
 # Schemas that cannot be used
@@ -581,8 +581,8 @@ result = validate_input(data, schema)
 assert result.valid == (not result.errors), result
 print("answered")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
-    assert (done.stdout, done.returncode) == ("answered\n", 0), done.stderr[-2000:]
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    assert (outcome.stdout, outcome.returncode) == ("answered\n", 0), outcome.stderr[-2000:]
 
 
 def test_a_reference_to_itself_ends():

@@ -149,17 +149,17 @@ def test_any_invented_request_state_is_rejected(server: Server, state: Any, answ
 def test_any_changed_request_state_is_rejected(server: Server, place: int, character: str, cut: int) -> None:
     state = server.go(None, None)["result"]["requestState"]
     place %= len(state) + 1
-    changed = state[:place] + character + state[place + cut :]
-    answer = server.go(changed, GOOD)
-    assert ("error" in answer) is (changed != state)
-    if changed != state:
+    new_state = state[:place] + character + state[place + cut :]
+    answer = server.go(new_state, GOOD)
+    assert ("error" in answer) is (new_state != state)
+    if new_state != state:
         assert get_text(server.go(state, GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
 
 
 def test_no_call_is_left_suspended(server: Server) -> None:
     """What is still asked waits for its answers, and everything else is gone."""
-    asked = server.go(None, None)["result"]
-    assert get_text(server.go(asked["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
+    questions = server.go(None, None)["result"]
+    assert get_text(server.go(questions["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
     calls = server.bridge.endpoint.calls._rounds._suspended
     assert calls._asking <= set(calls._suspended.values())
 

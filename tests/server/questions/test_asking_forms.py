@@ -1,4 +1,4 @@
-"""Forms and pages: what a tool asks for is what a person sees, and what comes back is what was asked for."""
+"""Forms and pages: what a tool asks for is what a user sees, and what comes back is what was asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.questions.asking_kit import NAME_SCHEMA, accept, get_code, get_text, serve_client
-from tests.kits.questions.asking_people import Person
+from tests.kits.questions.simulated_users import SimulatedUser
 
 
 @dataclass
@@ -74,7 +74,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-async def asked_for(schema: Any, person: Person, mode: str, **options: Any) -> tuple[list[Answer], Any]:
+async def asked_for(schema: Any, user: SimulatedUser, mode: str, **options: Any) -> tuple[list[Answer], Any]:
     """The answers that a tool gets that asks for this, and the call's result."""
     registry, answers = ToolRegistry(), []
 
@@ -84,18 +84,18 @@ async def asked_for(schema: Any, person: Person, mode: str, **options: Any) -> t
         answers.append(await ctx.ask("Please.", schema, **options))
         return answers[-1].action
 
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         return answers, await client.call_tool("ask", {})
 
 
 @EVERY_ERA
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str) -> None:
-    person = Person(action)
-    (answer,), result = await asked_for(None, person, mode)
+    user = SimulatedUser(action)
+    (answer,), result = await asked_for(None, user, mode)
     assert get_text(result) == answer.action == action
     assert bool(answer) is answer.accepted is (action == "accept")
-    (question,) = person.asked
+    (question,) = user.questions
     assert (question.message, question.mode) == ("Please.", "form")
     field = {"type": "boolean", "title": "Confirm", "default": True}
     assert question.requested_schema == {"type": "object", "properties": {"confirm": field}, "required": ["confirm"]}
@@ -103,8 +103,8 @@ async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str
 
 @EVERY_ERA
 async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> None:
-    typed = types.ElicitResult(action="decline", content={"name": "Ada"})
-    (answer,), _ = await asked_for(NAME_SCHEMA, Person(typed), mode)
+    text = types.ElicitResult(action="decline", content={"name": "Ada"})
+    (answer,), _ = await asked_for(NAME_SCHEMA, SimulatedUser(text), mode)
     assert (answer.content, answer.data) == ({}, None)
 
 
@@ -128,24 +128,24 @@ async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> 
     ids=repr,
 )
 async def test_an_answer_to_a_question_with_a_type_is_an_instance_of_it(asked: Any, content: Any, data: Any) -> None:
-    (answer,), _ = await asked_for(asked, Person(content), STATELESS)
+    (answer,), _ = await asked_for(asked, SimulatedUser(content), STATELESS)
     assert answer.data == data
     assert type(answer.data) is type(data)
     assert answer.content == content
 
 
 async def test_a_handshake_client_is_asked_for_a_type_too() -> None:
-    (answer,), _ = await asked_for(Seat, Person({"row": 12}), "legacy")
+    (answer,), _ = await asked_for(Seat, SimulatedUser({"row": 12}), "legacy")
     assert (answer.data, answer.content) == (Seat(row=12), {"row": 12})
 
 
 async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults() -> None:
-    person = Person({"street": "Elm 1"})
-    await asked_for(Delivery, person, STATELESS)
-    sent = person.asked[0].requested_schema
-    assert sent["required"] == ["street"]
-    assert sent["properties"]["street"]["description"] == "Street and number."
-    assert sent["properties"]["slot"] | {"title": ""} == {
+    user = SimulatedUser({"street": "Elm 1"})
+    await asked_for(Delivery, user, STATELESS)
+    messages = user.questions[0].requested_schema
+    assert messages["required"] == ["street"]
+    assert messages["properties"]["street"]["description"] == "Street and number."
+    assert messages["properties"]["slot"] | {"title": ""} == {
         "type": "string",
         "enum": ["noon", "evening"],
         "default": "noon",
@@ -155,34 +155,34 @@ async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults() ->
 
 @pytest.mark.parametrize("properties", [ENUMS, DEFAULTS], ids=["choices", "defaults"])
 async def test_a_json_schema_reaches_the_client_as_it_was_written(properties: Any) -> None:
-    person = Person({})
-    (answer,), _ = await asked_for({"type": "object", "properties": properties}, person, STATELESS)
-    assert person.asked[0].requested_schema == {"type": "object", "properties": properties}
+    user = SimulatedUser({})
+    (answer,), _ = await asked_for({"type": "object", "properties": properties}, user, STATELESS)
+    assert user.questions[0].requested_schema == {"type": "object", "properties": properties}
     assert answer.content == {}  # what nobody filled in is not made up
 
 
 async def test_answers_to_every_kind_of_choice_are_validated() -> None:
     wrong = {"plain": "c", "titled": "An X", "named": "Pea", "several": [], "some": ["w"]}
     right = {"plain": "a", "titled": "x", "named": "q", "several": ["m", "n"], "some": ["u"]}
-    person = Person(wrong, right)
-    (answer,), _ = await asked_for({"type": "object", "properties": ENUMS}, person, STATELESS)
+    user = SimulatedUser(wrong, right)
+    (answer,), _ = await asked_for({"type": "object", "properties": ENUMS}, user, STATELESS)
     assert answer.content == answer.data == right
     for name in wrong:
-        assert f"$.{name}" in person.asked[1].message
+        assert f"$.{name}" in user.questions[1].message
 
 
 async def test_fields_left_empty_or_never_asked_for_do_not_reach_the_tool() -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}, "name": {"type": "string"}}}
-    (answer,), _ = await asked_for(schema, Person({"age": None, "name": "Ada", "admin": True}), STATELESS)
+    (answer,), _ = await asked_for(schema, SimulatedUser({"age": None, "name": "Ada", "admin": True}), STATELESS)
     assert answer.content == answer.data == {"name": "Ada"}
 
 
 @EVERY_ERA
 async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong(mode: str) -> None:
-    person = Person({}, {"row": 13}, {"row": 2})
-    (answer,), _ = await asked_for(Seat, person, mode)
+    user = SimulatedUser({}, {"row": 13}, {"row": 2})
+    (answer,), _ = await asked_for(Seat, user, mode)
     assert answer.data == Seat(row=2)
-    first, second, third = (question.message for question in person.asked)
+    first, second, third = (question.message for question in user.questions)
     assert first == "Please."
     assert second.startswith("Please.")
     assert "$.row" in second
@@ -192,9 +192,9 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
 
 @EVERY_ERA
 async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> None:
-    person = Person({"name": "a"})
-    answers, result = await asked_for(NAME_SCHEMA, person, mode)
-    assert (answers, len(person.asked)) == ([], 3)
+    user = SimulatedUser({"name": "a"})
+    answers, result = await asked_for(NAME_SCHEMA, user, mode)
+    assert (answers, len(user.questions)) == ([], 3)
     assert get_code(result) == "invalid_answer"
     assert "$.name" in get_text(result)
 
@@ -210,19 +210,19 @@ async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> N
     ids=str,
 )
 async def test_a_schema_that_forms_do_not_support_is_an_error_before_the_user_is_asked(schema: Any) -> None:
-    person = Person({})
-    answers, result = await asked_for(schema, person, STATELESS)
-    assert (answers, person.asked) == ([], [])
+    user = SimulatedUser({})
+    answers, result = await asked_for(schema, user, STATELESS)
+    assert (answers, user.questions) == ([], [])
     assert get_code(result) == "internal_error"
 
 
 @EVERY_ERA
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 async def test_a_page_is_asked_for_by_its_address(mode: str, action: str) -> None:
-    person = Person(action)
-    (answer,), _ = await asked_for(None, person, mode, url="https://example.com/sign-in?a=1")
+    user = SimulatedUser(action)
+    (answer,), _ = await asked_for(None, user, mode, url="https://example.com/sign-in?a=1")
     assert (answer.action, answer.content) == (action, {})
-    (question,) = person.asked
+    (question,) = user.questions
     assert (question.mode, question.message, question.url) == ("url", "Please.", "https://example.com/sign-in?a=1")
 
 
@@ -230,18 +230,18 @@ async def test_a_page_is_asked_for_by_its_address(mode: str, action: str) -> Non
     "url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path", "example.com", ""]
 )
 async def test_an_address_that_no_browser_should_open_is_the_authors_error(url: str) -> None:
-    person = Person("accept")
-    answers, result = await asked_for(None, person, STATELESS, url=url)
-    assert (answers, person.asked) == ([], [])
+    user = SimulatedUser("accept")
+    answers, result = await asked_for(None, user, STATELESS, url=url)
+    assert (answers, user.questions) == ([], [])
     assert get_code(result) == "internal_error"
 
 
 async def test_only_handshake_clients_get_an_elicitation_id_and_each_request_has_another() -> None:
     ids: list[Any] = []
     for mode in ("legacy", "legacy", STATELESS):
-        person = Person("accept")
-        await asked_for(None, person, mode, url="https://example.com/")
-        ids.append(person.asked[0].model_dump(by_alias=True).get("elicitationId"))
+        user = SimulatedUser("accept")
+        await asked_for(None, user, mode, url="https://example.com/")
+        ids.append(user.questions[0].model_dump(by_alias=True).get("elicitationId"))
     assert ids[0]
     assert ids[1]
     assert ids[0] != ids[1]
@@ -254,8 +254,8 @@ async def test_clients_of_older_versions_get_forms_in_the_keywords_of_their_vers
     @tool(registry=registry)
     async def ask(ctx: CallContext, several: bool = False) -> str:
         """Asks."""
-        kept = {key: part for key, part in ENUMS.items() if several or part["type"] != "array"}
-        return str((await ctx.ask("Please.", {"type": "object", "properties": kept})).content)
+        cache = {key: part for key, part in ENUMS.items() if several or part["type"] != "array"}
+        return str((await ctx.ask("Please.", {"type": "object", "properties": cache})).content)
 
     async with serve_client(registry, version="2025-06-18") as client:
         number = await client.send_request("tools/call", {"name": "ask", "arguments": {}})
@@ -267,5 +267,5 @@ async def test_clients_of_older_versions_get_forms_in_the_keywords_of_their_vers
         }
         await client.respond(question, result=accept(plain="a"))
         assert get_text((await client.receive_response(number))["result"]) == "{'plain': 'a'}"
-        refused = await client.request("tools/call", {"name": "ask", "arguments": {"several": True}})
-        assert get_code(refused["result"]) == "internal_error"
+        rejection = await client.request("tools/call", {"name": "ask", "arguments": {"several": True}})
+        assert get_code(rejection["result"]) == "internal_error"

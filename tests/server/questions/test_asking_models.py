@@ -22,7 +22,7 @@ from tests.kits.questions.asking_kit import (
     make_sampling_result,
     serve_client,
 )
-from tests.kits.questions.asking_people import Model, Person, folders
+from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
 
 TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}
 EVERY_SAMPLING = types.SamplingCapability.model_validate({"tools": {}, "context": {}})
@@ -49,9 +49,9 @@ async def test_sampling_sends_text_as_a_user_message_and_returns_the_model_s_tex
     (got,), result = await sampled_by(model, mode, "What is the capital of France?", max_tokens=50)
     assert get_text(result) == "Paris"
     assert got == Sampled(role="assistant", content=(Text("Paris"),), model="m-1", stop_reason="endTurn")
-    (asked,) = model.asked
-    (message,) = asked.messages
-    assert (message.role, message.content.text, asked.max_tokens) == ("user", "What is the capital of France?", 50)
+    (request,) = model.questions
+    (message,) = request.messages
+    assert (message.role, message.content.text, request.max_tokens) == ("user", "What is the capital of France?", 50)
 
 
 async def test_every_option_of_sampling_reaches_the_client() -> None:
@@ -67,25 +67,25 @@ async def test_every_option_of_sampling_reaches_the_client() -> None:
         "tool_choice": {"mode": "required"},
     }
     await sampled_by(model, STATELESS, "Hi", **options)
-    asked = model.asked[0].model_dump(by_alias=True, exclude_none=True)
-    assert {key: asked[key] for key in ("systemPrompt", "temperature", "stopSequences", "metadata")} == {
+    request = model.questions[0].model_dump(by_alias=True, exclude_none=True)
+    assert {key: request[key] for key in ("systemPrompt", "temperature", "stopSequences", "metadata")} == {
         "systemPrompt": "One word.",
         "temperature": 0.25,
         "stopSequences": ["\n"],
         "metadata": {"trace": 1},
     }
-    assert asked["modelPreferences"] == {"hints": [{"name": "small"}], "costPriority": 0.5}
-    assert (asked["includeContext"], asked["toolChoice"]) == ("thisServer", {"mode": "required"})
-    assert asked["tools"][0]["name"] == "add"
+    assert request["modelPreferences"] == {"hints": [{"name": "small"}], "costPriority": 0.5}
+    assert (request["includeContext"], request["toolChoice"]) == ("thisServer", {"mode": "required"})
+    assert request["tools"][0]["name"] == "add"
 
 
 async def test_a_conversation_keeps_its_roles_and_its_blocks() -> None:
     model = Model()
     raw = {"role": "assistant", "content": {"type": "text", "text": "three"}}
     await sampled_by(model, STATELESS, "one", Message("two", "assistant"), raw, Message(Image(b"\x89PNG", "image/png")))
-    first, second, third, fourth = model.asked[0].messages
-    assert [each.role for each in model.asked[0].messages] == ["user", "assistant", "assistant", "user"]
-    assert [each.content.text for each in (first, second, third)] == ["one", "two", "three"]
+    first, second, third, fourth = model.questions[0].messages
+    assert [item.role for item in model.questions[0].messages] == ["user", "assistant", "assistant", "user"]
+    assert [item.content.text for item in (first, second, third)] == ["one", "two", "three"]
     assert (fourth.content.type, fourth.content.mime_type) == ("image", "image/png")
 
 
@@ -125,7 +125,7 @@ async def test_several_questions_at_once_are_answered_by_their_keys(mode: str) -
         return f"{got['name'].content['name']} {got['model'].text} {len(got['roots'])}"
 
     options: Any = {"sampling_callback": model, "list_roots_callback": folders}
-    async with connect(registry, mode=mode, elicitation_callback=Person({"name": "Ada"}), **options) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser({"name": "Ada"}), **options) as client:
         assert get_text(await client.call_tool("ask", {})) == "Ada Hello 2"
 
 
@@ -143,10 +143,10 @@ async def test_each_of_several_questions_is_asked_again_separately(mode: str) ->
         got = await ctx.put({"first": Form("First?", NAME_SCHEMA), "second": Form("Second?", NAME_SCHEMA)})
         return f"{got['first'].content['name']} {got['second'].content['name']}"
 
-    person = Person(hasty)
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    user = SimulatedUser(hasty)
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("ask", {})) == "Ada Ada"
-    assert sorted(question.message[:6] for question in person.asked) == ["First?", "Second", "Second"]
+    assert sorted(question.message[:6] for question in user.questions) == ["First?", "Second", "Second"]
 
 
 @EVERY_ERA
@@ -158,7 +158,7 @@ async def test_one_answer_that_never_fits_ends_what_was_asked_beside_it(mode: st
         """Asks."""
         await ctx.put({"first": Form("First?", NAME_SCHEMA), "second": Form("Second?", NAME_SCHEMA)})
 
-    async with connect(registry, mode=mode, elicitation_callback=Person({})) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser({})) as client:
         assert get_code(await client.call_tool("ask", {})) == "invalid_answer"
 
 
@@ -180,7 +180,7 @@ async def test_tasks_of_a_tool_may_ask_beside_each_other(mode: str) -> None:
             for question in ("one", "two", "three"):
                 tasks.start_soon(one, question)
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(echo)) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser(echo)) as client:
         await client.call_tool("ask", {})
     assert got == {question: f"to {question}" for question in ("one", "two", "three")}
 
@@ -214,7 +214,7 @@ async def test_questions_that_are_asked_together_are_sent_in_one_round_under_dif
         for key in set(keys) - {""}:
             assert key in questions
         result = await call.get_result(
-            {name: accept(name=each["params"]["message"]) for name, each in questions.items()}
+            {name: accept(name=item["params"]["message"]) for name, item in questions.items()}
         )
         assert result["structuredContent"] == [f"Question {number}" for number in range(len(keys))]
 
@@ -230,9 +230,9 @@ async def test_a_conversation_that_does_not_fit_is_asked_for_again() -> None:
 
     async with serve_client(registry) as client:
         call = client.start_call("ask")
-        asked = await call.get_questions()
-        assert asked["roots"] == {"method": "roots/list", "params": {}}
-        assert await call.get_questions({"model": {"roots": []}, "roots": make_sampling_result("x")}) == asked
+        questions = await call.get_questions()
+        assert questions["roots"] == {"method": "roots/list", "params": {}}
+        assert await call.get_questions({"model": {"roots": []}, "roots": make_sampling_result("x")}) == questions
         assert list_names(
             await call.get_questions({"model": make_sampling_result("Hello"), "roots": make_sampling_result("x")})
         ) == ["roots"]

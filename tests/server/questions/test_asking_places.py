@@ -18,11 +18,11 @@ from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import NAME_SCHEMA, get_code, get_text, make_registry, serve_client
-from tests.kits.questions.asking_people import Model, Person, folders
+from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
 
 
 class Approval:
-    """Asks a person before a tool runs."""
+    """Asks a user before a tool runs."""
 
     stage = Stage.DECIDE
 
@@ -62,7 +62,7 @@ def everywhere() -> ToolRegistry:
 @EVERY_ERA
 async def test_prompts_and_resources_ask_as_tools_do(mode: str) -> None:
     callbacks: Any = {
-        "elicitation_callback": Person({"name": "Ada"}),
+        "elicitation_callback": SimulatedUser({"name": "Ada"}),
         "sampling_callback": Model("Hello"),
         "list_roots_callback": folders,
     }
@@ -77,28 +77,28 @@ async def test_prompts_and_resources_ask_as_tools_do(mode: str) -> None:
 @EVERY_ERA
 async def test_a_prompt_or_resource_that_asks_fails_if_the_client_cannot_ask(mode: str) -> None:
     code = -32603 if mode == "legacy" else -32021
-    async with connect(everywhere(), mode=mode, elicitation_callback=Person({"name": "Ada"})) as client:
+    async with connect(everywhere(), mode=mode, elicitation_callback=SimulatedUser({"name": "Ada"})) as client:
         for request in (client.get_prompt("greeting", {}), client.read_resource("test://page")):
-            with pytest.raises(MCPError) as refused:
+            with pytest.raises(MCPError) as rejection:
                 await request
-            assert refused.value.error.code == code
+            assert rejection.value.error.code == code
             if mode == "legacy":
-                assert refused.value.error.data["code"] == "missing_capability"
+                assert rejection.value.error.data["code"] == "missing_capability"
             else:
-                assert refused.value.error.data["requiredCapabilities"] == {"sampling": {}, "roots": {}}
+                assert rejection.value.error.data["requiredCapabilities"] == {"sampling": {}, "roots": {}}
 
 
 @EVERY_ERA
 async def test_an_answer_that_never_fits_ends_a_prompt_with_its_code(mode: str) -> None:
     callbacks: Any = {
-        "elicitation_callback": Person({}),
+        "elicitation_callback": SimulatedUser({}),
         "sampling_callback": Model(),
         "list_roots_callback": folders,
     }
     async with connect(everywhere(), mode=mode, **callbacks) as client:
-        with pytest.raises(MCPError) as ended:
+        with pytest.raises(MCPError) as ends:
             await client.get_prompt("greeting", {})
-        assert ended.value.error.data["code"] == "invalid_answer"
+        assert ends.value.error.data["code"] == "invalid_answer"
 
 
 @BOTH_LOOPS
@@ -113,10 +113,10 @@ async def test_a_synchronous_tool_asks_from_its_thread(mode: str) -> None:
         second = anyio.from_thread.run(ctx.ask, "And now?", int)
         return f"{first.data + second.data}"
 
-    person = Person({"value": 3}, {"value": 4})
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    user = SimulatedUser({"value": 3}, {"value": 4})
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("ask", {})) == "7"
-    assert [question.message for question in person.asked] == ["How many?", "And now?"]
+    assert [question.message for question in user.questions] == ["How many?", "And now?"]
 
 
 @EVERY_ERA
@@ -136,8 +136,8 @@ async def test_a_nested_call_asks_the_user_and_receives_the_answer(mode: str) ->
         after = (await ctx.ask("Who, after?", NAME_SCHEMA)).content["name"]
         return f"{before} {inside} {after}"
 
-    person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    user = SimulatedUser({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("outer", {})) == "Ada Bob Cyd"
 
 
@@ -156,55 +156,55 @@ async def test_a_failed_question_in_a_nested_call_is_its_result(mode: str) -> No
         result = await ctx.invoke("inner")
         return f"without: {result.code}"
 
-    async with connect(registry, mode=mode, elicitation_callback=Person()) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser()) as client:
         assert get_text(await client.call_tool("outer", {})) == "without: missing_capability"
 
 
 def approved() -> tuple[ToolRegistry, list[str]]:
     """A registry whose tool runs once somebody agrees, and what it did."""
-    registry, done = make_registry(Approval()), []
+    registry, outcome = make_registry(Approval()), []
 
     @tool(registry=registry)
     def remove(name: str) -> str:
         """Removes."""
-        done.append(name)
+        outcome.append(name)
         return "removed"
 
-    return registry, done
+    return registry, outcome
 
 
 @pytest.mark.parametrize(
     ("mode", "action"), [("legacy", "accept"), *((STATELESS, action) for action in ("accept", "decline", "cancel"))]
 )
 async def test_a_policy_asks_before_the_tool_runs(mode: str, action: str) -> None:
-    registry, done = approved()
-    person = Person(action)
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    registry, outcome = approved()
+    user = SimulatedUser(action)
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("remove", {"name": "all"})
-    assert [question.message for question in person.asked] == ["Run remove?"]
+    assert [question.message for question in user.questions] == ["Run remove?"]
     if action == "accept":
-        assert (get_text(result), done) == ("removed", ["all"])
+        assert (get_text(result), outcome) == ("removed", ["all"])
     else:
-        assert (get_code(result), done) == ("approval_declined", [])
+        assert (get_code(result), outcome) == ("approval_declined", [])
 
 
 @EVERY_ERA
 async def test_no_approval_is_requested_for_invalid_arguments(mode: str) -> None:
-    registry, done = approved()
-    person = Person("accept")
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    registry, outcome = approved()
+    user = SimulatedUser("accept")
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_code(await client.call_tool("remove", {"name": 3})) == "invalid_arguments"
-    assert (person.asked, done) == ([], [])
+    assert (user.questions, outcome) == ([], [])
 
 
 async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
-    registry, done = approved()
+    registry, outcome = approved()
     async with connect(registry, mode="legacy") as client:
         assert get_code(await client.call_tool("remove", {"name": "all"})) == "missing_capability"
     async with serve_client(registry, capabilities={}) as talk:
         error = await talk.start_call("remove", {"name": "all"}).get_error()
         assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"elicitation": {"form": {}}}})
-    assert done == []
+    assert outcome == []
 
 
 async def test_a_call_without_a_server_cannot_ask() -> None:

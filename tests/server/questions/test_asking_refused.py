@@ -14,7 +14,7 @@ from mcp_bridge.questions import Link, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import HANDSHAKE, STATELESS
 from tests.kits.questions.asking_kit import ALL_CAPABILITIES, accept, get_code, get_text, serve_client
-from tests.kits.questions.asking_people import Person
+from tests.kits.questions.simulated_users import SimulatedUser
 
 FORM, URL, SAMPLE = {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}, {"sampling": {}}
 TOOLS, CONTEXT, ROOTS = {"sampling": {"tools": {}}}, {"sampling": {"context": {}}}, {"roots": {}}
@@ -147,12 +147,12 @@ async def test_the_error_lists_the_missing_capabilities_of_all_questions() -> No
         forms = {"page": Link("Open.", "https://example.com/"), "form": Form("Well?")}
         await ctx.put({**forms, "tools": Sampling("Hi", tools=[TOOL]), "model": Sampling("Hi"), "roots": Roots()})
 
-    for declared, missing in (
+    for declaration, missing in (
         ({}, {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}),
         ({"elicitation": {"url": {}}, "roots": {}}, {"elicitation": {"form": {}}, "sampling": {"tools": {}}}),
         ({"elicitation": {}, "sampling": {}}, {**URL, **TOOLS, **ROOTS}),
     ):
-        async with serve_client(registry, capabilities=declared) as client:
+        async with serve_client(registry, capabilities=declaration) as client:
             error = await client.start_call("ask").get_error()
             assert error["data"] == {"requiredCapabilities": missing}
 
@@ -178,7 +178,7 @@ async def test_each_round_declares_the_capabilities_of_its_client_again() -> Non
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
 async def test_a_decline_of_the_user_is_not_replaced_by_a_fallback(mode: str) -> None:
-    async with connect(asking(), mode=mode, elicitation_callback=Person("decline")) as client:
+    async with connect(asking(), mode=mode, elicitation_callback=SimulatedUser("decline")) as client:
         assert get_text(await client.call_tool("fall_back", {"kind": "form"})).startswith("Answer(action='decline'")
 
 
@@ -219,7 +219,7 @@ async def test_a_tool_may_continue_after_a_decline() -> None:
     async def refuse(context: Any, params: Any) -> types.ErrorData:
         return types.ErrorData(code=-1, message="User rejected sampling request")
 
-    callbacks: Any = {"sampling_callback": refuse, "elicitation_callback": Person("cancel")}
+    callbacks: Any = {"sampling_callback": refuse, "elicitation_callback": SimulatedUser("cancel")}
     async with connect(registry, mode="legacy", **callbacks) as client:
         assert get_text(await client.call_tool("ask", {})) == "ApprovalDeclined, and then cancel"
 

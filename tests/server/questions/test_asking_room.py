@@ -35,12 +35,12 @@ async def test_unanswered_questions_do_not_block_those_of_needs_input() -> None:
         async def call(**round_: Any) -> Any:
             return await client.session.call_tool("who", {}, allow_input_required=True, **round_)
 
-        asked = [await call() for _ in range(6)]
-        assert all(isinstance(one, types.InputRequiredResult) for one in asked)
+        questions = [await call() for _ in range(6)]
+        assert all(isinstance(one, types.InputRequiredResult) for one in questions)
         answer = {"name": types.ElicitResult(action="accept", content={"value": "Ada"})}
-        for one in asked:
-            done = await call(request_state=one.request_state, input_responses=answer)
-            assert done.content[0].text == "Ada 1"
+        for one in questions:
+            outcome = await call(request_state=one.request_state, input_responses=answer)
+            assert outcome.content[0].text == "Ada 1"
 
 
 class Checks:
@@ -72,10 +72,10 @@ async def test_a_tool_that_a_policy_has_called_is_not_called_again_on_another_in
         return make_bridge(registry, keys=["k" * 40])
 
     async with serve_client(instance("a")) as a, serve_client(instance("b")) as b:
-        here = a.start_call("work")
-        await here.get_questions()
-        there = here.continue_on(b)
-        assert get_code(await there.get_result({"sure": accept()})) == "question_expired"
+        first_client = a.start_call("work")
+        await first_client.get_questions()
+        second_client = first_client.continue_on(b)
+        assert get_code(await second_client.get_result({"sure": accept()})) == "question_expired"
         again = a.start_call("work")
         await again.get_questions()
         assert get_text(await again.get_result({"sure": accept()})) == "done"

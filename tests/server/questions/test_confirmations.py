@@ -20,7 +20,7 @@ from mcp_bridge.questions import NeedsInput
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
 from tests.kits.questions.asking_kit import get_text
-from tests.kits.questions.asking_people import Person
+from tests.kits.questions.simulated_users import SimulatedUser
 
 YES = types.ElicitResult(action="accept", content={"confirm": True})
 NO = types.ElicitResult(action="accept", content={"confirm": False})
@@ -30,7 +30,7 @@ INVALID = types.ElicitResult(action="accept", content={"confirm": "perhaps"})
 DECLINED = types.ElicitResult(action="decline")
 
 
-async def confirm(person: Any, mode: str) -> str:
+async def confirm(user: Any, mode: str) -> str:
     """Return what a tool makes of the user's answer."""
     registry = ToolRegistry()
 
@@ -40,7 +40,7 @@ async def confirm(person: Any, mode: str) -> str:
         answer = await ctx.ask("Delete everything?")
         return f"{bool(answer)} {answer.action} {dict(answer.content)} {answer.data}"
 
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         return get_text(await client.call_tool("delete", {}))
 
 
@@ -57,14 +57,14 @@ async def confirm(person: Any, mode: str) -> str:
     ids=["checked", "button", "empty form", "unchecked", "declined"],
 )
 async def test_the_answer_is_true_only_if_the_user_confirms(given: Any, expected: str, mode: str) -> None:
-    assert await confirm(Person(given), mode) == expected
+    assert await confirm(SimulatedUser(given), mode) == expected
 
 
 @EVERY_ERA
 async def test_an_invalid_confirmation_is_asked_again(mode: str) -> None:
-    person = Person(INVALID, NO)
-    assert await confirm(person, mode) == "False decline {} None"
-    assert len(person.asked) == 2
+    user = SimulatedUser(INVALID, NO)
+    assert await confirm(user, mode) == "False decline {} None"
+    assert len(user.questions) == 2
 
 
 @EVERY_ERA
@@ -78,7 +78,7 @@ async def test_a_needed_confirmation_that_is_unchecked_is_a_no(mode: str) -> Non
             return NeedsInput({"sure": Form("Delete everything?")}, state=1)
         return ctx.answers["sure"].action
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(NO)) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser(NO)) as client:
         assert get_text(await client.call_tool("delete", {})) == "decline"
 
 
@@ -111,8 +111,8 @@ async def test_a_question_can_be_asked_from_a_thread() -> None:
         """Count."""
         return int(anyio.from_thread.run(ctx.ask, "How many?", int).data)
 
-    person = Person(types.ElicitResult(action="accept", content={"value": 7}))
-    async with connect(registry, elicitation_callback=person) as client:
+    user = SimulatedUser(types.ElicitResult(action="accept", content={"value": 7}))
+    async with connect(registry, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("count", {})) == "7"
 
 
@@ -129,8 +129,8 @@ async def test_a_confirmation_of_a_worker_is_the_same(tmp_path: Path) -> None:
         "    answer = await ctx.ask('Delete everything?')\n    return f'{bool(answer)} {answer.action}'\n"
     )
     (tmp_path / "some.yaml").write_text("sources:\n  - {type: python, path: tools.py, isolation: process}\n")
-    person = Person(YES, NO)
-    async with connect(build_from_settings(load(tmp_path / "some.yaml", {})), elicitation_callback=person) as client:
+    user = SimulatedUser(YES, NO)
+    async with connect(build_from_settings(load(tmp_path / "some.yaml", {})), elicitation_callback=user) as client:
         answers = [get_text(await client.call_tool("delete", {})) for _ in range(2)]
     assert answers == ["True accept", "False decline"]
-    assert "confirm" in person.asked[0].requested_schema["properties"]
+    assert "confirm" in user.questions[0].requested_schema["properties"]

@@ -78,54 +78,54 @@ class Instance:
 async def two(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instance, StdioClient]]:
     """Two instances that share what `state` says, and a connection to each."""
     one, other = Instance(**state), Instance(**state)
-    async with serve_client(one.bridge) as here, serve_client(other.bridge) as there:
-        yield one, here, other, there
+    async with serve_client(one.bridge) as first_client, serve_client(other.bridge) as second_client:
+        yield one, first_client, other, second_client
 
 
 async def test_what_was_asked_on_one_instance_is_answered_on_another_and_the_handler_runs_once() -> None:
-    async with two() as (one, here, other, there):
-        call = here.start_call("remove", {"what": "all"})
+    async with two() as (one, first_client, other, second_client):
+        call = first_client.start_call("remove", {"what": "all"})
         assert list_names(await call.get_questions()) == ["approve"]
-        call = call.continue_on(there)
+        call = call.continue_on(second_client)
         assert list_names(await call.get_questions({"approve": YES})) == ["reason"]
-        call = call.continue_on(here)
+        call = call.continue_on(first_client)
         assert list_names(await call.get_questions()) == ["reason"]
-        call = call.continue_on(there)
+        call = call.continue_on(second_client)
         assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
         assert (one.ran, other.ran) == ([], ["all"])
         assert (one.policy.decided, other.policy.decided) == ([], ["old"])
 
 
 async def test_a_decline_of_the_user_counts_on_every_instance() -> None:
-    async with two() as (one, here, other, there):
-        call = here.start_call("remove", {"what": "all"})
+    async with two() as (one, first_client, other, second_client):
+        call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
-        assert get_code(await call.continue_on(there).get_result({"approve": NO})) == "approval_declined"
+        assert get_code(await call.continue_on(second_client).get_result({"approve": NO})) == "approval_declined"
         assert (one.ran, other.ran) == ([], [])
 
 
 async def test_answers_that_do_not_fit_are_counted_on_all_instances_together() -> None:
-    async with two() as (_, here, other, there):
-        call = here.start_call("remove", {"what": "all"})
+    async with two() as (_, first_client, other, second_client):
+        call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
-        call = call.continue_on(there)
+        call = call.continue_on(second_client)
         questions = await call.get_questions({"reason": accept()})
         assert "$.name" in questions["reason"]["params"]["message"]
-        call = call.continue_on(here)
+        call = call.continue_on(first_client)
         await call.get_questions({"reason": accept(name=7)})
-        call = call.continue_on(there)
+        call = call.continue_on(second_client)
         assert get_code(await call.get_result({"reason": accept()})) == "invalid_answer"
         assert other.ran == []
 
 
 async def test_a_handler_that_had_begun_is_not_begun_again_elsewhere() -> None:
-    async with two() as (one, here, other, there):
-        call = here.start_call("asks")
+    async with two() as (one, first_client, other, second_client):
+        call = first_client.start_call("asks")
         await call.get_questions()
         await call.get_questions({"approve": YES})
         await call.get_questions({"reason": accept(name="old")})
-        lost = await call.continue_on(there).get_result({"sure": YES})
+        lost = await call.continue_on(second_client).get_result({"sure": YES})
         assert get_code(lost) == "question_expired"
         assert "retry the call" in get_text(lost).lower()
         assert (one.ran, other.ran, other.policy.began) == (["asks"], [], 0)
@@ -135,10 +135,10 @@ async def test_a_handler_that_had_begun_is_not_begun_again_elsewhere() -> None:
 @pytest.mark.parametrize("other", [{"keys": KEYS[1:]}, {"keys": ()}, {"name": "another"}], ids=str)
 async def test_instances_with_another_key_or_name_do_not_take_it_up(other: Any) -> None:
     one, stranger = Instance(), Instance(**other)
-    async with serve_client(one.bridge) as here, serve_client(stranger.bridge) as there:
-        call = here.start_call("remove", {"what": "all"})
+    async with serve_client(one.bridge) as first_client, serve_client(stranger.bridge) as second_client:
+        call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
-        assert await call.continue_on(there).get_error({"approve": YES}) == INVALID_STATE
+        assert await call.continue_on(second_client).get_error({"approve": YES}) == INVALID_STATE
         assert stranger.policy.began == 0
 
 
@@ -157,25 +157,25 @@ async def test_keys_can_be_changed_while_serving() -> None:
 
 async def test_with_a_shared_store_a_state_is_good_for_one_time_on_all_instances() -> None:
     store = MemoryStore()
-    async with two(store=store) as (one, here, other, there):
-        call = here.start_call("remove", {"what": "all"})
+    async with two(store=store) as (one, first_client, other, second_client):
+        call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
-        used = call.continue_on(there)
+        usage = call.continue_on(second_client)
         assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
-        assert await used.get_error({"reason": accept(name="old")}) == INVALID_STATE
+        assert await usage.get_error({"reason": accept(name="old")}) == INVALID_STATE
         assert (one.ran, other.ran, other.policy.began) == (["all"], [], 0)
 
 
 async def test_one_state_sent_to_two_instances_at_once_is_taken_by_one() -> None:
     store = MemoryStore()
-    async with two(store=store) as (one, here, other, there):
-        call = here.start_call("remove", {"what": "all"})
+    async with two(store=store) as (one, first_client, other, second_client):
+        call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
-        copy = call.continue_on(there)
-        sent = [(each, await each.send({"reason": accept(name="old")})) for each in (call, copy)]
-        answers = [await each.receive(number) for each, number in sent]
+        copy = call.continue_on(second_client)
+        messages = [(item, await item.send({"reason": accept(name="old")})) for item in (call, copy)]
+        answers = [await item.receive(number) for item, number in messages]
         assert sorted("error" in answer for answer in answers) == [False, True]
         assert [*one.ran, *other.ran] == ["all"]
 
@@ -210,10 +210,10 @@ async def test_an_evicted_call_is_resumed_as_on_another_instance() -> None:
 
 
 async def test_a_state_taken_up_elsewhere_still_belongs_to_its_request_alone() -> None:
-    async with two() as (_, here, other, there):
-        call = here.start_call("remove", {"what": "one"})
+    async with two() as (_, first_client, other, second_client):
+        call = first_client.start_call("remove", {"what": "one"})
         await call.get_questions()
-        stolen = there.start_call("remove", {"what": "two"}, state=call.state)
+        stolen = second_client.start_call("remove", {"what": "two"}, state=call.state)
         assert await stolen.get_error({"approve": YES}) == INVALID_STATE
         assert other.policy.began == 0
 

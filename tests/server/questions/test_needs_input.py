@@ -14,8 +14,8 @@ from mcp_bridge.questions import NeedsInput, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, HANDSHAKE, STATELESS
 from tests.kits.questions.asking_kit import NAME_SCHEMA, accept, get_code, get_text, list_names, serve_client
-from tests.kits.questions.asking_people import Model, Person, folders
 from tests.kits.questions.asking_tools import WHO, collecting
+from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
 
 
 @dataclass
@@ -28,12 +28,12 @@ class Order:
 
 @EVERY_ERA
 async def test_a_handler_is_called_again_with_the_last_answers_and_its_state(mode: str) -> None:
-    registry, seen = ToolRegistry(), []
-    collecting(registry, seen)
-    person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    registry, observations = ToolRegistry(), []
+    collecting(registry, observations)
+    user = SimulatedUser({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("collect", {})) == "Ada Bob Cyd"
-    assert seen == [
+    assert observations == [
         ({}, None),
         ({"name": {"name": "Ada"}}, []),
         ({"name": {"name": "Bob"}}, ["Ada"]),
@@ -65,7 +65,7 @@ async def test_prompts_and_resources_may_need_input_too(mode: str) -> None:
         """A page of many."""
         return greet(ctx)
 
-    async with connect(registry, mode=mode, elicitation_callback=Person({"name": "Ada"})) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser({"name": "Ada"})) as client:
         assert (await client.get_prompt("greeting", {})).messages[0].content.text == "Hello Ada"
         for uri in ("test://page", "test://pages/7"):
             assert (await client.read_resource(uri)).contents[0].text == "Hello Ada"
@@ -73,21 +73,21 @@ async def test_prompts_and_resources_may_need_input_too(mode: str) -> None:
 
 @EVERY_ERA
 async def test_a_tool_that_a_tool_calls_may_need_input_and_the_first_waits(mode: str) -> None:
-    registry, begun = ToolRegistry(), []
+    registry, runs = ToolRegistry(), []
     collecting(registry, [])
 
     @tool(registry=registry)
     async def outer(ctx: CallContext) -> str:
         """Calls the other."""
-        begun.append(ctx.state)
+        runs.append(ctx.state)
         result = await ctx.invoke("collect")
         assert (ctx.state, dict(ctx.answers)) == (None, {})  # those were the other's
         return f"outer got {result.output}"
 
-    person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    user = SimulatedUser({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("outer", {})) == "outer got Ada Bob Cyd"
-    assert begun == [None]
+    assert runs == [None]
 
 
 @pytest.mark.parametrize(("mode", "action"), [("legacy", "decline"), (STATELESS, "cancel")])
@@ -99,27 +99,27 @@ async def test_no_is_an_answer_to_a_handler_too(mode: str, action: str) -> None:
         """Asks."""
         return ctx.answers["name"].action if ctx.answers else NeedsInput({"name": WHO})
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(action)) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser(action)) as client:
         assert get_text(await client.call_tool("ask", {})) == action
 
 
 @EVERY_ERA
 async def test_the_answers_are_plain_data_checked_against_the_type(mode: str) -> None:
-    registry, seen = ToolRegistry(), []
+    registry, observations = ToolRegistry(), []
 
     @tool(registry=registry)
     def order(ctx: CallContext) -> Any:
         """Orders."""
         if not ctx.answers:
             return NeedsInput({"order": Form("What?", Order)})
-        seen.append((ctx.answers["order"].content, ctx.answers["order"].data))
+        observations.append((ctx.answers["order"].content, ctx.answers["order"].data))
         return "ordered"
 
-    person = Person({"seats": 3}, {"dish": "soup", "seats": 3})
-    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+    user = SimulatedUser({"seats": 3}, {"dish": "soup", "seats": 3})
+    async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("order", {})) == "ordered"
-    assert seen == [({"dish": "soup", "seats": 3}, {"dish": "soup", "seats": 3})]
-    assert "$.dish" in person.asked[1].message
+    assert observations == [({"dish": "soup", "seats": 3}, {"dish": "soup", "seats": 3})]
+    assert "$.dish" in user.questions[1].message
 
 
 async def test_a_needs_input_for_a_client_that_cannot_ask_is_an_error_with_the_capability() -> None:
@@ -140,8 +140,8 @@ async def test_a_needs_input_for_a_client_that_cannot_ask_is_an_error_with_the_c
 
 
 async def test_unrequested_answers_settle_a_needs_input_once() -> None:
-    registry, seen = ToolRegistry(), []
-    collecting(registry, seen)
+    registry, observations = ToolRegistry(), []
+    collecting(registry, observations)
     async with serve_client(registry) as client:
         call = client.start_call("collect")
         assert list_names(await call.get_questions({"name": accept(name="Ada")})) == ["name"]
@@ -158,15 +158,15 @@ async def test_a_handler_may_ask_with_ctx_before_it_returns_needs_input(mode: st
         """Asks in line, then needs."""
         if not ctx.answers:
             first = (await ctx.ask("First?", NAME_SCHEMA)).content["name"]
-            needed: Mapping[str, Any] = {
+            needs: Mapping[str, Any] = {
                 "second": Form("Second?", NAME_SCHEMA),
                 "roots": Roots(),
                 "model": Sampling("Hi"),
             }
-            return NeedsInput(needed, {"first": first})
+            return NeedsInput(needs, {"first": first})
         return f"{ctx.state['first']} {ctx.answers['second'].content['name']} {ctx.answers['model'].text}"
 
     callbacks: Any = {"list_roots_callback": folders, "sampling_callback": Model("Hello")}
-    person = Person({"name": "Ada"}, {"name": "Bob"})
-    async with connect(registry, mode=mode, elicitation_callback=person, **callbacks) as client:
+    user = SimulatedUser({"name": "Ada"}, {"name": "Bob"})
+    async with connect(registry, mode=mode, elicitation_callback=user, **callbacks) as client:
         assert get_text(await client.call_tool("both", {})) == "Ada Bob Hello"

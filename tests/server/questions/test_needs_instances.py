@@ -54,32 +54,32 @@ EVERY_ANSWER = {
 
 
 async def test_each_instance_resumes_where_another_ended_even_with_the_same_question() -> None:
-    seen: list[Any] = []
-    first, second = sharing(seen), sharing(seen)
-    async with serve_client(first) as here, serve_client(second) as there:
-        call = here.start_call("collect")
+    observations: list[Any] = []
+    first, second = sharing(observations), sharing(observations)
+    async with serve_client(first) as first_client, serve_client(second) as second_client:
+        call = first_client.start_call("collect")
         await call.get_questions()
-        for client, name in ((there, "Ada"), (here, "Bob")):
+        for client, name in ((second_client, "Ada"), (first_client, "Bob")):
             call = call.continue_on(client)
             await call.get_questions({"name": accept(name=name)})
-        call = call.continue_on(there)
+        call = call.continue_on(second_client)
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
-    assert [state for _, state in seen] == [None, [], ["Ada"], ["Ada", "Bob"]]
+    assert [state for _, state in observations] == [None, [], ["Ada"], ["Ada", "Bob"]]
 
 
 @pytest.mark.parametrize("state", [None, 0, "ünï \ud83d\ude00", [1, [2.5, None]], {"a": {"b": [True]}}], ids=str)
 async def test_every_kind_of_question_and_of_state_travels_to_another_instance(state: Any) -> None:
     first, second = sharing([]), sharing([])
-    async with serve_client(first) as here, serve_client(second) as there:
-        call = here.start_call("everything", {"state": state})
-        asked = await call.get_questions()
+    async with serve_client(first) as first_client, serve_client(second) as second_client:
+        call = first_client.start_call("everything", {"state": state})
+        questions = await call.get_questions()
         some = {key: EVERY_ANSWER[key] for key in ("form", "model")}
-        call = call.continue_on(there)
-        left = await call.get_questions(some)
-        assert left == {key: asked[key] for key in ("page", "roots")}
-        call = call.continue_on(here)
-        rest = {key: EVERY_ANSWER[key] for key in left}
-        assert get_text(await call.get_result(rest)) == "Ada accept Hello file:///a"
+        call = call.continue_on(second_client)
+        remainder = await call.get_questions(some)
+        assert remainder == {key: questions[key] for key in ("page", "roots")}
+        call = call.continue_on(first_client)
+        remainder = {key: EVERY_ANSWER[key] for key in remainder}
+        assert get_text(await call.get_result(remainder)) == "Ada accept Hello file:///a"
 
 
 class Approval:
@@ -98,24 +98,24 @@ class Approval:
 
 
 async def test_a_policy_s_question_is_asked_once_whatever_a_handler_needs_after_it() -> None:
-    seen: list[Any] = []
+    observations: list[Any] = []
 
     def instance() -> Bridge:
         registry = make_registry(Approval())
-        collecting(registry, seen)
+        collecting(registry, observations)
         return make_bridge(registry, keys=[KEY])
 
-    async with serve_client(instance()) as here, serve_client(instance()) as there:
-        call = here.start_call("collect")
+    async with serve_client(instance()) as first_client, serve_client(instance()) as second_client:
+        call = first_client.start_call("collect")
         assert list_names(await call.get_questions()) == ["approve"]
-        call = call.continue_on(there)
+        call = call.continue_on(second_client)
         assert list_names(await call.get_questions({"approve": accept()})) == ["name"]
-        for client, name in ((here, "Ada"), (there, "Bob")):
+        for client, name in ((first_client, "Ada"), (second_client, "Bob")):
             call = call.continue_on(client)
             assert list_names(await call.get_questions({"name": accept(name=name)})) == ["name"]
-        call = call.continue_on(here)
+        call = call.continue_on(first_client)
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
-    assert len(seen) == 4
+    assert len(observations) == 4
 
 
 class Sure:
@@ -133,22 +133,22 @@ class Sure:
 
 @pytest.mark.parametrize("sure", [True, False])
 async def test_a_policy_gets_the_type_it_asked_for_on_every_instance(sure: bool) -> None:
-    seen: list[Any] = []
+    observations: list[Any] = []
 
     def instance() -> Bridge:
         registry = make_registry(Sure())
-        collecting(registry, seen)
+        collecting(registry, observations)
         return make_bridge(registry, keys=[KEY])
 
-    async with serve_client(instance()) as here, serve_client(instance()) as there:
-        call = here.start_call("collect")
+    async with serve_client(instance()) as first_client, serve_client(instance()) as second_client:
+        call = first_client.start_call("collect")
         await call.get_questions()
-        call = call.continue_on(there)
+        call = call.continue_on(second_client)
         if not sure:
             assert get_code(await call.get_result({"sure": accept(value=False)})) == "approval_declined"
             return
         await call.get_questions({"sure": accept(value=True)})
-        for client, name in ((here, "Ada"), (there, "Bob")):
+        for client, name in ((first_client, "Ada"), (second_client, "Bob")):
             call = call.continue_on(client)
             await call.get_questions({"name": accept(name=name)})
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"

@@ -89,8 +89,8 @@ async def test_calls_that_ask_at_the_same_moment_are_counted_too() -> None:
     waiting = Waiting()
     async with serve_client(make_bridge(waiting.registry, suspended=3)) as client:
         calls = [client.start_call("ask") for _ in range(10)]
-        sent = [await call.send() for call in calls]
-        answers = [await call.receive(number) for call, number in zip(calls, sent, strict=True)]
+        messages = [await call.send() for call in calls]
+        answers = [await call.receive(number) for call, number in zip(calls, messages, strict=True)]
         codes = [get_code(answer["result"]) for answer in answers]
         assert sorted(code or "" for code in codes) == [""] * 3 + ["overloaded"] * 7
 
@@ -225,7 +225,7 @@ async def test_a_call_that_cancels_its_question_keeps_its_place_until_its_client
 
 
 async def test_a_result_that_no_client_fetches_in_time_is_dropped() -> None:
-    registry, give_up, ended = ToolRegistry(), anyio.Event(), anyio.Event()
+    registry, give_up, ends = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def impatient(ctx: CallContext) -> str:
@@ -236,14 +236,14 @@ async def test_a_result_that_no_client_fetches_in_time_is_dropped() -> None:
                 await give_up.wait()
                 tasks.cancel_scope.cancel()
         finally:
-            ended.set()
+            ends.set()
         return "went on without"
 
     bridge = make_bridge(registry, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
         await client.start_call("impatient").get_questions()
         give_up.set()
-        await wait_for_event(ended)
+        await wait_for_event(ends)
         await until(lambda: is_idle(bridge))
 
 

@@ -1,4 +1,4 @@
-"""The time limit of a call stops while a person is asked, and goes on with what was left."""
+"""The time limit of a call stops while a user is asked, and goes on with what was left."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tests.kits.questions.asking_kit import (
     serve_client,
     wait_for_event,
 )
-from tests.kits.questions.asking_people import Person
+from tests.kits.questions.simulated_users import SimulatedUser
 
 NEVER = float("inf")
 SHORT = 2.0
-"""A time limit that a person who takes their time does not keep."""
+"""A time limit that a user who takes their time does not keep."""
 LONG = 1e6
 
 
 class Slow:
-    """A person who takes a while, and says how long it was."""
+    """A user who takes a while, and says how long it was."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -52,7 +52,7 @@ def get_deadline(ctx: CallContext) -> float:
 
 
 class Approval:
-    """Asks a person before a tool runs."""
+    """Asks a user before a tool runs."""
 
     stage = Stage.DECIDE
 
@@ -66,23 +66,23 @@ class Approval:
 @EVERY_ERA
 async def test_the_remaining_time_is_the_same_before_and_after_a_question(mode: str) -> None:
     registry, slow = make_registry(timeout=60.0), Slow(0.1)
-    seen: dict[str, float] = {}
+    observations: dict[str, float] = {}
     asked = 0.0
 
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> None:
         """Asks twice."""
         nonlocal asked
-        seen["before"] = get_deadline(ctx)
+        observations["before"] = get_deadline(ctx)
         began = anyio.current_time()
         await ctx.ask("Once?")
         await ctx.ask("Twice?")
         asked = anyio.current_time() - began
-        seen["after"] = get_deadline(ctx)
+        observations["after"] = get_deadline(ctx)
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(slow)) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser(slow)) as client:
         await client.call_tool("ask", {})
-    assert slow.took <= seen["after"] - seen["before"] <= asked
+    assert slow.took <= observations["after"] - observations["before"] <= asked
 
 
 @EVERY_ERA
@@ -105,7 +105,7 @@ async def test_a_user_may_take_longer_than_the_time_limit_of_the_call(mode: str)
         ended[name] = get_text(await client.call_tool(name, {}))
 
     async with (
-        connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.1))) as client,
+        connect(registry, mode=mode, elicitation_callback=SimulatedUser(Slow(SHORT * 1.1))) as client,
         anyio.create_task_group() as tasks,
     ):
         for name in ("ask", "ask_from_a_thread"):
@@ -115,7 +115,7 @@ async def test_a_user_may_take_longer_than_the_time_limit_of_the_call(mode: str)
 
 @EVERY_ERA
 async def test_a_tool_that_takes_too_long_after_the_answer_is_stopped(mode: str) -> None:
-    registry, ended = make_registry(timeout=SHORT), anyio.Event()
+    registry, ends = make_registry(timeout=SHORT), anyio.Event()
 
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> None:
@@ -124,11 +124,11 @@ async def test_a_tool_that_takes_too_long_after_the_answer_is_stopped(mode: str)
         try:
             await anyio.sleep_forever()
         finally:
-            ended.set()
+            ends.set()
 
-    async with connect(registry, mode=mode, elicitation_callback=Person("accept")) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser("accept")) as client:
         assert get_code(await client.call_tool("ask", {})) == "timeout"
-    assert ended.is_set()
+    assert ends.is_set()
 
 
 @EVERY_ERA
@@ -140,7 +140,7 @@ async def test_what_a_policy_asks_is_not_on_the_tools_time(mode: str) -> None:
         """Is quick."""
         return ctx.deadline is not None and ctx.deadline > anyio.current_time()
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.1))) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser(Slow(SHORT * 1.1))) as client:
         assert get_text(await client.call_tool("quick", {})) == "true"
 
 
@@ -154,17 +154,17 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
         """Asks two things beside each other."""
 
         async def watch() -> None:
-            for asked, seen in zip(look, looked, strict=True):
-                await asked.wait()
+            for questions, observations in zip(look, looked, strict=True):
+                await questions.wait()
                 deadlines.append(get_deadline(ctx))
-                seen.set()
+                observations.set()
 
         async def one(key: str) -> None:
             await ctx.ask("Well?", key=key)
 
         async with anyio.create_task_group() as tasks:
-            for each in (watch, partial(one, "a"), partial(one, "b")):
-                tasks.start_soon(each)
+            for item in (watch, partial(one, "a"), partial(one, "b")):
+                tasks.start_soon(item)
         deadlines.append(get_deadline(ctx))
 
     async def observe(number: int) -> None:
@@ -178,19 +178,19 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
         assert list_names(await call.get_questions({"a": accept()})) == ["b"]
         await observe(1)
         await call.get_result({"b": accept()})
-    left = [deadline - anyio.current_time() for deadline in deadlines]
-    assert min(left[:2]) > LONG / 2  # nothing but the question's own time
-    assert 0 < left[2] <= 60.0
+    remainder = [deadline - anyio.current_time() for deadline in deadlines]
+    assert min(remainder[:2]) > LONG / 2  # nothing but the question's own time
+    assert 0 < remainder[2] <= 60.0
 
 
 @BOTH_LOOPS
 @EVERY_ERA
 async def test_a_question_of_a_nested_call_pauses_both_deadlines(mode: str) -> None:
     registry, slow = make_registry(timeout=60.0), Slow(0.1)
-    seen: list[float] = []
+    observations: list[float] = []
 
     def look(ctx: CallContext) -> None:
-        seen.append(get_deadline(ctx))
+        observations.append(get_deadline(ctx))
 
     @tool(registry=registry)
     async def inner(ctx: CallContext) -> None:
@@ -206,16 +206,16 @@ async def test_a_question_of_a_nested_call_pauses_both_deadlines(mode: str) -> N
         await ctx.invoke("inner")
         look(ctx)
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(slow)) as client:
+    async with connect(registry, mode=mode, elicitation_callback=SimulatedUser(slow)) as client:
         await client.call_tool("outer", {})
-    before, begun, asked, after = seen
+    before, starts, questions, after = observations
     assert after - before >= slow.took
-    assert asked - begun >= slow.took
+    assert questions - starts >= slow.took
 
 
 @BOTH_LOOPS
 async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stopped_too() -> None:
-    registry, left = make_registry(timeout=60.0), {}
+    registry, remainder = make_registry(timeout=60.0), {}
     asked, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
@@ -224,13 +224,13 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
 
         async def watch() -> None:
             await look.wait()
-            left["while both are asked"] = get_deadline(ctx) - anyio.current_time()
+            remainder["while both are asked"] = get_deadline(ctx) - anyio.current_time()
             looked.set()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
             await ctx.ask("Inside?", key="inner")
-        left["inside, after"] = get_deadline(ctx) - anyio.current_time()
+        remainder["inside, after"] = get_deadline(ctx) - anyio.current_time()
 
     @tool(registry=registry)
     async def outer(ctx: CallContext) -> None:
@@ -243,7 +243,7 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
             tasks.start_soon(ask)
             await asked.wait()
             await ctx.invoke("inner")
-        left["outside, after"] = get_deadline(ctx) - anyio.current_time()
+        remainder["outside, after"] = get_deadline(ctx) - anyio.current_time()
 
     async with serve_client(make_bridge(registry, ttl=LONG)) as client:
         call = client.start_call("outer")
@@ -256,27 +256,27 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
         await wait_for_event(looked)
         await call.get_questions({"outer": accept()})
         await call.get_result({"inner": accept()})
-    assert left["while both are asked"] > LONG / 2
-    assert 0 < left["inside, after"] <= 60.0
-    assert 0 < left["outside, after"] <= 60.0
+    assert remainder["while both are asked"] > LONG / 2
+    assert 0 < remainder["inside, after"] <= 60.0
+    assert 0 < remainder["outside, after"] <= 60.0
 
 
 @BOTH_LOOPS
 async def test_without_a_time_limit_there_is_none_after_a_question_either() -> None:
     registry = make_registry(timeout=None)
-    seen: list[Any] = []
+    observations: list[Any] = []
 
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> None:
         """Asks."""
         await ctx.ask("Well?", key="well")
-        seen.append(ctx.deadline)
+        observations.append(ctx.deadline)
 
     async with serve_client(registry) as client:
         call = client.start_call("ask")
         await call.get_questions()
         await call.get_result({"well": accept()})
-    assert seen == [None]
+    assert observations == [None]
 
 
 @BOTH_LOOPS
@@ -293,5 +293,5 @@ async def test_a_timeout_within_a_tool_continues_while_it_asks() -> None:
     async def never(params: Any) -> Any:
         await anyio.sleep_forever()
 
-    async with connect(registry, mode="legacy", elicitation_callback=Person(never)) as client:
+    async with connect(registry, mode="legacy", elicitation_callback=SimulatedUser(never)) as client:
         assert get_text(await client.call_tool("ask", {})) == "nobody"

@@ -144,7 +144,7 @@ async def test_a_call_of_the_handshake_era_is_cancelled_by_its_client_while_it_a
 
 
 async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_asks() -> None:
-    registry, left = ToolRegistry(), anyio.Event()
+    registry, remainder = ToolRegistry(), anyio.Event()
 
     @tool(registry=registry)
     def ask_in_thread(ctx: CallContext) -> str:
@@ -152,20 +152,20 @@ async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_a
         try:
             anyio.from_thread.run(ctx.ask, "Who?", NAME_SCHEMA)
         finally:
-            anyio.from_thread.run_sync(left.set)
+            anyio.from_thread.run_sync(remainder.set)
         return "answered"
 
     async with serve_client(registry, version=HANDSHAKE) as client:
         number = await client.send_request("tools/call", {"name": "ask_in_thread", "arguments": {}})
         question = await client.receive_request()
         await client.cancel(number)
-        await wait_for_event(left)
+        await wait_for_event(remainder)
         cancelled = await client.receive(lambda message: message.get("method") == "notifications/cancelled")
         assert cancelled["params"]["requestId"] == question["id"]
 
 
 async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_more() -> None:
-    registry, errors, ended = ToolRegistry(), [], anyio.Event()
+    registry, errors, ends = ToolRegistry(), [], anyio.Event()
 
     async with anyio.create_task_group() as tasks:
 
@@ -175,7 +175,7 @@ async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_mor
                     await ctx.ask("Who?", NAME_SCHEMA)
                 except QuestionExpired as error:
                     errors.append(error)
-            ended.set()
+            ends.set()
 
         @tool(registry=registry)
         async def leave_task(ctx: CallContext) -> str:
@@ -187,7 +187,7 @@ async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_mor
         async with serve_client(registry, version=HANDSHAKE) as client:
             result = await client.request("tools/call", {"name": "leave_task", "arguments": {}})
             assert get_text(result["result"]) == "left"
-            await wait_for_event(ended)
+            await wait_for_event(ends)
             assert len(errors) == 2
             assert [message.get("method") for message in client.received].count("elicitation/create") == 1
 
@@ -226,7 +226,7 @@ async def test_a_server_can_run_again_without_the_calls_of_its_first_run() -> No
 
 
 async def test_a_thread_that_asks_after_its_call_was_cancelled_receives_an_error() -> None:
-    registry, errors, left = ToolRegistry(), [], anyio.Event()
+    registry, errors, remainder = ToolRegistry(), [], anyio.Event()
 
     @tool(registry=registry)
     def stubborn(ctx: CallContext) -> str:
@@ -236,13 +236,13 @@ async def test_a_thread_that_asks_after_its_call_was_cancelled_receives_an_error
                 anyio.from_thread.run(ctx.ask, "Who?")
             except BaseException as error:
                 errors.append(error)
-        anyio.from_thread.run_sync(left.set)
+        anyio.from_thread.run_sync(remainder.set)
         return "left"
 
     bridge = make_bridge(registry, ttl=0.3)
     async with serve_client(bridge) as client:
         await client.start_call("stubborn").get_questions()
-        await wait_for_event(left)
+        await wait_for_event(remainder)
         assert len(errors) == 3
         assert is_idle(bridge)
 

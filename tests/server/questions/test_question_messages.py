@@ -23,14 +23,18 @@ def wants(token: Any = None, level: str | None = None) -> dict[str, Any]:
 
 def progress(client: StdioClient) -> list[tuple[Any, float]]:
     """What was heard of progress: token and value."""
-    heard = [each["params"] for each in client.received if each.get("method") == "notifications/progress"]
-    return [(each["progressToken"], each["progress"]) for each in heard]
+    notifications = [
+        message["params"] for message in client.received if message.get("method") == "notifications/progress"
+    ]
+    return [(message["progressToken"], message["progress"]) for message in notifications]
 
 
 def logged(client: StdioClient) -> list[tuple[str, Any]]:
     """What was heard of log messages: level and data."""
-    heard = [each["params"] for each in client.received if each.get("method") == "notifications/message"]
-    return [(each["level"], each["data"]) for each in heard]
+    notifications = [
+        message["params"] for message in client.received if message.get("method") == "notifications/message"
+    ]
+    return [(message["level"], message["data"]) for message in notifications]
 
 
 def chatty() -> ToolRegistry:
@@ -129,14 +133,14 @@ async def test_each_round_counts_its_own_progress() -> None:
 
 
 async def test_the_context_has_the_id_of_the_current_request() -> None:
-    registry, seen = ToolRegistry(), []
+    registry, observations = ToolRegistry(), []
 
     @tool(registry=registry)
     async def look(ctx: CallContext) -> str:
         """Looks at its context."""
-        seen.append((ctx.request_id, ctx.meta.get("round"), ctx.protocol_version))
+        observations.append((ctx.request_id, ctx.meta.get("round"), ctx.protocol_version))
         await ctx.ask("Go on?", key="key")
-        seen.append((ctx.request_id, ctx.meta.get("round"), ctx.protocol_version))
+        observations.append((ctx.request_id, ctx.meta.get("round"), ctx.protocol_version))
         return "done"
 
     async with serve_client(registry) as client:
@@ -145,7 +149,7 @@ async def test_the_context_has_the_id_of_the_current_request() -> None:
         await call.receive(first)
         second = await call.send(YES, meta={"round": 2})
         await call.receive(second)
-    assert seen == [(str(first), 1, STATELESS), (str(second), 2, STATELESS)]
+    assert observations == [(str(first), 1, STATELESS), (str(second), 2, STATELESS)]
 
 
 async def test_in_the_handshake_era_all_questions_belong_to_one_request() -> None:

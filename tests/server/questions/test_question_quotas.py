@@ -125,9 +125,9 @@ async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(mo
             states.append(await server.ask(client))
             assert get_text(await server.call(client, state=states[-1])) == "Ada"
         last = await server.ask(BOB)
-        rejected = await server.call("principal/eve")
-        assert get_code(rejected) == "overloaded"
-        assert "Retry later" in get_text(rejected)
+        rejection = await server.call("principal/eve")
+        assert get_code(rejection) == "overloaded"
+        assert "Retry later" in get_text(rejection)
         assert get_text(await server.call(BOB, state=last)) == "Ada"  # what was asked can be answered
         assert get_code(await server.call("principal/eve")) == "overloaded"
         assert [await server.call(ANN, state=state) for state in states] == [INVALID_STATE] * 3
@@ -138,21 +138,21 @@ async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(mo
 
 async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> None:
     now = 0.0
-    used = UsedStates(None, 600.0, most=4, clock=lambda: now)
-    assert [await used.use(handle, ANN) for handle in ("a", "b", "a")] == [
+    usage = UsedStates(None, 600.0, most=4, clock=lambda: now)
+    assert [await usage.use(handle, ANN) for handle in ("a", "b", "a")] == [
         StateUse.FIRST,
         StateUse.FIRST,
         StateUse.REPEATED,
     ]
-    assert not used.has_room(ANN)  # half of all
-    assert used.has_room(BOB)
-    assert not used.has_room(BOB, reserved=2)
-    assert [await used.use(handle, BOB) for handle in ("c", "d", "e")][2] is StateUse.NO_ROOM
+    assert not usage.has_room(ANN)  # half of all
+    assert usage.has_room(BOB)
+    assert not usage.has_room(BOB, reserved=2)
+    assert [await usage.use(handle, BOB) for handle in ("c", "d", "e")][2] is StateUse.NO_ROOM
     now = 659.0  # the clocks of instances may differ by a minute
-    assert await used.use("a", ANN) is StateUse.REPEATED
+    assert await usage.use("a", ANN) is StateUse.REPEATED
     now = 660.0
-    assert used.has_room(ANN)
-    assert await used.use("e", BOB) is StateUse.FIRST
+    assert usage.has_room(ANN)
+    assert await usage.use("e", BOB) is StateUse.FIRST
 
 
 async def test_unanswered_questions_of_one_client_do_not_lock_out_another() -> None:
@@ -174,16 +174,16 @@ async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_
         bobs.append(await server.ask(BOB))  # Bob has the most now, counting this one
         results = [await server.call(ANN, state=state) for state in anns]
         results += [await server.call(BOB, state=state) for state in bobs]
-        assert [get_code(each) for each in results] == ["question_expired", None, None, "question_expired", None, None]
+        assert [get_code(item) for item in results] == ["question_expired", None, None, "question_expired", None, None]
         assert is_idle(server.bridge)
 
 
 async def test_a_call_that_can_restart_is_evicted_first_and_loses_nothing() -> None:
     async with Server(suspended=2).serve() as server:
-        restartable, begun = await server.ask(ANN, "need"), await server.ask(ANN)
+        restartable, starts = await server.ask(ANN, "need"), await server.ask(ANN)
         await server.ask(BOB)
         assert get_text(await server.call(ANN, "need", restartable)) == "Ada"
-        assert get_text(await server.call(ANN, state=begun)) == "Ada"
+        assert get_text(await server.call(ANN, state=starts)) == "Ada"
 
 
 async def test_unanswered_questions_do_not_lock_out_anonymous_clients() -> None:
@@ -193,7 +193,7 @@ async def test_unanswered_questions_do_not_lock_out_anonymous_clients() -> None:
 
 
 async def test_a_client_that_has_saved_many_states_cannot_use_up_the_room_of_others() -> None:
-    used = UsedStates(None, 600.0, most=4)
-    uses = [await used.use(f"ann {number}", ANN) for number in range(4)]
+    usage = UsedStates(None, 600.0, most=4)
+    uses = [await usage.use(f"ann {number}", ANN) for number in range(4)]
     assert uses == [StateUse.FIRST, StateUse.FIRST, StateUse.NO_ROOM, StateUse.NO_ROOM]
-    assert await used.use("bob", BOB) is StateUse.FIRST
+    assert await usage.use("bob", BOB) is StateUse.FIRST

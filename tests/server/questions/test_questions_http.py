@@ -31,7 +31,7 @@ from tests.kits.questions.asking_kit import (
     make_bridge,
     wait_for_event,
 )
-from tests.kits.questions.asking_people import Model, Person, folders
+from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
 
 ANSWER = {"name": accept(name="Ada")}
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "sse"])
@@ -111,13 +111,13 @@ async def test_every_kind_of_question_works_over_every_transport(mode: str, tran
         page = await ctx.ask("Open.", url="https://example.com/")
         return f"{got['name'].content['name']} {got['model'].text} {len(got['roots'])} {page.action}"
 
-    person = Person({"name": "A"}, {"name": "Ada"}, "accept")
+    user = SimulatedUser({"name": "A"}, {"name": "Ada"}, "accept")
     callbacks: Any = {"sampling_callback": Model("Hello"), "list_roots_callback": folders}
     async with hosted(make_bridge(registry)) as base:
         way: Any = sse_client(f"{base}/sse") if transport == "sse" else streamable_http_client(f"{base}/mcp")
-        async with Client(way, mode=mode, elicitation_callback=person, **callbacks) as client:
+        async with Client(way, mode=mode, elicitation_callback=user, **callbacks) as client:
             assert get_text(await client.call_tool("ask", {})) == "Ada Hello 2 accept"
-    assert "was not valid" in person.asked[1].message
+    assert "was not valid" in user.questions[1].message
 
 
 async def test_each_round_may_use_another_connection() -> None:
@@ -125,14 +125,14 @@ async def test_each_round_may_use_another_connection() -> None:
     working.go_on.set()
     bridge = make_bridge(working.registry)
     async with hosted(bridge) as base:
-        asked = (await post(base, "work"))["result"]
-        assert asked["inputRequests"]["name"]["params"]["message"] == "Who?"
+        questions = (await post(base, "work"))["result"]
+        assert questions["inputRequests"]["name"]["params"]["message"] == "Who?"
         assert not working.cleaned.is_set()  # that connection is gone, and the call waits
-        again = (await post(base, "work", requestState=asked["requestState"]))["result"]
-        used = await post(base, "work", requestState=asked["requestState"], inputResponses=ANSWER)
-        assert used["error"]["code"] == -32602
-        done = await post(base, "work", requestState=again["requestState"], inputResponses=ANSWER)
-        assert get_text(done["result"]) == "done for Ada"
+        again = (await post(base, "work", requestState=questions["requestState"]))["result"]
+        usage = await post(base, "work", requestState=questions["requestState"], inputResponses=ANSWER)
+        assert usage["error"]["code"] == -32602
+        outcome = await post(base, "work", requestState=again["requestState"], inputResponses=ANSWER)
+        assert get_text(outcome["result"]) == "done for Ada"
         assert is_idle(bridge)
 
 
@@ -140,9 +140,9 @@ async def test_a_client_that_disconnects_while_its_round_is_open_gives_the_call_
     working = Working()
     bridge = make_bridge(working.registry)
     async with hosted(bridge) as base:
-        asked = (await post(base, "work"))["result"]
+        questions = (await post(base, "work"))["result"]
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(post, base, "work", requestState=asked["requestState"], inputResponses=ANSWER))
+            tasks.start_soon(partial(post, base, "work", requestState=questions["requestState"], inputResponses=ANSWER))
             await wait_for_event(working.at_work)
             tasks.cancel_scope.cancel()
         await wait_for_event(working.cleaned)

@@ -34,10 +34,10 @@ ANSWER = {"name": accept(name=SECRET)}
 
 def asking(**options: Any) -> tuple[Bridge, list[str]]:
     """A bridge with tools that ask for a name, and what they were told."""
-    registry, told = ToolRegistry(), []
+    registry, answers = ToolRegistry(), []
 
     async def ask(ctx: CallContext) -> str:
-        told.append((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
+        answers.append((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
         return "told"
 
     @tool(registry=registry)
@@ -56,7 +56,7 @@ def asking(**options: Any) -> tuple[Bridge, list[str]]:
         """Asks."""
         return await ask(ctx)
 
-    return make_bridge(registry, **{"keys": [KEY], **options}), told
+    return make_bridge(registry, **{"keys": [KEY], **options}), answers
 
 
 @pytest.fixture(autouse=True)
@@ -89,16 +89,16 @@ async def refused(call: MultiRoundRequest, caplog: pytest.LogCaptureFixture) -> 
 async def test_a_changed_request_state_is_rejected_and_the_call_stays_suspended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bridge, told = asking()
+    bridge, answers = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
         assert call.state is not None
         for state in [*changed(call.state), "", "x", "v1.", "v1.AAAA", "\ud83d\ude00", "null", SECRET * 1000]:
             await refused(client.start_call("once", state=state), caplog)
-        assert told == []
+        assert answers == []
         assert get_text(await call.get_result(ANSWER)) == "told"
-    assert told == [SECRET]
+    assert answers == [SECRET]
 
 
 async def test_a_client_cannot_read_a_request_state() -> None:
@@ -116,7 +116,7 @@ async def test_a_client_cannot_read_a_request_state() -> None:
 
 
 async def test_a_used_request_state_is_always_rejected(caplog: pytest.LogCaptureFixture) -> None:
-    bridge, told = asking()
+    bridge, answers = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("twice")
         await call.get_questions()
@@ -125,10 +125,10 @@ async def test_a_used_request_state_is_always_rejected(caplog: pytest.LogCapture
         await refused(first, caplog)
         second = client.start_call("twice", state=call.state)
         assert get_text(await call.get_result(ANSWER)) == "told"
-        for used in (first, second):
-            await refused(used, caplog)
+        for usage in (first, second):
+            await refused(usage, caplog)
         assert is_idle(bridge)
-    assert told == [SECRET, SECRET]
+    assert answers == [SECRET, SECRET]
 
 
 async def test_a_state_used_twice_at_once_is_taken_once() -> None:
@@ -136,8 +136,8 @@ async def test_a_state_used_twice_at_once_is_taken_once() -> None:
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
-        sent = [await call.send(ANSWER) for _ in range(5)]
-        answers = [await client.receive_response(number) for number in sent]
+        messages = [await call.send(ANSWER) for _ in range(5)]
+        answers = [await client.receive_response(number) for number in messages]
         assert [answer["error"] for answer in answers if "error" in answer] == [INVALID_STATE] * 4
         assert [get_text(answer["result"]) for answer in answers if "result" in answer] == ["told"]
     assert told == [SECRET]
@@ -166,7 +166,7 @@ async def test_a_slow_store_is_asked_in_one_step_so_that_a_state_is_still_taken_
 
 
 async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.LogCaptureFixture) -> None:
-    bridge, told = asking()
+    bridge, answers = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
@@ -175,20 +175,20 @@ async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.
         prompted = client.start_request("prompts/get", name="once")
         prompted.state = call.state
         await refused(prompted, caplog)
-        assert told == []
+        assert answers == []
         assert get_text(await call.get_result(ANSWER)) == "told"
 
 
 @pytest.mark.parametrize("other", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
 async def test_a_request_state_of_another_server_is_rejected(other: Any, caplog: pytest.LogCaptureFixture) -> None:
-    bridge, told = asking()
+    bridge, answers = asking()
     stranger, told_there = asking(**other)
     async with serve_client(bridge) as client, serve_client(stranger) as elsewhere:
         call = client.start_call("once")
         await call.get_questions()
         await refused(call.continue_on(elsewhere), caplog)
         assert get_text(await call.get_result(ANSWER)) == "told"
-    assert (told, told_there) == ([SECRET], [])
+    assert (answers, told_there) == ([SECRET], [])
 
 
 async def test_without_keys_each_server_seals_with_a_generated_key(caplog: pytest.LogCaptureFixture) -> None:
@@ -216,10 +216,10 @@ async def test_a_request_state_is_rejected_after_its_ttl(
 
 @pytest.mark.parametrize("state", [7, ["x"], {"v": 1}, True])
 async def test_a_request_state_that_is_not_text_is_an_error(state: Any) -> None:
-    bridge, told = asking()
+    bridge, answers = asking()
     async with serve_client(bridge) as client:
         assert (await client.start_call("once", state=state).get_error(ANSWER))["code"] == -32602
-    assert told == []
+    assert answers == []
 
 
 async def test_a_tool_that_never_asks_accepts_no_request_state(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,18 +28,18 @@ FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME_SCHEMA}
 
 def asking() -> tuple[ToolRegistry, list[str]]:
     """A registry with tools that ask in several ways, and a line for each time one of them began."""
-    registry, begun = ToolRegistry(), []
+    registry, runs = ToolRegistry(), []
 
     @tool(registry=registry)
     async def one(ctx: CallContext) -> str:
         """Asks one thing."""
-        begun.append("one")
+        runs.append("one")
         return str((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
 
     @tool(registry=registry)
     async def three(ctx: CallContext) -> str:
         """Asks three things after each other."""
-        begun.append("three")
+        runs.append("three")
         got = [
             (await ctx.ask(f"Who is number {number}?", NAME_SCHEMA, key="name")).content["name"] for number in (1, 2, 3)
         ]
@@ -48,21 +48,21 @@ def asking() -> tuple[ToolRegistry, list[str]]:
     @tool(registry=registry)
     async def both(ctx: CallContext) -> str:
         """Asks two things at once."""
-        begun.append("both")
+        runs.append("both")
         got = await ctx.put({"a": Form("A?", NAME_SCHEMA), "b": Form("B?", NAME_SCHEMA)})
         return f"{got['a'].content['name']} {got['b'].content['name']}"
 
     @tool(registry=registry)
     async def nameless(ctx: CallContext) -> str:
         """Asks under no name of its own."""
-        begun.append("nameless")
+        runs.append("nameless")
         return str((await ctx.ask("Who?", NAME_SCHEMA)).content["name"])
 
-    return registry, begun
+    return registry, runs
 
 
 async def test_a_question_is_the_result_of_its_round_and_the_answer_resumes_the_tool() -> None:
-    registry, begun = asking()
+    registry, runs = asking()
     async with serve_client(registry) as client:
         call = client.start_call("one")
         answer = await call.exchange()
@@ -70,11 +70,11 @@ async def test_a_question_is_the_result_of_its_round_and_the_answer_resumes_the_
         assert answer["result"].keys() <= {"resultType", "inputRequests", "requestState", "_meta"}
         result = await call.get_result({"name": accept(name="Ada")})
         assert (get_text(result), result.get("isError", False)) == ("Ada", False)
-    assert begun == ["one"]
+    assert runs == ["one"]
 
 
 async def test_every_round_has_another_state_and_the_tool_runs_once() -> None:
-    registry, begun = asking()
+    registry, runs = asking()
     async with serve_client(registry) as client:
         call, states = client.start_call("three"), set()
         questions = await call.get_questions()
@@ -84,19 +84,19 @@ async def test_every_round_has_another_state_and_the_tool_runs_once() -> None:
             questions = (await call.get_questions({"name": accept(name=name)})) if number < 3 else {}
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert len(states) == 3
-    assert begun == ["three"]
+    assert runs == ["three"]
 
 
 @pytest.mark.parametrize("responses", [None, {}, {"other": accept(name="Eve")}, {"q1": accept(name="Eve")}])
 async def test_what_is_not_answered_is_asked_again_under_a_fresh_state(responses: Any) -> None:
-    registry, begun = asking()
+    registry, runs = asking()
     async with serve_client(registry) as client:
         call = client.start_call("one")
         first, old = await call.get_questions(), call.state
         assert await call.get_questions(responses) == first
         assert call.state != old
         assert get_text(await call.get_result({"name": accept(name="Ada"), "other": accept(name="Eve")})) == "Ada"
-    assert begun == ["one"]
+    assert runs == ["one"]
 
 
 async def test_valid_answers_are_kept_and_only_the_missing_one_is_asked_again() -> None:
@@ -110,7 +110,7 @@ async def test_valid_answers_are_kept_and_only_the_missing_one_is_asked_again() 
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong() -> None:
-    registry, begun = asking()
+    registry, runs = asking()
     async with serve_client(registry) as client:
         call = client.start_call("one")
         await call.get_questions()
@@ -121,7 +121,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
             assert "$.name" in message
             assert questions["name"]["params"]["requestedSchema"] == NAME_SCHEMA
         assert get_text(await call.get_result({"name": accept(name="Ada")})) == "Ada"
-    assert begun == ["one"]
+    assert runs == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_each_question_has_three_separate_tries() -> None:
 
 
 async def test_an_unrequested_answer_settles_a_question_of_its_key_once() -> None:
-    registry, begun = asking()
+    registry, runs = asking()
     async with serve_client(registry) as client:
         assert get_text(await client.start_call("one").get_result({"name": accept(name="Ada")})) == "Ada"
         call = client.start_call("three")
@@ -170,7 +170,7 @@ async def test_an_unrequested_answer_settles_a_question_of_its_key_once() -> Non
         assert questions["name"]["params"]["message"] == "Who is number 2?"
         await call.get_questions({"name": accept(name="Bob")})
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
-    assert begun == ["one", "three"]
+    assert runs == ["one", "three"]
 
 
 async def test_an_unrequested_answer_does_not_settle_a_question_without_a_key() -> None:
@@ -182,12 +182,12 @@ async def test_an_unrequested_answer_does_not_settle_a_question_without_a_key() 
 
 
 async def test_an_invalid_unrequested_answer_leads_to_the_question() -> None:
-    registry, begun = asking()
+    registry, runs = asking()
     async with serve_client(registry) as client:
         call = client.start_call("one")
         assert list_names(await call.get_questions({"name": accept(name=7)})) == ["name"]
         assert get_text(await call.get_result({"name": accept(name="Ada")})) == "Ada"
-    assert begun == ["one"]
+    assert runs == ["one"]
 
 
 async def test_prompts_and_resources_can_ask_in_rounds() -> None:
@@ -263,7 +263,7 @@ async def test_what_ends_a_call_while_it_also_asks_reaches_the_client() -> None:
 
 
 async def test_a_question_between_two_rounds_is_sent_with_the_next() -> None:
-    registry, on, asked = ToolRegistry(), anyio.Event(), anyio.Event()
+    registry, on, questions = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def wander(ctx: CallContext) -> str:
@@ -272,7 +272,7 @@ async def test_a_question_between_two_rounds_is_sent_with_the_next() -> None:
 
         async def later() -> None:
             await on.wait()
-            asked.set()
+            questions.set()
             got["model"] = await ctx.sample("Hi", key="model")
 
         async with anyio.create_task_group() as tasks:
@@ -284,7 +284,7 @@ async def test_a_question_between_two_rounds_is_sent_with_the_next() -> None:
         call = client.start_call("wander")
         assert list_names(await call.get_questions()) == ["name"]
         on.set()
-        await wait_for_event(asked)
+        await wait_for_event(questions)
         await anyio.wait_all_tasks_blocked()
         assert list_names(await call.get_questions({"name": accept(name="Ada")})) == ["model"]
         assert get_text(await call.get_result({"model": make_sampling_result("Hello")})) == "Ada Hello"
@@ -301,8 +301,8 @@ async def test_calls_that_ask_at_the_same_time_do_not_get_each_others_answers() 
 
     async with serve_client(registry) as client:
         calls = [client.start_call("echo", {"number": number}) for number in range(20)]
-        for begun in [(call, await call.send()) for call in calls]:
-            await begun[0].receive(begun[1])
+        for runs in [(call, await call.send()) for call in calls]:
+            await runs[0].receive(runs[1])
         for number, call in reversed(list(enumerate(calls))):
             answers = {"name": accept(name=f"name {number}"), "model": make_sampling_result(f"model {number}")}
             assert get_text(await call.get_result(answers)) == f"{number} name {number} model {number}"

@@ -86,13 +86,13 @@ async def test_the_header_mcp_name_must_be_the_handle() -> None:
     async with hosted(make_waiting_bridge()) as (base, _), httpx2.AsyncClient() as http:
 
         async def post(method: str, params: dict[str, Any], **headers: str) -> dict[str, Any]:
-            sent = stateless_request(method, params, **headers)
-            sent["json"]["params"]["_meta"] = META
-            answer: dict[str, Any] = (await http.post(f"{base}/mcp", **sent)).json()
+            messages = stateless_request(method, params, **headers)
+            messages["json"]["params"]["_meta"] = META
+            answer: dict[str, Any] = (await http.post(f"{base}/mcp", **messages)).json()
             return answer
 
         task = (await post("tools/call", {"name": "work"}))["result"]["taskId"]
-        named = await post("tasks/get", {"taskId": task}, **{"Mcp-Name": task})
-        assert named["result"]["status"] == "working"
+        names = await post("tasks/get", {"taskId": task}, **{"Mcp-Name": task})
+        assert names["result"]["status"] == "working"
         for headers in ({}, {"Mcp-Name": "another"}):
             assert (await post("tasks/get", {"taskId": task}, **headers))["error"]["code"] == HEADER_MISMATCH

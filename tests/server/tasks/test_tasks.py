@@ -48,15 +48,15 @@ async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:
         return "four"
 
     async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
-        created = (await client.request("tools/call", {"name": "work"}))["result"]
-        assert created["status"] == "working"
-        assert created["ttlMs"] == 86_400_000
-        assert created["pollIntervalMs"] == 10
+        creation = (await client.request("tools/call", {"name": "work"}))["result"]
+        assert creation["status"] == "working"
+        assert creation["ttlMs"] == 86_400_000
+        assert creation["pollIntervalMs"] == 10
         with anyio.fail_after(TIMEOUT):
-            while (await fetch(client, created["taskId"], "working")).get("statusMessage") != "counting":
+            while (await fetch(client, creation["taskId"], "working")).get("statusMessage") != "counting":
                 pass
         release.set()
-        task = await fetch(client, created["taskId"])
+        task = await fetch(client, creation["taskId"])
         assert task["resultType"] == "complete"
         assert get_text(task["result"]) == "four"
 
@@ -103,11 +103,11 @@ async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
     async with serve_client(with_tasks(registry, TaskOptions(after=2.0)), capabilities=ABLE) as client:
         call = client.start_call("work")
         questions = await call.get_questions()
-        created = (await call.exchange({key: accept(name="Ada") for key in questions}))["result"]
-        assert created["resultType"] == "task"
-        assert "requestState" not in created
+        creation = (await call.exchange({key: accept(name="Ada") for key in questions}))["result"]
+        assert creation["resultType"] == "task"
+        assert "requestState" not in creation
         release.set()
-        assert get_text((await fetch(client, created["taskId"]))["result"]) == "Hello, Ada"
+        assert get_text((await fetch(client, creation["taskId"]))["result"]) == "Hello, Ada"
 
 
 @pytest.mark.parametrize("style", ["asks", "returns"])
@@ -129,7 +129,7 @@ async def test_questions_of_a_task_are_answered_with_tasks_update(style: str) ->
     async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
         task = await create(client, style)
         asked = (await fetch(client, task, "input_required"))["inputRequests"]
-        assert [each["method"] for each in asked.values()] == ["elicitation/create"] * 2
+        assert [item["method"] for item in asked.values()] == ["elicitation/create"] * 2
         update = {"taskId": task, "inputResponses": {"first": accept(name="Ada"), "unknown": accept(name="Eve")}}
         assert (await client.request("tasks/update", update))["result"]["resultType"] == "complete"
         assert list((await fetch(client, task, "input_required"))["inputRequests"]) == ["second"]
@@ -166,9 +166,9 @@ async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails
         return str(await ctx.roots())
 
     async with serve_client(with_tasks(registry), capabilities={"extensions": {TASKS: {}}}) as client:
-        failed = await fetch(client, await create(client, "fail"))
-        assert failed["status"] == "completed"
-        assert failed["result"]["isError"]
+        failure = await fetch(client, await create(client, "fail"))
+        assert failure["status"] == "completed"
+        assert failure["result"]["isError"]
         broken = await fetch(client, await create(client, "look"))
         assert broken["status"] == "failed"
         assert broken["error"]["code"] == -32021
@@ -176,45 +176,45 @@ async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails
 
 
 async def test_cancelling_a_task_cancels_its_call() -> None:
-    registry, begun, ended = ToolRegistry(), anyio.Event(), anyio.Event()
+    registry, starts, ends = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def work() -> str:
-        begun.set()
+        starts.set()
         try:
             await anyio.sleep_forever()
         finally:
-            ended.set()
+            ends.set()
 
     async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
         task = await create(client, "work")
         with anyio.fail_after(TIMEOUT):
-            await begun.wait()
+            await starts.wait()
         for _ in range(2):  # also of one that has ended
             answer = (await client.request("tasks/cancel", {"taskId": task}))["result"]
             assert answer["resultType"] == "complete"
         with anyio.fail_after(TIMEOUT):
-            await ended.wait()
+            await ends.wait()
         assert (await fetch(client, task))["status"] == "cancelled"
 
 
 async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() -> None:
-    registry, begun, ended = ToolRegistry(), anyio.Event(), anyio.Event()
+    registry, starts, ends = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def work() -> str:
-        begun.set()
+        starts.set()
         try:
             await anyio.sleep_forever()
         finally:
-            ended.set()
+            ends.set()
 
     async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as client:
         number = await client.send_request("tools/call", {"name": "work"})
         with anyio.fail_after(TIMEOUT):
-            await begun.wait()
+            await starts.wait()
             await client.cancel(number)
-            await ended.wait()
+            await ends.wait()
 
 
 async def test_an_unknown_and_an_expired_task_are_the_same_error() -> None:
@@ -232,8 +232,8 @@ async def test_an_unknown_and_an_expired_task_are_the_same_error() -> None:
                 pass
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
             errors = [
-                (await client.request(method, {"taskId": each, "inputResponses": {}}))["error"]
-                for each in (task, "x" * 43)
+                (await client.request(method, {"taskId": item, "inputResponses": {}}))["error"]
+                for item in (task, "x" * 43)
             ]
             assert errors[0] == errors[1]
             assert errors[0]["code"] == -32602

@@ -250,11 +250,11 @@ def test_a_worker_needs_tasks_in_redis(tasks: object, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     settings = {"sources": [{"type": "python", "path": "tools.py"}], **({"tasks": tasks} if tasks is not None else {})}
     (tmp_path / "mcp-bridge.json").write_text(json.dumps(settings))
-    done = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", "worker"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT
     )
-    assert done.returncode == 2
-    assert done.stderr.startswith(
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith(
         "mcp-bridge: mcp-bridge.json: state.store: there are no tasks in Redis. Write `tasks: {}`"
     )
 

@@ -1,4 +1,4 @@
-"""Who answers questions at the official client: a person, a model, and whoever knows the folders."""
+"""What answers questions at the official client: a simulated user, a simulated model, and a list of roots."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import mcp_types as types
 
 
-class Person:
-    """Somebody at a client, who gives these answers in turn (the last for ever), and keeps what was asked.
+class SimulatedUser:
+    """A user who gives these answers in turn, and repeats the last one. `questions` are all that were asked.
 
     An answer is the content of a form, the name of an action, or a whole result; or a function of the question.
     """
 
     def __init__(self, *answers: Any) -> None:
         self._answers = answers or ({},)
-        self.asked: list[Any] = []
+        self.questions: list[Any] = []
 
     async def __call__(self, context: Any, params: Any) -> Any:
-        answer = self._answers[min(len(self.asked), len(self._answers) - 1)]
-        self.asked.append(params)
+        answer = self._answers[min(len(self.questions), len(self._answers) - 1)]
+        self.questions.append(params)
         if callable(answer):
             answer = await answer(params)
         if isinstance(answer, str):
@@ -29,18 +29,18 @@ class Person:
 
 
 class Model:
-    """A client's model, which says this, and keeps what it was asked."""
+    """A model that returns this text. `questions` are all requests."""
 
     def __init__(self, text: str = "Paris", **fields: Any) -> None:
-        self._said = {"role": "assistant", "content": {"type": "text", "text": text}, "model": "m-1", **fields}
-        self.asked: list[Any] = []
+        self._message = {"role": "assistant", "content": {"type": "text", "text": text}, "model": "m-1", **fields}
+        self.questions: list[Any] = []
 
     async def __call__(self, context: Any, params: Any) -> Any:
-        self.asked.append(params)
-        kind = types.CreateMessageResultWithTools if params.tools else types.CreateMessageResult
-        return kind.model_validate(self._said)
+        self.questions.append(params)
+        result_type = types.CreateMessageResultWithTools if params.tools else types.CreateMessageResult
+        return result_type.model_validate(self._message)
 
 
 async def folders(context: Any) -> types.ListRootsResult:
-    """A client's roots."""
+    """Return the roots of a client."""
     return types.ListRootsResult.model_validate({"roots": [{"uri": "file:///a", "name": "A"}, {"uri": "file:///b"}]})
