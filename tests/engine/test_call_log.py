@@ -31,8 +31,8 @@ def create_registry(**options: Any) -> ToolRegistry:
     @tool(registry=registry)
     async def greet(name: str, password: str = "") -> str:
         """Greet."""
-        if name == "nobody":
-            raise ToolError("There is nobody.", code="nobody")
+        if name == "unknown_user":
+            raise ToolError("There is no such user.", code="unknown_user")
         if name == "bug":
             raise ZeroDivisionError
         return f"Hello {name}"
@@ -77,12 +77,12 @@ def at_info(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 async def test_a_call_is_one_line(middleware: Any, at_info: pytest.LogCaptureFixture) -> None:
     registry = create_registry(middleware=middleware)
     await dispatch(registry, "greet", {"name": "Ann"})
-    await dispatch(registry, "greet", {"name": "nobody"}, "principal/ann")
+    await dispatch(registry, "greet", {"name": "unknown_user"}, "principal/ann")
     await dispatch(registry, "greet", {"name": "bug"}, "session/0123456789abcdef")
     await dispatch(registry, "greet", {"name": 1}, "session/")
     assert list_lines(at_info) == [
         "tool 'greet' succeeded after … ms",
-        "tool 'greet' failed after … ms for 'principal/ann': nobody",
+        "tool 'greet' failed after … ms for 'principal/ann': unknown_user",
         "tool 'greet' failed after … ms for 'session/01234567': internal_error, reference …",
         "tool 'greet' failed after … ms for an anonymous client: invalid_arguments",
     ]

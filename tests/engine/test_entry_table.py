@@ -44,20 +44,20 @@ def test_a_publication_replaces_only_the_entries_of_its_owner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "said"),
+    ("owner", "message"),
     [
         ("two", "Tool 'a' comes from both source 'one' and source 'two'. Give one of the sources a prefix"),
         ("", "Tool 'a' comes from both source 'one' and the registry itself."),
     ],
 )
-def test_a_name_of_another_owner_is_an_error_that_names_both_and_changes_nothing(owner: str, said: str) -> None:
+def test_a_name_of_another_owner_is_an_error_that_names_both_and_changes_nothing(owner: str, message: str) -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     table.replace("one", [entry("a", "one")])
     table.replace(owner, [entry("old", owner)])
     before = table.version
     with pytest.raises(DuplicateTool) as caught:
         table.replace(owner, [entry("new", owner), entry("a", owner)])
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert names(table) == ["a", "old"]
     assert table.version == before
 

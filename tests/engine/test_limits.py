@@ -22,7 +22,7 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 class Gate:
-    """A tool that counts who is inside and lets nobody out until told."""
+    """A tool that counts its running calls, and ends none until it is released."""
 
     def __init__(self) -> None:
         self.inside = self.most = 0

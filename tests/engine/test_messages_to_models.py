@@ -24,7 +24,7 @@ def register(input_schema: dict[str, Any], output_schema: dict[str, Any], output
 
 
 async def get_error(registry: ToolRegistry, arguments: Any) -> str:
-    """What a client of this registry is told."""
+    """Return the text of the error that a client of this registry receives."""
     async with connect(registry) as client:
         result = await client.call_tool("a", arguments)
     assert result.is_error
@@ -69,15 +69,15 @@ async def test_the_tool_use_api_keeps_the_names_of_python_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("value", "text"),
     [
         (["b"], "- $.input[0]: expected type integer, got string"),
         (1, "- $.input: expected type array, got integer"),
         ([1, 2, 3], "- $.input: array length 3 > maxItems 2"),
     ],
 )
-async def test_paths_begin_with_the_argument_that_wraps_the_input(given: Any, told: str) -> None:
-    assert told in await get_error(register(LIST, {}), {"input": given})
+async def test_paths_begin_with_the_argument_that_wraps_the_input(value: Any, text: str) -> None:
+    assert text in await get_error(register(LIST, {}), {"input": value})
 
 
 async def test_an_input_that_is_not_wrapped_is_the_root() -> None:

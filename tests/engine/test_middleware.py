@@ -1,4 +1,4 @@
-"""Middleware: who stands around whom, and what one may do to a call."""
+"""Middleware: its order, and what it can change in a call."""
 
 from __future__ import annotations
 

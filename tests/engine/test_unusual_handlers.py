@@ -1,4 +1,4 @@
-"""Handlers that yield, need input where nobody can give it, or answer a cancellation with something else."""
+"""Handlers that yield, need input without a client, or raise another error when they are cancelled."""
 
 from __future__ import annotations
 

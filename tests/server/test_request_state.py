@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge._server.questions.request_state import StateSealer
 
-KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"
+KEY, OTHER_KEY = "a key of forty bytes that is secret......", "another key of forty bytes, also unknown"
 TEXT = "the state of Rumpelstilzchen"
 REQUEST: dict[str, Any] = {
     "method": "tools/call",

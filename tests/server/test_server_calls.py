@@ -38,7 +38,7 @@ class Rude(BaseException):
     ],
     ids=["SystemExit", "a group with a cancellation", "KeyboardInterrupt", "Rude"],
 )
-async def test_whatever_a_tool_raises_its_neighbour_is_answered(
+async def test_other_calls_succeed_whatever_a_tool_raises(
     kind: str, make: Callable[[], BaseException], stateless: bool
 ) -> None:
     starts, release = anyio.Event(), anyio.Event()

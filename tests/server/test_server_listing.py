@@ -1,4 +1,4 @@
-"""tools/list: pages that can be walked while tools change, and what each era is told about keeping them."""
+"""tools/list: pages that can be walked while tools change, and the caching hints of each era."""
 
 from __future__ import annotations
 

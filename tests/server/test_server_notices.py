@@ -1,4 +1,4 @@
-"""Clients of both eras are told when the tools change, whoever changes them."""
+"""Clients of both eras are notified when the tools change, from any thread."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class Ear:
             self.count += 1
             self._heard.set()
 
-    async def hears(self) -> None:
+    async def wait_for_notification(self) -> None:
         with anyio.fail_after(TIMEOUT):
             await self._heard.wait()
         self._heard = anyio.Event()
 
 
 async def test_a_handshake_client_is_notified_of_added_and_removed_tools() -> None:
-    registry, ear = ToolRegistry(), Ear()
-    async with connect(registry, mode="legacy", message_handler=ear) as client:
+    registry, listener = ToolRegistry(), Ear()
+    async with connect(registry, mode="legacy", message_handler=listener) as client:
         await client.list_tools()
         registry.register(entry("new"))
-        await ear.hears()
+        await listener.wait_for_notification()
         assert [tool.name for tool in (await client.list_tools()).tools] == ["new"]
         registry.unregister("new")
-        await ear.hears()
+        await listener.wait_for_notification()
         assert (await client.list_tools()).tools == []
 
 
@@ -174,8 +174,8 @@ def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> Non
 
 
 async def test_a_session_that_left_is_forgotten() -> None:
-    bridge, ear = Bridge(), Ear()
-    async with connect(bridge, mode="legacy", message_handler=ear) as client:
+    bridge, listener = Bridge(), Ear()
+    async with connect(bridge, mode="legacy", message_handler=listener) as client:
         await client.list_tools()
         assert len(bridge.endpoint._notifier._sessions) == 1
         await client.session.send_notification(types.InitializedNotification())  # twice is once

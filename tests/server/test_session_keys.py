@@ -1,4 +1,4 @@
-"""What sessions of clients are told apart by."""
+"""Each session has another key."""
 
 from __future__ import annotations
 

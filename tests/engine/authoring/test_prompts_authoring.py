@@ -44,7 +44,7 @@ def get(function: Any, **arguments: Any) -> Any:
     return entry_of(function).handler(arguments)
 
 
-def refused(function: Any, arguments: Any) -> tuple[str, ...]:
+def get_problems(function: Any, arguments: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidArguments) as caught:
         entry_of(function).handler(arguments)
     return caught.value.details
@@ -79,17 +79,17 @@ def test_a_bare_decorator_reads_signature_and_docstring() -> None:
 def test_every_form_of_the_decorator_makes_a_prompt() -> None:
     @prompt
     def bare() -> str:
-        """Said."""
+        """Greets."""
         return "ok"
 
     @prompt()
     def called() -> str:
-        """Said."""
+        """Greets."""
         return "ok"
 
     @prompt("renamed")
     def with_a_name() -> str:
-        """Said."""
+        """Greets."""
         return "ok"
 
     @prompt("described", "Mine.")
@@ -99,9 +99,9 @@ def test_every_form_of_the_decorator_makes_a_prompt() -> None:
 
     made = [entry_of(function) for function in (bare, called, with_a_name, with_a_description)]
     assert [(entry.name, entry.description) for entry in made] == [
-        ("bare", "Said."),
-        ("called", "Said."),
-        ("renamed", "Said."),
+        ("bare", "Greets."),
+        ("called", "Greets."),
+        ("renamed", "Greets."),
         ("described", "Mine."),
     ]
     assert [entry.handler({}) for entry in made] == ["ok"] * 4
@@ -216,8 +216,8 @@ def test_missing_unknown_and_wrong_arguments_have_a_line_each() -> None:
     def about(topic: str, words: int, places: list[Place]) -> str:
         raise AssertionError("reached")
 
-    assert refused(about, {}) == ("$.topic: Field required", "$.words: Field required", "$.places: Field required")
-    assert refused(about, {"topic": "a", "words": "many", "places": '[{"city": 5}]', "more": "5"}) == (
+    assert get_problems(about, {}) == ("$.topic: Field required", "$.words: Field required", "$.places: Field required")
+    assert get_problems(about, {"topic": "a", "words": "many", "places": '[{"city": 5}]', "more": "5"}) == (
         "$.words: Input should be a valid integer",
         "$.places[0].city: Input should be a valid string",
         "$.more: Extra inputs are not permitted",
@@ -229,7 +229,7 @@ def test_arguments_that_are_not_a_mapping_are_rejected() -> None:
     def about(topic: str) -> str:
         raise AssertionError("reached")
 
-    assert refused(about, ["a"]) == ("$: Input should be an object",)
+    assert get_problems(about, ["a"]) == ("$: Input should be an object",)
 
 
 def test_variable_keywords_are_an_error_at_decoration() -> None:
@@ -246,7 +246,7 @@ def test_the_context_is_no_argument() -> None:
 
     assert [argument.name for argument in entry_of(about).arguments] == ["topic"]
     assert entry_of(about).handler({"topic": "a"}, ctx=CallContext(request_id="7")) == "a 7"
-    assert refused(about, {"topic": "a", "ctx": "b"}) == ("$.ctx: Extra inputs are not permitted",)
+    assert get_problems(about, {"topic": "a", "ctx": "b"}) == ("$.ctx: Extra inputs are not permitted",)
 
 
 async def test_an_async_function_is_awaited() -> None:
@@ -258,7 +258,7 @@ async def test_an_async_function_is_awaited() -> None:
     assert await get(about, words="2") == "word word "
 
 
-def test_answers_pass_as_they_are() -> None:
+def test_content_blocks_are_returned_unchanged() -> None:
     texts = [Message("Hello.", "assistant"), Text("a"), Image(b"", "image/png"), "b"]
 
     @prompt

@@ -52,7 +52,7 @@ def read(function: Any, **variables: Any) -> Any:
     return template_of(function).handler(variables)
 
 
-def refused(function: Any, **variables: Any) -> tuple[str, ...]:
+def get_problems(function: Any, **variables: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidArguments) as caught:
         read(function, **variables)
     return caught.value.details
@@ -291,7 +291,7 @@ def test_text_that_cannot_be_converted_is_an_error_with_its_path(annotation: Any
     def function(it: annotation) -> Any:
         raise AssertionError("reached")
 
-    [report] = refused(function, it=text)
+    [report] = get_problems(function, it=text)
     assert report.startswith(line)
 
 
@@ -300,7 +300,7 @@ def test_each_variable_that_does_not_fit_has_a_line() -> None:
     def function(id: int, when: date, word: str, unit: Unit) -> Any:
         raise AssertionError("reached")
 
-    lines = refused(function, id="x", when="never", word="5", other="1")
+    lines = get_problems(function, id="x", when="never", word="5", other="1")
     assert [line.partition(": ")[0] for line in lines] == ["$.id", "$.when", "$.unit", "$.other"]
     assert "$.unit: Field required" in lines
 
@@ -310,7 +310,7 @@ def test_text_that_cannot_be_encoded_is_rejected() -> None:
     def function(it: int) -> Any:
         raise AssertionError("reached")
 
-    [line] = refused(function, it="\ud800")
+    [line] = get_problems(function, it="\ud800")
     assert line.startswith("$: ")
     for nothing_like_it in (["5"], "5", {1: "5"}):
         with pytest.raises(InvalidArguments):
@@ -323,7 +323,7 @@ def test_values_that_are_not_text_are_passed_unchanged() -> None:
         return it
 
     assert read(function, it=5) == 5
-    assert refused(function, it=[5]) == ("$.it: Input should be a valid integer",)
+    assert get_problems(function, it=[5]) == ("$.it: Input should be a valid integer",)
 
 
 async def test_clients_read_what_the_variables_of_a_uri_ask_for() -> None:

@@ -231,12 +231,12 @@ async def through_ainvoke(registry, *args, **kwargs):
 
 
 @pytest.fixture(params=[through_invoke, through_ainvoke], ids=["invoke", "ainvoke"])
-def door(request):
+def invoke_tool(request):
     return request.param
 
 
-async def test_a_successful_call_gives_the_data_and_a_message(door):
-    result = await door(registry_of(entry("double", lambda data: data["n"] * 2)), "double", {"n": 21})
+async def test_a_successful_call_gives_the_data_and_a_message(invoke_tool):
+    result = await invoke_tool(registry_of(entry("double", lambda data: data["n"] * 2)), "double", {"n": 21})
     assert isinstance(result, Result)
     assert result.status is ResultStatus.SUCCESS
     assert result.ok
@@ -245,99 +245,99 @@ async def test_a_successful_call_gives_the_data_and_a_message(door):
     assert result.errors == []
 
 
-async def test_a_call_is_timed_in_milliseconds(door):
-    result = await door(registry_of(entry()), "a", {})
+async def test_a_call_is_timed_in_milliseconds(invoke_tool):
+    result = await invoke_tool(registry_of(entry()), "a", {})
     assert isinstance(result.duration_ms, float)
     assert 0 <= result.duration_ms < 60_000
 
 
 @pytest.mark.parametrize("data", [{"n": 1}, [1, 2], "text", 0, None])
-async def test_the_handler_gets_the_data_as_its_one_positional_argument(door, data):
+async def test_the_handler_gets_the_data_as_its_one_positional_argument(invoke_tool, data):
     observations, handler = recording()
-    result = await door(registry_of(entry("a", handler)), "a", data)
+    result = await invoke_tool(registry_of(entry("a", handler)), "a", data)
     assert result.ok
     assert observations == [((data,), {})]
 
 
-async def test_without_data_the_handler_gets_none(door):
+async def test_without_data_the_handler_gets_none(invoke_tool):
     observations, handler = recording()
-    await door(registry_of(entry("a", handler)), "a")
+    await invoke_tool(registry_of(entry("a", handler)), "a")
     assert observations == [((None,), {})]
 
 
-async def test_the_data_can_be_passed_by_keyword(door):
-    result = await door(registry_of(entry()), name="a", input_data={"n": 1}, validate=True)
+async def test_the_data_can_be_passed_by_keyword(invoke_tool):
+    result = await invoke_tool(registry_of(entry()), name="a", input_data={"n": 1}, validate=True)
     assert result.data == {"n": 1}
 
 
 @pytest.mark.parametrize("value", [None, False, "", {}, b"raw", (1, 2)])
-async def test_what_the_handler_returns_is_the_data_unchanged(door, value):
-    result = await door(registry_of(entry("a", lambda data: value)), "a", {})
+async def test_what_the_handler_returns_is_the_data_unchanged(invoke_tool, value):
+    result = await invoke_tool(registry_of(entry("a", lambda data: value)), "a", {})
     assert result.ok
     assert result.data is value
 
 
-async def test_an_unknown_tool_is_a_failure(door):
-    result = await door(registry_of(entry("a")), "zzz", {})
+async def test_an_unknown_tool_is_a_failure(invoke_tool):
+    result = await invoke_tool(registry_of(entry("a")), "zzz", {})
     assert result == Result(
         ResultStatus.FAILURE, None, "Tool 'zzz' not found in registry.", ["Unknown tool: zzz"], {}, None
     )
 
 
-async def test_an_unregistered_tool_is_unknown(door):
+async def test_an_unregistered_tool_is_unknown(invoke_tool):
     registry = registry_of(entry("a"))
-    assert (await door(registry, "a", {})).ok
+    assert (await invoke_tool(registry, "a", {})).ok
     registry.unregister("a")
-    assert (await door(registry, "a", {})).errors == ["Unknown tool: a"]
+    assert (await invoke_tool(registry, "a", {})).errors == ["Unknown tool: a"]
 
 
-async def test_a_replaced_tool_answers_with_its_new_handler_and_schema(door):
+async def test_a_replaced_tool_answers_with_its_new_handler_and_schema(invoke_tool):
     registry = registry_of(entry("a", lambda data: "old", input_schema={"type": "string"}))
-    assert (await door(registry, "a", "x")).data == "old"
+    assert (await invoke_tool(registry, "a", "x")).data == "old"
     registry.unregister("a")
     registry.register(entry("a", lambda data: "new", input_schema={"type": "integer"}))
-    assert (await door(registry, "a", 1)).data == "new"
-    assert (await door(registry, "a", "x")).errors == ["$: expected type integer, got str"]
+    assert (await invoke_tool(registry, "a", 1)).data == "new"
+    assert (await invoke_tool(registry, "a", "x")).errors == ["$: expected type integer, got str"]
 
 
-async def test_a_changed_field_of_an_entry_applies_to_the_next_call(door):
+async def test_a_changed_field_of_an_entry_applies_to_the_next_call(invoke_tool):
     live = entry("a", lambda data: "old", input_schema={"type": "string"}, output_schema={"type": "string"})
     registry = registry_of(live)
-    assert (await door(registry, "a", "x")).data == "old"
+    assert (await invoke_tool(registry, "a", "x")).data == "old"
     live.handler, live.input_schema, live.output_schema = lambda data: 5, {"type": "integer"}, {"type": "integer"}
-    assert (await door(registry, "a", "x")).errors == ["$: expected type integer, got str"]
-    assert (await door(registry, "a", 1)).status is ResultStatus.SUCCESS
+    assert (await invoke_tool(registry, "a", "x")).errors == ["$: expected type integer, got str"]
+    assert (await invoke_tool(registry, "a", 1)).status is ResultStatus.SUCCESS
 
     async def handle(data):
         return "text"
 
     live.handler = handle
-    assert (await door(registry, "a", 1)).errors == ["$: expected type integer, got str"]
+    assert (await invoke_tool(registry, "a", 1)).errors == ["$: expected type integer, got str"]
 
 
-async def test_a_change_within_a_schema_applies_to_the_next_call(door):
+async def test_a_change_within_a_schema_applies_to_the_next_call(invoke_tool):
     live = entry("a", input_schema={"properties": {"n": {"enum": [1]}}}, output_schema={"properties": {}})
     registry = registry_of(live)
-    assert (await door(registry, "a", {"n": 1})).ok
+    assert (await invoke_tool(registry, "a", {"n": 1})).ok
     live.input_schema["properties"]["n"]["enum"].append(2)
-    assert (await door(registry, "a", {"n": 2})).ok
+    assert (await invoke_tool(registry, "a", {"n": 2})).ok
     live.input_schema["required"] = ["m"]
-    assert (await door(registry, "a", {"n": 2})).errors == ["$.m: required field missing"]
+    assert (await invoke_tool(registry, "a", {"n": 2})).errors == ["$.m: required field missing"]
     live.output_schema["properties"]["m"] = {"type": "string"}
-    assert (await door(registry, "a", {"n": 2, "m": 1})).status is ResultStatus.PARTIAL
+    assert (await invoke_tool(registry, "a", {"n": 2, "m": 1})).status is ResultStatus.PARTIAL
 
 
-async def test_a_schema_that_contains_itself_does_not_make_a_call_raise(door):
+async def test_a_schema_that_contains_itself_does_not_make_a_call_raise(invoke_tool):
     schema = {"type": "object", "properties": {}}
     schema["properties"] |= {"left": schema, "right": schema}
     registry = registry_of(entry("a", input_schema=schema))
-    results = [await door(registry, "a", {}) for _ in range(2)]
+    results = [await invoke_tool(registry, "a", {}) for _ in range(2)]
     assert results[0].status is results[1].status
 
 
-async def test_bad_input_is_a_failure_and_never_reaches_the_handler(door):
+async def test_bad_input_is_a_failure_and_never_reaches_the_handler(invoke_tool):
     observations, handler = recording()
-    result = await door(registry_of(entry("s", handler, input_schema=NUMBER)), "s", {"n": "x"})
+    result = await invoke_tool(registry_of(entry("s", handler, input_schema=NUMBER)), "s", {"n": "x"})
     assert result == Result(
         ResultStatus.FAILURE,
         None,
@@ -349,9 +349,9 @@ async def test_bad_input_is_a_failure_and_never_reaches_the_handler(door):
     assert observations == []
 
 
-async def test_every_problem_of_the_input_is_reported(door):
+async def test_every_problem_of_the_input_is_reported(invoke_tool):
     schema = NUMBER | {"additionalProperties": False}
-    result = await door(registry_of(entry("s", input_schema=schema)), "s", {"b": 1, "a": 2})
+    result = await invoke_tool(registry_of(entry("s", input_schema=schema)), "s", {"b": 1, "a": 2})
     assert result.errors == [
         "$.n: required field missing",
         "$.a: additional property not allowed",
@@ -363,19 +363,19 @@ async def test_every_problem_of_the_input_is_reported(door):
     ("schema", "data"),
     [({"pattern": "^a"}, "b"), ({"anyOf": [{"type": "string"}]}, 1), ({"properties": {"a": False}}, {"a": 1})],
 )
-async def test_further_keywords_also_reject_input_before_the_handler(door, schema, data):
+async def test_further_keywords_also_reject_input_before_the_handler(invoke_tool, schema, data):
     observations, handler = recording()
-    result = await door(registry_of(entry("s", handler, input_schema=schema)), "s", data)
+    result = await invoke_tool(registry_of(entry("s", handler, input_schema=schema)), "s", data)
     assert result.status is ResultStatus.FAILURE
     assert len(result.errors) == 1
     assert observations == []
 
 
-async def test_an_exception_is_a_failure_with_its_text(door):
+async def test_an_exception_is_a_failure_with_its_text(invoke_tool):
     def explode(data):
         raise RuntimeError("boom")
 
-    result = await door(registry_of(entry("x", explode)), "x", {})
+    result = await invoke_tool(registry_of(entry("x", explode)), "x", {})
     assert result.status is ResultStatus.FAILURE
     assert result.data is None
     assert result.message == "Tool 'x' raised an exception: boom"
@@ -383,23 +383,23 @@ async def test_an_exception_is_a_failure_with_its_text(door):
     assert isinstance(result.duration_ms, float)
 
 
-async def test_the_text_of_an_exception_is_what_str_gives(door):
-    result = await door(registry_of(entry("x", lambda data: {}["k"])), "x", {})
+async def test_the_text_of_an_exception_is_what_str_gives(invoke_tool):
+    result = await invoke_tool(registry_of(entry("x", lambda data: {}["k"])), "x", {})
     assert result.message == "Tool 'x' raised an exception: 'k'"
     assert result.errors == ["'k'"]
 
 
-async def test_an_exception_without_text_is_still_a_failure(door):
+async def test_an_exception_without_text_is_still_a_failure(invoke_tool):
     def explode(data):
         raise ValueError
 
-    result = await door(registry_of(entry("x", explode)), "x", {})
+    result = await invoke_tool(registry_of(entry("x", explode)), "x", {})
     assert result.status is ResultStatus.FAILURE
     assert result.errors == [""]
 
 
-async def test_a_handler_that_cannot_take_the_argument_is_a_failure(door):
-    result = await door(registry_of(entry("x", lambda: None)), "x", {})
+async def test_a_handler_that_cannot_take_the_argument_is_a_failure(invoke_tool):
+    result = await invoke_tool(registry_of(entry("x", lambda: None)), "x", {})
     assert result.status is ResultStatus.FAILURE
     assert result.message.startswith("Tool 'x' raised an exception: ")
 
@@ -413,9 +413,9 @@ def test_an_exit_or_interrupt_in_a_handler_propagates(kind):
         registry_of(entry("x", leave)).invoke("x", {})
 
 
-async def test_invalid_output_is_partial_and_keeps_the_data(door):
+async def test_invalid_output_is_partial_and_keeps_the_data(invoke_tool):
     registry = registry_of(entry("out", lambda data: {"n": "x"}, output_schema=NUMBER))
-    result = await door(registry, "out", {})
+    result = await invoke_tool(registry, "out", {})
     assert result.status is ResultStatus.PARTIAL
     assert not result.ok
     assert result.data == {"n": "x"}
@@ -424,56 +424,56 @@ async def test_invalid_output_is_partial_and_keeps_the_data(door):
     assert isinstance(result.duration_ms, float)
 
 
-async def test_good_output_is_a_success(door):
+async def test_good_output_is_a_success(invoke_tool):
     registry = registry_of(entry("out", lambda data: {"n": 1}, output_schema=NUMBER))
-    assert (await door(registry, "out", {})).status is ResultStatus.SUCCESS
+    assert (await invoke_tool(registry, "out", {})).status is ResultStatus.SUCCESS
 
 
-async def test_without_validation_neither_input_nor_output_is_checked(door):
+async def test_without_validation_neither_input_nor_output_is_checked(invoke_tool):
     one = entry("s", lambda data: "not a number", input_schema=NUMBER, output_schema=NUMBER)
-    result = await door(registry_of(one), "s", "bad", validate=False)
+    result = await invoke_tool(registry_of(one), "s", "bad", validate=False)
     assert result.status is ResultStatus.SUCCESS
     assert result.data == "not a number"
 
 
-async def test_without_validation_an_exception_is_still_a_failure(door):
-    result = await door(registry_of(entry("x", lambda data: 1 / 0)), "x", {}, validate=False)
+async def test_without_validation_an_exception_is_still_a_failure(invoke_tool):
+    result = await invoke_tool(registry_of(entry("x", lambda data: 1 / 0)), "x", {}, validate=False)
     assert result.errors == ["division by zero"]
 
 
-async def test_schemas_that_cannot_be_used_do_not_make_a_call_raise(door):
+async def test_schemas_that_cannot_be_used_do_not_make_a_call_raise(invoke_tool):
     broken = {"type": "object", "properties": {"a": {"pattern": "("}}, "required": 5}
-    result = await door(registry_of(entry("s", input_schema=broken, output_schema=broken)), "s", {"b": 1})
+    result = await invoke_tool(registry_of(entry("s", input_schema=broken, output_schema=broken)), "s", {"b": 1})
     assert isinstance(result, Result)
 
 
-async def test_data_that_is_not_json_reaches_an_open_tool(door):
+async def test_data_that_is_not_json_reaches_an_open_tool(invoke_tool):
     observations, handler = recording()
     data = {"raw": b"\xff", "ids": {1, 2}, "made_by": print}
-    assert (await door(registry_of(entry("a", handler, input_schema={"type": "object"})), "a", data)).ok
+    assert (await invoke_tool(registry_of(entry("a", handler, input_schema={"type": "object"})), "a", data)).ok
     assert observations == [((data,), {})]
 
 
-async def test_keys_that_are_not_text_do_not_make_a_call_raise(door):
+async def test_keys_that_are_not_text_do_not_make_a_call_raise(invoke_tool):
     for schema in ({"type": "object"}, {"type": "object", "additionalProperties": False}, NUMBER):
         one = entry("a", lambda data: {5: 1, None: 2}, input_schema=schema, output_schema=schema)
-        assert isinstance(await door(registry_of(one), "a", {5: 1, "b": 2}), Result)
+        assert isinstance(await invoke_tool(registry_of(one), "a", {5: 1, "b": 2}), Result)
 
 
-async def test_a_failed_call_leaves_the_tool_usable(door):
+async def test_a_failed_call_leaves_the_tool_usable(invoke_tool):
     registry = registry_of(entry("div", lambda data: 1 / data["n"], input_schema=NUMBER))
-    assert not (await door(registry, "div", {"n": 0})).ok
-    assert not (await door(registry, "div", {"n": "x"})).ok
-    assert (await door(registry, "div", {"n": 1})).data == 1
+    assert not (await invoke_tool(registry, "div", {"n": 0})).ok
+    assert not (await invoke_tool(registry, "div", {"n": "x"})).ok
+    assert (await invoke_tool(registry, "div", {"n": 1})).data == 1
 
 
-async def test_a_handler_may_call_the_registry_again(door):
+async def test_a_handler_may_call_the_registry_again(invoke_tool):
     registry = registry_of(entry("inner", lambda data: data + 1))
     registry.register(entry("outer", lambda data: registry.invoke("inner", data).data * 10))
-    assert (await door(registry, "outer", 1)).data == 20
+    assert (await invoke_tool(registry, "outer", 1)).data == 20
 
 
-async def test_a_handler_may_register_and_unregister_tools(door):
+async def test_a_handler_may_register_and_unregister_tools(invoke_tool):
     registry = ToolRegistry()
 
     def grow(data):
@@ -481,7 +481,7 @@ async def test_a_handler_may_register_and_unregister_tools(door):
         return registry.unregister("grow")
 
     registry.register(entry("grow", grow))
-    assert (await door(registry, "grow", {})).data is True
+    assert (await invoke_tool(registry, "grow", {})).data is True
     assert registry.list_names() == ["b"]
 
 
@@ -517,8 +517,8 @@ def async_handler(request):
 
 
 @BOTH_LOOPS
-async def test_an_async_handler_is_awaited(door, async_handler):
-    result = await door(registry_of(entry("double", async_handler, input_schema=NUMBER)), "double", {"n": 21})
+async def test_an_async_handler_is_awaited(invoke_tool, async_handler):
+    result = await invoke_tool(registry_of(entry("double", async_handler, input_schema=NUMBER)), "double", {"n": 21})
     assert result.status is ResultStatus.SUCCESS
     assert result.data == 42
     assert result.message == "Tool 'double' executed successfully."
@@ -535,29 +535,31 @@ def test_invoke_runs_async_handlers_again_and_again():
     assert [registry.invoke("double", {"n": n}).data for n in range(5)] == [0, 2, 4, 6, 8]
 
 
-async def test_an_exception_in_an_async_handler_is_a_failure(door):
+async def test_an_exception_in_an_async_handler_is_a_failure(invoke_tool):
     async def explode(data):
         await anyio.lowlevel.checkpoint()
         raise RuntimeError("boom")
 
-    result = await door(registry_of(entry("x", explode)), "x", {})
+    result = await invoke_tool(registry_of(entry("x", explode)), "x", {})
     assert result.status is ResultStatus.FAILURE
     assert result.message == "Tool 'x' raised an exception: boom"
     assert result.errors == ["boom"]
 
 
-async def test_the_output_of_an_async_handler_is_validated(door):
-    result = await door(registry_of(entry("double", twice, output_schema={"type": "string"})), "double", {"n": 1})
+async def test_the_output_of_an_async_handler_is_validated(invoke_tool):
+    result = await invoke_tool(
+        registry_of(entry("double", twice, output_schema={"type": "string"})), "double", {"n": 1}
+    )
     assert result.status is ResultStatus.PARTIAL
     assert result.data == 2
     assert result.errors == ["$: expected type string, got int"]
 
 
-async def test_an_async_handler_is_not_started_with_bad_input(door):
+async def test_an_async_handler_is_not_started_with_bad_input(invoke_tool):
     async def unreachable(data):
         raise AssertionError("reached")
 
-    result = await door(registry_of(entry("s", unreachable, input_schema=NUMBER)), "s", {})
+    result = await invoke_tool(registry_of(entry("s", unreachable, input_schema=NUMBER)), "s", {})
     assert result.errors == ["$.n: required field missing"]
 
 

@@ -1,4 +1,4 @@
-"""Forms and pages: what a tool asks for is what a user sees, and what comes back is what was asked for."""
+"""Forms and links: the user sees what the tool asks for, and the tool receives a valid answer."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_a_json_schema_reaches_the_client_as_it_was_written(properties: An
     user = SimulatedUser({})
     (answer,), _ = await asked_for({"type": "object", "properties": properties}, user, STATELESS)
     assert user.questions[0].requested_schema == {"type": "object", "properties": properties}
-    assert answer.content == {}  # what nobody filled in is not made up
+    assert answer.content == {}  # fields that are not filled in are not invented
 
 
 async def test_answers_to_every_kind_of_choice_are_validated() -> None:
@@ -178,7 +178,7 @@ async def test_fields_left_empty_or_never_asked_for_do_not_reach_the_tool() -> N
 
 
 @EVERY_ERA
-async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong(mode: str) -> None:
+async def test_an_invalid_answer_is_asked_again_with_its_problems(mode: str) -> None:
     user = SimulatedUser({}, {"row": 13}, {"row": 2})
     (answer,), _ = await asked_for(Seat, user, mode)
     assert answer.data == Seat(row=2)
@@ -191,7 +191,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
 
 
 @EVERY_ERA
-async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> None:
+async def test_three_invalid_answers_end_the_call(mode: str) -> None:
     user = SimulatedUser({"name": "a"})
     answers, result = await asked_for(NAME_SCHEMA, user, mode)
     assert (answers, len(user.questions)) == ([], 3)

@@ -219,7 +219,7 @@ async def test_questions_that_are_asked_together_are_sent_in_one_round_under_dif
         assert result["structuredContent"] == [f"Question {number}" for number in range(len(keys))]
 
 
-async def test_a_conversation_that_does_not_fit_is_asked_for_again() -> None:
+async def test_an_invalid_conversation_is_asked_again() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

@@ -28,7 +28,7 @@ class Approval:
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
         if not await ctx.ask(f"Run {call.name}?", key="approve"):
-            raise ApprovalDeclined(f"Somebody said no to {call.name}.")
+            raise ApprovalDeclined(f"The user declined {call.name}.")
         result: ToolResult = await call_next(call, ctx)
         return result
 
@@ -161,7 +161,7 @@ async def test_a_failed_question_in_a_nested_call_is_its_result(mode: str) -> No
 
 
 def approved() -> tuple[ToolRegistry, list[str]]:
-    """A registry whose tool runs once somebody agrees, and what it did."""
+    """A registry whose tool runs after an approval, and the list of its runs."""
     registry, outcome = make_registry(Approval()), []
 
     @tool(registry=registry)
@@ -213,14 +213,14 @@ async def test_a_call_without_a_server_cannot_ask() -> None:
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:
         """Asks."""
-        return str((await ctx.ask("Who?", NAME_SCHEMA, fallback=None)) or "nobody")
+        return str((await ctx.ask("Who?", NAME_SCHEMA, fallback=None)) or "no answer")
 
     @tool(registry=registry)
     async def must(ctx: CallContext) -> str:
         """Has to ask."""
         return (await ctx.ask("Who?", NAME_SCHEMA)).action
 
-    assert (await registry.ainvoke("ask", {})).data == "nobody"
+    assert (await registry.ainvoke("ask", {})).data == "no answer"
     assert "elicitation" in (await registry.ainvoke("must", {})).message
     result = await registry.dispatch(ToolCall(id="1", name="must", arguments={}), RunningCall())
     assert result.code == "missing_capability"

@@ -45,7 +45,7 @@ class Policy:
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
         self.began += 1
         if not await ctx.ask(f"Run {call.name}?", key="approve"):
-            raise ApprovalDeclined("Somebody said no.")
+            raise ApprovalDeclined("The user declined.")
         reason = await ctx.ask("Why?", NAME_SCHEMA, key="reason")
         self.decided.append(reason.content["name"])
         result: ToolResult = await call_next(call, ctx)
@@ -82,7 +82,7 @@ async def two(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instan
         yield one, first_client, other, second_client
 
 
-async def test_what_was_asked_on_one_instance_is_answered_on_another_and_the_handler_runs_once() -> None:
+async def test_a_question_of_one_instance_is_answered_on_another_and_the_handler_runs_once() -> None:
     async with two() as (one, first_client, other, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         assert list_names(await call.get_questions()) == ["approve"]
@@ -104,7 +104,7 @@ async def test_a_decline_of_the_user_counts_on_every_instance() -> None:
         assert (one.ran, other.ran) == ([], [])
 
 
-async def test_answers_that_do_not_fit_are_counted_on_all_instances_together() -> None:
+async def test_invalid_answers_are_counted_on_all_instances_together() -> None:
     async with two() as (_, first_client, other, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
@@ -119,7 +119,7 @@ async def test_answers_that_do_not_fit_are_counted_on_all_instances_together() -
         assert other.ran == []
 
 
-async def test_a_handler_that_had_begun_is_not_begun_again_elsewhere() -> None:
+async def test_a_handler_that_has_begun_is_not_restarted_on_another_instance() -> None:
     async with two() as (one, first_client, other, second_client):
         call = first_client.start_call("asks")
         await call.get_questions()
@@ -133,13 +133,13 @@ async def test_a_handler_that_had_begun_is_not_begun_again_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("other", [{"keys": KEYS[1:]}, {"keys": ()}, {"name": "another"}], ids=str)
-async def test_instances_with_another_key_or_name_do_not_take_it_up(other: Any) -> None:
-    one, stranger = Instance(), Instance(**other)
-    async with serve_client(one.bridge) as first_client, serve_client(stranger.bridge) as second_client:
+async def test_instances_with_another_key_or_name_do_not_resume_it(other: Any) -> None:
+    one, other_instance = Instance(), Instance(**other)
+    async with serve_client(one.bridge) as first_client, serve_client(other_instance.bridge) as second_client:
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         assert await call.continue_on(second_client).get_error({"approve": YES}) == INVALID_STATE
-        assert stranger.policy.began == 0
+        assert other_instance.policy.began == 0
 
 
 async def test_keys_can_be_changed_while_serving() -> None:
@@ -155,7 +155,7 @@ async def test_keys_can_be_changed_while_serving() -> None:
         assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
 
 
-async def test_with_a_shared_store_a_state_is_good_for_one_time_on_all_instances() -> None:
+async def test_with_a_shared_store_a_state_is_valid_once_on_all_instances() -> None:
     store = MemoryStore()
     async with two(store=store) as (one, first_client, other, second_client):
         call = first_client.start_call("remove", {"what": "all"})
@@ -167,7 +167,7 @@ async def test_with_a_shared_store_a_state_is_good_for_one_time_on_all_instances
         assert (one.ran, other.ran, other.policy.began) == (["all"], [], 0)
 
 
-async def test_one_state_sent_to_two_instances_at_once_is_taken_by_one() -> None:
+async def test_a_state_sent_to_two_instances_is_accepted_by_one() -> None:
     store = MemoryStore()
     async with two(store=store) as (one, first_client, other, second_client):
         call = first_client.start_call("remove", {"what": "all"})
@@ -209,7 +209,7 @@ async def test_an_evicted_call_is_resumed_as_on_another_instance() -> None:
         assert is_idle(instance.bridge)
 
 
-async def test_a_state_taken_up_elsewhere_still_belongs_to_its_request_alone() -> None:
+async def test_a_state_resumed_on_another_instance_belongs_to_its_request_alone() -> None:
     async with two() as (_, first_client, other, second_client):
         call = first_client.start_call("remove", {"what": "one"})
         await call.get_questions()

@@ -72,7 +72,7 @@ async def test_prompts_and_resources_may_need_input_too(mode: str) -> None:
 
 
 @EVERY_ERA
-async def test_a_tool_that_a_tool_calls_may_need_input_and_the_first_waits(mode: str) -> None:
+async def test_a_nested_call_may_need_input_while_the_outer_one_waits(mode: str) -> None:
     registry, runs = ToolRegistry(), []
     collecting(registry, [])
 

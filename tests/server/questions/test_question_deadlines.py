@@ -1,4 +1,4 @@
-"""The time limit of a call stops while a user is asked, and goes on with what was left."""
+"""The deadline of a call is paused while the user is asked, and continues with the remaining time."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_what_a_policy_asks_is_not_on_the_tools_time(mode: str) -> None:
 
 
 @BOTH_LOOPS
-async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_going() -> None:
+async def test_deadlines_are_paused_until_the_last_answer() -> None:
     registry, deadlines = make_registry(timeout=60.0), []
     look, looked = [anyio.Event(), anyio.Event()], [anyio.Event(), anyio.Event()]
 
@@ -214,7 +214,7 @@ async def test_a_question_of_a_nested_call_pauses_both_deadlines(mode: str) -> N
 
 
 @BOTH_LOOPS
-async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stopped_too() -> None:
+async def test_the_deadline_of_a_call_that_asks_during_another_question_is_paused_too() -> None:
     registry, remainder = make_registry(timeout=60.0), {}
     asked, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
 
@@ -288,10 +288,10 @@ async def test_a_timeout_within_a_tool_continues_while_it_asks() -> None:
         """Asks, but not for long."""
         with anyio.move_on_after(0.05):
             return (await ctx.ask("Well?")).action
-        return "nobody"
+        return "no answer"
 
     async def never(params: Any) -> Any:
         await anyio.sleep_forever()
 
     async with connect(registry, mode="legacy", elicitation_callback=SimulatedUser(never)) as client:
-        assert get_text(await client.call_tool("ask", {})) == "nobody"
+        assert get_text(await client.call_tool("ask", {})) == "no answer"

@@ -164,7 +164,7 @@ async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_a
         assert cancelled["params"]["requestId"] == question["id"]
 
 
-async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_more() -> None:
+async def test_a_task_that_outlives_its_call_of_the_handshake_era_cannot_ask() -> None:
     registry, errors, ends = ToolRegistry(), [], anyio.Event()
 
     async with anyio.create_task_group() as tasks:
@@ -248,7 +248,7 @@ async def test_a_thread_that_asks_after_its_call_was_cancelled_receives_an_error
 
 
 class Careless:
-    """A policy that asks, and answers for the tool once it is told to give its question up."""
+    """A policy that asks, and returns a result for the tool once its question is cancelled."""
 
     stage = Stage.DECIDE
 

@@ -38,12 +38,12 @@ def logged(client: StdioClient) -> list[tuple[str, Any]]:
 
 
 def chatty() -> ToolRegistry:
-    """A tool that tells of everything it does, between three questions."""
+    """A tool that reports progress and logs between three questions."""
     registry = ToolRegistry()
 
     @tool(registry=registry)
     async def chat(ctx: CallContext) -> str:
-        """Tells and asks."""
+        """Report, log and ask."""
         for part in range(4):
             await ctx.report_progress(2 * part + 1, 8)
             await ctx.log("debug", f"detail {part}")

@@ -136,7 +136,7 @@ async def test_each_round_may_use_another_connection() -> None:
         assert is_idle(bridge)
 
 
-async def test_a_client_that_disconnects_while_its_round_is_open_gives_the_call_up() -> None:
+async def test_a_client_that_disconnects_during_a_round_cancels_the_call() -> None:
     working = Working()
     bridge = make_bridge(working.registry)
     async with hosted(bridge) as base:

@@ -1,4 +1,4 @@
-"""States that are not taken: changed, expired, used before, or another request's; and what is said about them."""
+"""Request states that are rejected (changed, expired, used before, or of another request), and the log of each."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from tests.kits.questions.asking_kit import (
 )
 
 SECRET = "Rumpelstilzchen"
-KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"
+KEY, OTHER_KEY = "a key of forty bytes that is secret......", "another key of forty bytes, also unknown"
 ANSWER = {"name": accept(name=SECRET)}
 
 
 def asking(**options: Any) -> tuple[Bridge, list[str]]:
-    """A bridge with tools that ask for a name, and what they were told."""
+    """A bridge with tools that ask for a name, and the answers that they received."""
     registry, answers = ToolRegistry(), []
 
     async def ask(ctx: CallContext) -> str:
         answers.append((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
-        return "told"
+        return "answered"
 
     @tool(registry=registry)
     async def once(ctx: CallContext, times: int = 1) -> str:
@@ -69,7 +69,7 @@ def _nothing_of_answers_or_keys_is_logged(caplog: pytest.LogCaptureFixture) -> I
 
 
 def changed(state: str) -> list[str]:
-    """A state that somebody tampered with, in many ways."""
+    """List changed copies of a state."""
     half = len(state) // 2
     flipped = [
         state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :]
@@ -78,8 +78,8 @@ def changed(state: str) -> list[str]:
     return [*flipped, state[:-1], state[:half], f"{state}A", f"{state}=", state[3:], f"v2.{state[3:]}", state.upper()]
 
 
-async def refused(call: MultiRoundRequest, caplog: pytest.LogCaptureFixture) -> None:
-    """This round is refused, as every other that may not be taken; the log says so, and why."""
+async def check_rejection(call: MultiRoundRequest, caplog: pytest.LogCaptureFixture) -> None:
+    """Check that this round is rejected with the same error as any other, and that the log has the reason."""
     before = len(caplog.records)
     assert await call.get_error(ANSWER) == INVALID_STATE
     said_now = [record for record in caplog.records[before:] if "requestState rejected" in record.getMessage()]
@@ -95,9 +95,9 @@ async def test_a_changed_request_state_is_rejected_and_the_call_stays_suspended(
         await call.get_questions()
         assert call.state is not None
         for state in [*changed(call.state), "", "x", "v1.", "v1.AAAA", "\ud83d\ude00", "null", SECRET * 1000]:
-            await refused(client.start_call("once", state=state), caplog)
+            await check_rejection(client.start_call("once", state=state), caplog)
         assert answers == []
-        assert get_text(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "answered"
     assert answers == [SECRET]
 
 
@@ -122,28 +122,28 @@ async def test_a_used_request_state_is_always_rejected(caplog: pytest.LogCapture
         await call.get_questions()
         first = client.start_call("twice", state=call.state)
         await call.get_questions(ANSWER)
-        await refused(first, caplog)
+        await check_rejection(first, caplog)
         second = client.start_call("twice", state=call.state)
-        assert get_text(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "answered"
         for usage in (first, second):
-            await refused(usage, caplog)
+            await check_rejection(usage, caplog)
         assert is_idle(bridge)
     assert answers == [SECRET, SECRET]
 
 
-async def test_a_state_used_twice_at_once_is_taken_once() -> None:
-    bridge, told = asking()
+async def test_a_state_used_twice_concurrently_is_accepted_once() -> None:
+    bridge, answers = asking()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
         messages = [await call.send(ANSWER) for _ in range(5)]
-        answers = [await client.receive_response(number) for number in messages]
-        assert [answer["error"] for answer in answers if "error" in answer] == [INVALID_STATE] * 4
-        assert [get_text(answer["result"]) for answer in answers if "result" in answer] == ["told"]
-    assert told == [SECRET]
+        responses = [await client.receive_response(number) for number in messages]
+        assert [response["error"] for response in responses if "error" in response] == [INVALID_STATE] * 4
+        assert [get_text(response["result"]) for response in responses if "result" in response] == ["answered"]
+    assert answers == [SECRET]
 
 
-async def test_a_slow_store_is_asked_in_one_step_so_that_a_state_is_still_taken_once() -> None:
+async def test_a_state_is_accepted_once_although_the_store_is_slow() -> None:
     class Slow:
         """A store whose answers take a while."""
 
@@ -156,13 +156,14 @@ async def test_a_slow_store_is_asked_in_one_step_so_that_a_state_is_still_taken_
             await anyio.lowlevel.checkpoint()
             return new
 
-    bridge, told = asking(store=Slow())
+    bridge, answers = asking(store=Slow())
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
-        answers = [await client.receive_response(number) for number in [await call.send(ANSWER) for _ in range(3)]]
-        assert sorted("result" in answer for answer in answers) == [False, False, True]
-    assert told == [SECRET]
+        messages = [await call.send(ANSWER) for _ in range(3)]
+        responses = [await client.receive_response(number) for number in messages]
+        assert sorted("result" in response for response in responses) == [False, False, True]
+    assert answers == [SECRET]
 
 
 async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -170,33 +171,33 @@ async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
-        await refused(client.start_call("twice", state=call.state), caplog)
-        await refused(client.start_call("once", {"times": 2}, state=call.state), caplog)
+        await check_rejection(client.start_call("twice", state=call.state), caplog)
+        await check_rejection(client.start_call("once", {"times": 2}, state=call.state), caplog)
         prompted = client.start_request("prompts/get", name="once")
         prompted.state = call.state
-        await refused(prompted, caplog)
+        await check_rejection(prompted, caplog)
         assert answers == []
-        assert get_text(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "answered"
 
 
 @pytest.mark.parametrize("other", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
 async def test_a_request_state_of_another_server_is_rejected(other: Any, caplog: pytest.LogCaptureFixture) -> None:
     bridge, answers = asking()
-    stranger, told_there = asking(**other)
-    async with serve_client(bridge) as client, serve_client(stranger) as elsewhere:
+    other_bridge, other_answers = asking(**other)
+    async with serve_client(bridge) as client, serve_client(other_bridge) as elsewhere:
         call = client.start_call("once")
         await call.get_questions()
-        await refused(call.continue_on(elsewhere), caplog)
-        assert get_text(await call.get_result(ANSWER)) == "told"
-    assert (answers, told_there) == ([SECRET], [])
+        await check_rejection(call.continue_on(elsewhere), caplog)
+        assert get_text(await call.get_result(ANSWER)) == "answered"
+    assert (answers, other_answers) == ([SECRET], [])
 
 
 async def test_without_keys_each_server_seals_with_a_generated_key(caplog: pytest.LogCaptureFixture) -> None:
     async with serve_client(asking(keys=[])[0]) as client, serve_client(asking(keys=[])[0]) as elsewhere:
         call = client.start_call("once")
         await call.get_questions()
-        await refused(call.continue_on(elsewhere), caplog)
-        assert get_text(await call.get_result(ANSWER)) == "told"
+        await check_rejection(call.continue_on(elsewhere), caplog)
+        assert get_text(await call.get_result(ANSWER)) == "answered"
 
 
 async def test_a_request_state_is_rejected_after_its_ttl(
@@ -209,9 +210,9 @@ async def test_a_request_state_is_rejected_after_its_ttl(
         call = client.start_call("once")
         await call.get_questions()
         later = 101.0
-        await refused(call, caplog)
+        await check_rejection(call, caplog)
         later = 90.0
-        assert get_text(await call.get_result(ANSWER)) == "told"
+        assert get_text(await call.get_result(ANSWER)) == "answered"
 
 
 @pytest.mark.parametrize("state", [7, ["x"], {"v": 1}, True])
@@ -232,4 +233,4 @@ async def test_a_tool_that_never_asks_accepts_no_request_state(caplog: pytest.Lo
 
     async with serve_client(bridge) as client:
         assert get_text(await client.start_call("silent").get_result(ANSWER)) == "done"
-        await refused(client.start_call("silent", state="v1.made-up"), caplog)
+        await check_rejection(client.start_call("silent", state="v1.made-up"), caplog)

@@ -16,7 +16,7 @@ from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bri
 
 
 async def never(context: Any, params: Any) -> Any:
-    """Stands for a client that can be asked; its answers come by hand."""
+    """A client that can be asked. The test sends its answers."""
     raise AssertionError("asked by itself")
 
 

@@ -28,7 +28,7 @@ from tests.kits.questions.asking_kit import (
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
 SOON_OVER = 0.3
-"""A time to live that nobody waits for long in a test."""
+"""A short time to live, so that the test does not wait long."""
 
 
 class Waiting:
@@ -68,7 +68,7 @@ async def _ask(ctx: CallContext) -> str:
 async def until(fact: Any) -> None:
     """Wait for what becomes true by itself, but not for ever."""
     with anyio.fail_after(TIMEOUT):
-        while not fact():  # noqa: ASYNC110 - nothing tells of it
+        while not fact():  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.01)
 
 
@@ -85,7 +85,7 @@ async def test_a_question_beyond_the_limit_is_rejected_and_the_first_stays_open(
         assert list_names(await client.start_call("ask").get_questions()) == ["name"]
 
 
-async def test_calls_that_ask_at_the_same_moment_are_counted_too() -> None:
+async def test_calls_that_ask_concurrently_are_counted_too() -> None:
     waiting = Waiting()
     async with serve_client(make_bridge(waiting.registry, suspended=3)) as client:
         calls = [client.start_call("ask") for _ in range(10)]

@@ -1,4 +1,4 @@
-"""What a client hears in memory, of both eras: nothing of what is hidden, whenever it was, and all else as it was."""
+"""Secrets are redacted in everything that clients of both eras receive, and everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -171,13 +171,13 @@ async def test_problems_of_sources_are_redacted() -> None:
 
 
 async def test_texts_of_policies_are_redacted() -> None:
-    class Tells:
+    class SecretiveMiddleware:
         stage = 2
 
         async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
             return ToolResult(success=False, error=f"not with {SECRET}", code=f"no_{SECRET}")
 
-    registry = ToolRegistry(pipeline=Pipeline([Tells()]))  # type: ignore[list-item]
+    registry = ToolRegistry(pipeline=Pipeline([SecretiveMiddleware()]))  # type: ignore[list-item]
     registry.register(ToolEntry("t", "", lambda data: "x"))
     bridge = Bridge(registry)
     bridge.hide_secrets([SECRET])
