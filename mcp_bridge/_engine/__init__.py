@@ -1,1 +1,1 @@
-"""The registry, the pipeline of a call, and what turns functions into tools."""
+"""The registry, the pipeline of a call, and the decorators of functions."""

@@ -1,4 +1,4 @@
-"""Removes arguments that clients do not send from a schema: those with a fixed value, and those that are hidden.
+"""Removes fixed and hidden arguments from a schema, because clients do not send them.
 
 The arguments are removed from `properties` and `required` at the top, and from those in its `allOf` and behind its
 `$ref`. The new schema accepts what a client sends exactly if the original one accepts it together with the fixed
@@ -44,7 +44,7 @@ class ArgumentRemoval:
         self._parts = 0
 
     def change_schema(self) -> Schema:
-        """Return the schema for what clients send. Raises ValueError if there is none, or if it cannot be found."""
+        """Return the schema for the arguments of clients. Raises ValueError if it does not exist or cannot be found."""
         result = self._change(self._root, "$", frozenset())
         self._remove_targets(result)
         remaining = get_mapping(self._root, "properties").keys() - self._removed
@@ -59,7 +59,7 @@ class ArgumentRemoval:
         return result
 
     def _change(self, schema: Any, path: str, ancestors: frozenset[str]) -> Schema:
-        """Return what remains of a schema for the arguments as a whole."""
+        """Return a schema for all arguments without those to remove."""
         if not isinstance(schema, Mapping):
             if schema is False:
                 raise ValueError(f"{path}: nothing is allowed")
@@ -102,7 +102,7 @@ class ArgumentRemoval:
         return self._change(target, reference, ancestors | {reference})
 
     def _check_keywords(self, schema: Mapping[str, Any], path: str) -> None:
-        """Raise ValueError for a keyword that may concern removed arguments in another way than by their values."""
+        """Raise ValueError for a keyword that may concern removed arguments by other things than their values."""
         keywords = _UNSUPPORTED & schema.keys()
         keywords |= {keyword for keyword in _NAMES if keyword in schema and self._is_concerned(schema[keyword])}
         if self._fixed:
@@ -135,7 +135,7 @@ class ArgumentRemoval:
             raise ValueError(_join(path, f"the values of its arguments do not match its schema: {'; '.join(errors)}"))
 
     def _remove_targets(self, schema: Schema) -> None:
-        """Remove the definitions that the top refers to, because they show removed arguments."""
+        """Remove the target definitions of the top, because they show removed arguments."""
         definitions = {keyword: dict(get_mapping(schema, keyword)) for keyword in DEFINITIONS & schema.keys()}
         for target in self._targets:
             _, keyword, name, *inner_path = (*target.split("/"), "", "")

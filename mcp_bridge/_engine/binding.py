@@ -16,14 +16,14 @@ class BoundPolicy(NamedTuple):
 
 
 def bind_policies(policies: Iterable[Policy], entry: Any) -> list[BoundPolicy]:
-    """Bind policies to an entry, in the order of the stages. Those that do not apply to it are left out."""
+    """Bind the applicable policies to an entry, in the order of the stages."""
     layers = [(policy, policy.bind(entry)) for policy in policies]
     bound = [BoundPolicy(policy, policy.limit_layer(layer)) for policy, layer in layers if layer is not None]
     return sorted(bound, key=lambda binding: binding.policy.stage)
 
 
 def to_policy(middleware: Middleware | Policy) -> Policy:
-    """Return a policy as it is, and for middleware a policy that applies to every entry."""
+    """Return a policy unchanged, and for middleware a policy for every entry."""
     if isinstance(middleware, Policy):
         return middleware
 

@@ -24,7 +24,7 @@ _REFERENCE = re.compile(r"\((reference [0-9a-f]+)\)\.$")
 
 
 def log_call(call: ToolCall, ctx: RunningCall, seconds: float, result: ToolResult | None, redactor: Redactor) -> None:
-    """Log a call that has ended; without a result, it was cancelled. Call this only if the level info is enabled."""
+    """Log the end of a call. Without a result, it was cancelled. Call this only if the level info is enabled."""
     duration, client = f"{seconds * 1000:.1f} ms", _describe_client(ctx.client)
     name = redactor.redact_text(call.name)[:MAX_NAME]
     if result is None:

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionDecorator(Protocol):
-    """A decorator that keeps the type of the function it decorates."""
+    """A decorator with the type of the decorated function."""
 
     def __call__(self, function: F, /) -> F: ...
 
@@ -104,6 +104,6 @@ class PromptDecorator(Protocol):
 
 
 def load_decorator(name: str) -> Callable[..., Any]:
-    """Return `tool`, `resource` or `prompt`, which are above this package and imported when first used."""
+    """Return `tool`, `resource` or `prompt`. They import the registry, so they are imported when first used."""
     decorator: Callable[..., Any] = load_object(f"mcp_bridge._engine.authoring:{name}")
     return decorator

@@ -21,7 +21,7 @@ from mcp_bridge._engine.look_alikes import to_look
 
 
 class OwnedEntry(Protocol):
-    """An entry with an owner, the source that published it."""
+    """An entry with an owner, its source."""
 
     owner: str
 
@@ -94,7 +94,7 @@ class EntryTable(Generic[T]):
         self.prepare(owner, entries)[0]()
 
     def select_free(self, owner: str, entries: Iterable[T], problems: list[str]) -> list[T]:
-        """Select the entries of an owner whose names are free, and add the problems of the others to `problems`."""
+        """Select the entries with free names, and add the problems of the others to `problems`."""
         free: dict[str, T] = {}
         self._yielding.add(owner)
         looks = self._list_looks(owner)
@@ -114,9 +114,9 @@ class EntryTable(Generic[T]):
         return list(free.values())
 
     def prepare(self, owner: str, entries: Iterable[T]) -> tuple[Callable[[], None], Set[str]]:
-        """Check a replacement, and return a function that commits it and cannot fail: for several tables at once.
+        """Check a replacement, and return a function to commit it. It cannot fail, so several tables can commit.
 
-        Also returns the owners whose entries give way.
+        Also returns the owners of the removed entries.
         """
         entries = list(entries)
         new_entries = {name: entry for name, entry in self._entries.copy().items() if entry.owner != owner}
@@ -162,7 +162,7 @@ class EntryTable(Generic[T]):
         return looks
 
     def _list_yielding(self, owner: str, names: Iterable[str], entries: Mapping[str, T]) -> list[str]:
-        """List the names in `entries`, those of other owners, that give way to these names."""
+        """List the names of other owners' entries that give way to `names`."""
         yielding_names = [name for name, entry in entries.items() if self._yields(entry, owner)]
         if not yielding_names:
             return []

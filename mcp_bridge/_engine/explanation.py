@@ -1,4 +1,4 @@
-"""What a call would meet in the pipeline: its layers in order, and which of them would stop it. Nothing runs."""
+"""Predicts the way of a call through the pipeline: its layers in order, and the decisive one. Nothing runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES: Mapping[str, str] = {
 
 
 class ExplainedLayer(NamedTuple):
-    """A layer, and what it would do with the call."""
+    """A layer, and the prediction of its outcome."""
 
     layer: str
     outcome: Outcome
@@ -31,7 +31,7 @@ class ExplainedLayer(NamedTuple):
 
 
 class CallExplanation(NamedTuple):
-    """The layers of a call, outermost first, and the policies that do not apply to its tool."""
+    """The layers of a call, outermost first, and the policies without effect on its tool."""
 
     layers: list[ExplainedLayer]
     unused_policies: list[str]
@@ -51,7 +51,7 @@ class CallExplanation(NamedTuple):
 async def explain_call(
     pipeline: Pipeline, tool: PreparedEntry, call: ToolCall, ctx: RunningCall, *, has_arguments: bool = True
 ) -> CallExplanation:
-    """Predict what the layers would do with a call. Without arguments, their validation is left out."""
+    """Predict the outcome of each layer. Without arguments, their validation is left out."""
     layers: list[ExplainedLayer] = []
     is_stopped = False
     policies = {id(layer): policy for policy, layer in pipeline.bind_policies(tool)}

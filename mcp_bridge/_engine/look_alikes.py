@@ -15,7 +15,7 @@ _TABLE = str.maketrans(_LATIN)
 
 
 def to_look(name: str) -> str:
-    """Return what a name looks like; users take names of the same look for the same."""
+    """Return the look of a name. Users confuse names with the same look."""
     if name.isascii():
         return name.lower()
     # Nearly all names are ASCII.

@@ -24,7 +24,7 @@ class CallObserver(Protocol):
 def observe_calls(
     observer: CallObserver, layers: Sequence[Layer], policies: Mapping[int, str], composed: CallNext
 ) -> CallNext:
-    """Return a function that reports calls and runs them through `composed`, which consists of `layers`.
+    """Return a function to report calls and run them through `composed`, the composition of `layers`.
 
     `policies` has the names of policies by the ids of their layers.
 

@@ -1,4 +1,4 @@
-"""Changes to a tool that the settings ask for: other texts and annotations, and arguments that clients do not give."""
+"""Changes of the settings to a tool: other texts and annotations, and hidden or fixed arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_bridge._json_schema.walking import get_mapping, walk_applied_schemas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOverride:
-    """Changes to a tool. `fixed` has the values of arguments that are sent with every call.
+    """Changes to a tool. `fixed` has the values of arguments for every call.
 
     Clients see neither `hidden` nor `fixed` arguments, and cannot send them. `descriptions` are those of arguments.
     """
@@ -87,7 +87,7 @@ class ToolOverride:
 
 @dataclass(frozen=True, slots=True)
 class _CompletingHandler(PlanningHandler):
-    """A handler that plans its calls, with arguments that clients do not give."""
+    """A planning handler with the fixed arguments of an override."""
 
     planning: PlanningHandler
     run: Callable[[Any, RunningCall], Awaitable[Any]]
@@ -98,5 +98,5 @@ class _CompletingHandler(PlanningHandler):
         return await self.run(data, ctx)
 
     def plan_call(self, data: Any) -> Sequence[PlannedCall]:
-        """Return what the handler would run. Raises InvalidArguments."""
+        """Return the planned calls of the handler. Raises InvalidArguments."""
         return self.planning.plan_call(self.complete(data))

@@ -58,7 +58,7 @@ ROUNDS = 100
 
 
 class ToolLimits(NamedTuple):
-    """The limits of one tool. `timeout` is in seconds; None means that the limit of all tools applies."""
+    """The limits of one tool. `timeout` is in seconds. With None, the limit of all tools applies."""
 
     timeout: float | None = None
     concurrency: int | None = None
@@ -70,16 +70,16 @@ class Pipeline:
     Args:
         middleware: Middleware and policies, each at its `stage`; within a stage they run in the given order.
         timeout: Seconds per call, and as many again to wait until it may run; None for no limit.
-        threads: The most synchronous handlers that run at once.
+        threads: The most concurrent synchronous handlers.
         concurrency: The most calls that run at once. One tool, and one client, have at most their share of these and of
             the threads (`compute_share`).
-        queue: The most calls that wait to run. Further calls fail with `overloaded`.
+        queue: The most waiting calls. Further calls fail with `overloaded`.
         arguments: The size limits of a call's arguments.
-        tools: Limits of single tools, by patterns of their names; the first pattern that matches applies.
+        tools: Limits of single tools, by patterns of their names. The first matching pattern applies.
         expose_errors: Show clients the text of unexpected exceptions.
 
     Attributes:
-        policies: The policies, of which some are middleware.
+        policies: The policies, including those of middleware.
         redactor: Redacts arguments in the log.
         on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
         observer: Observes every call; see `observe_calls`. Without one, calls pass no such layer.
@@ -127,11 +127,11 @@ class Pipeline:
 
     @property
     def injects_texts(self) -> bool:
-        """Whether there is a policy that may add texts for the model to results."""
+        """Whether a policy may add texts for the model to results."""
         return any(policy.injects_texts for policy in self.policies)
 
     def layers(self, tool: PreparedEntry) -> list[Layer]:
-        """Return the layers that a call of `tool` passes through, outermost first."""
+        """Return the layers of a call of `tool`, outermost first."""
         bindings = self.bind_policies(tool)
         changing = [binding for binding in bindings if not binding.policy.is_passive]
         decides = any(binding.policy.stage == Stage.DECIDE for binding in changing)
@@ -171,14 +171,14 @@ class Pipeline:
         return layers
 
     def bind_policies(self, tool: PreparedEntry) -> list[BoundPolicy]:
-        """Return the policies that apply to `tool`, in their order; each decides once per tool."""
+        """Return the applicable policies in their order. Each decides once per tool."""
         bound = tool.bound.get(self)
         if bound is None:
             bound = tool.bound[self] = bind_policies(self.policies, tool.entry)
         return bound
 
     def compose(self, tool: PreparedEntry) -> CallNext:
-        """Return the function that carries out calls of `tool` through all layers; composed once per tool.
+        """Return the composition of all layers. It is composed once per tool.
 
         It never raises, except when the task that runs the call is being cancelled.
         """
@@ -213,7 +213,7 @@ class Pipeline:
     async def _map_errors(
         self, call: ToolCall, ctx: RunningCall, call_next: CallNext, *, is_outermost: bool = True
     ) -> ToolResult:
-        """The call boundary: the one place that catches everything, so that no tool can take the server down."""
+        """Catch everything. This is the call boundary, so no tool can take the server down."""
         start = time.monotonic()
         watch = CancellationWatch()
         ended: ToolResult | None = None
@@ -282,7 +282,7 @@ class Pipeline:
         ctx: RunningCall,
         call_next: CallNext,
     ) -> ToolResult:
-        """Run the call in a slot of the limiter, which is lent to other calls while a user is asked.
+        """Run the call in a slot of the limiter. Other calls borrow the slot while a user is asked.
 
         Nested calls need no slot of the total: if they did, calls that hold all slots would wait forever.
         """
@@ -361,7 +361,7 @@ def _validate_input(
 def _provide_checks(
     tool: PreparedEntry, limits: SizeLimits, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> Awaitable[ToolResult]:
-    """Allow policies to validate arguments that they change before a user is asked, and results that they change."""
+    """Allow policies to validate changed arguments before a user is asked, and changed results."""
     ctx.check = lambda arguments: tool.check_input(arguments, limits)
     ctx.check_output = tool.check_output if tool.output_schema else None
     return call_next(call, ctx)
@@ -377,7 +377,7 @@ async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: RunningCall
 def _recheck_policies(
     tool: PreparedEntry, changing: Sequence[BoundPolicy], policies: Sequence[BoundPolicy]
 ) -> Iterator[Layer]:
-    """Yield the layers of policies, with a layer around each policy that validates its results again.
+    """Yield the layers of policies, each within a layer to validate its results again.
 
     `changing` are all policies of the tool that can change results, outermost first; the others need no such layer.
     Without an output schema, only the outermost ones have one: the first observer, and the first of the others.
@@ -405,7 +405,7 @@ async def _recheck_output(
 
 
 def _extract_cancellation(error: BaseException) -> BaseException:
-    """Separate the cancellation from other exceptions that the tool raised while it was being cancelled."""
+    """Separate the cancellation from other exceptions of the tool."""
     if isinstance(error, BaseExceptionGroup):
         cancellation, other_errors = error.split(get_cancelled_exc_class())
         if cancellation is not None and other_errors is not None:

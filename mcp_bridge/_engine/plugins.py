@@ -48,7 +48,7 @@ STORES: dict[str, str] = {
 
 
 def load_object(reference: str) -> Any:
-    """Return the object that `module:attribute` names. Raises ConfigError, naming the part that is wrong."""
+    """Return the object at `module:attribute`. Raises ConfigError with the wrong part."""
     module_name, _, attribute = reference.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -86,7 +86,7 @@ def load_source_models() -> dict[str, type[Any]]:
 
 
 def load_policy_type(name: str) -> Any:
-    """Return the class of a policy, or what a third-party `module:attribute` is. Raises ConfigError."""
+    """Return the class of a policy, or a third-party object at `module:attribute`. Raises ConfigError."""
     if ":" in name:
         return load_object(name)
     if name not in POLICIES:

@@ -1,4 +1,4 @@
-"""A published entry (tool, resource, prompt or completion) with everything that is computed once per entry."""
+"""A published entry (tool, resource, prompt or completion) with everything computed once per entry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple, bytes,
 
 
 class Entry(Protocol):
-    """Anything published that has a handler."""
+    """A published entry with a handler."""
 
     @property
     def handler(self) -> Callable[..., Any]:
@@ -39,7 +39,7 @@ class Entry(Protocol):
 
 
 class PreparedEntry:
-    """An entry that is ready to be called.
+    """An entry, ready to be called.
 
     For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result`, if it is not
     None, turns what the handler returns into a result. `bound`, `composed` and `may_ask` hold what each pipeline has
@@ -69,7 +69,7 @@ class PreparedEntry:
         self.may_ask: dict[object, bool] = {}
 
     def is_of(self, entry: ToolEntry) -> bool:
-        """Whether this is what has been prepared of the entry, and the entry still has that handler and schemas.
+        """Whether this was prepared from the entry, and the entry has the same handler and schemas.
 
         The schemas are compared by identity, because this is part of every call.
         """
@@ -144,7 +144,7 @@ class PreparedEntry:
         raise InvalidOutput(problems, tool=self.name, output=output, content=content, meta=meta, changed_by=changed_by)
 
     async def run(self, arguments: Any, ctx: RunningCall, threads: ThreadPool) -> Any:
-        """Run the handler and return what it returns; an iterator's items become a list.
+        """Run the handler and return its value. The items of an iterator become a list.
 
         An async handler runs in this event loop, any other in one of `threads`. Raises InvalidOutput for an iterator of
         too many items.
@@ -187,7 +187,7 @@ class PreparedEntry:
 
 
 def compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
-    """Return the function that runs a layer around `call_next`."""
+    """Return a function to run a layer around `call_next`."""
 
     def run_layer(call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
         return layer(call, ctx, call_next)

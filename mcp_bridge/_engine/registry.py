@@ -88,17 +88,17 @@ class ToolRegistry:
 
     @property
     def tool(self) -> ToolDecorator:
-        """The decorator `mcp_bridge.tool`, which registers the function here."""
+        """The decorator `mcp_bridge.tool` for this registry."""
         return partial(load_decorator("tool"), registry=self)
 
     @property
     def resource(self) -> ResourceDecorator:
-        """The decorator `mcp_bridge.resource`, which adds the function here."""
+        """The decorator `mcp_bridge.resource` for this registry."""
         return partial(load_decorator("resource"), registry=self)
 
     @property
     def prompt(self) -> PromptDecorator:
-        """The decorator `mcp_bridge.prompt`, which adds the function here."""
+        """The decorator `mcp_bridge.prompt` for this registry."""
         return partial(load_decorator("prompt"), registry=self)
 
     @property
@@ -129,7 +129,7 @@ class ToolRegistry:
     ) -> frozenset[str]:
         """Replace all tools, resources and prompts of `owner`, in one step.
 
-        With `left_out`, entries whose names are taken are described there, naming both owners, and not published.
+        With `left_out`, entries with names of other owners are not published. `left_out` gets a text with both owners.
         Without it, such a name raises DuplicateTool, and nothing is changed. Returns the owners of published entries
         that gave way (see `set_order`).
         """
@@ -151,7 +151,7 @@ class ToolRegistry:
     def set_order(self, owners: Sequence[str]) -> None:
         """Set the order of the owners: of those that publish with `left_out`, the earlier one gets a name.
 
-        They all give way to owners that publish without it.
+        They all give way to owners without `left_out`.
         """
         ranks = {owner: rank for rank, owner in enumerate(owners)}
         for table in (self.tools, self.resources, self.templates, self.prompts):
@@ -162,7 +162,7 @@ class ToolRegistry:
         return self.tools.watch(listener)
 
     def watch_updates(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Call `listener` with the URI of every resource that has changed. Returns a function to stop."""
+        """Call `listener` with the URI of every changed resource. Returns a function to stop."""
         token = object()
         self._updates[token] = listener
         return lambda: self._updates.pop(token, None) and None
@@ -172,12 +172,12 @@ class ToolRegistry:
         self._list_listeners.append(listener)
 
     def report_listing(self) -> None:
-        """Report that a client lists or searches entries."""
+        """Call the list listeners, because a client lists or searches entries."""
         for listener in self._list_listeners:
             listener()
 
     def resource_updated(self, uri: str) -> None:
-        """Notify subscribed clients that a resource has changed. May be called from any thread."""
+        """Notify subscribed clients of a changed resource. May be called from any thread."""
         for listener in list(self._updates.values()):
             listener(uri)
 
@@ -186,11 +186,11 @@ class ToolRegistry:
         return self.tools.get(name)
 
     def list(self) -> builtins.list[ToolEntry]:
-        """Return all tools that are listed, sorted by name."""
+        """Return all listed tools, sorted by name."""
         return [entry for entry in self.tools.list_all() if entry.is_listed]
 
     def list_with_unlisted(self) -> Sequence[ToolEntry]:
-        """Return all tools, sorted by name, including those that can only be called by name."""
+        """Return all tools, sorted by name, including unlisted ones."""
         return self.tools.list_all()
 
     def list_names(self) -> builtins.list[str]:
@@ -204,7 +204,7 @@ class ToolRegistry:
         tags: builtins.list[str] | None = None,
         match_all_tags: bool = False,
     ) -> builtins.list[ToolEntry]:
-        """Return tools whose name contains the text (case-insensitive) and that have any, or all, of the tags."""
+        """Return the tools with the text in their name (case-insensitive) and with any, or all, of the tags."""
         text = (name_contains or "").lower()
         return [
             entry
@@ -266,7 +266,7 @@ class ToolRegistry:
         return await self.run_prepared(tool, call, running)
 
     async def find_absent(self, name: str, client: str | None) -> ToolEntry | None:
-        """Wait until the source that may have an unknown tool has tried to connect.
+        """Wait until the possible source of an unknown tool has tried to connect.
 
         If it could not, or if too many calls of this client or of all wait, return a tool whose calls fail and say why.
         """
@@ -352,7 +352,7 @@ def _fail(name: str, error: Exception, start: float) -> Result:
 
 
 def _check_result(tool: PreparedEntry, data: Any, start: float, *, validate: bool) -> Result:
-    """Return what the handler returned as a Result: its own failure, PARTIAL for invalid output, or SUCCESS."""
+    """Return the value of the handler as a Result: its own failure, PARTIAL for invalid output, or SUCCESS."""
     name, duration_ms = tool.name, _measure(start)
     if isinstance(data, Result):
         return data
@@ -403,7 +403,7 @@ def _run_to_completion(awaitable: Any) -> Any:
 
 
 def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
-    """Return the error for an unknown tool, which suggests similar names."""
+    """Return the error for an unknown tool, with similar names."""
     if len(name) > _NAME:
         # difflib would compare it with every name, and a client chooses its length.
         return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")

@@ -1,4 +1,4 @@
-"""Finds the resource that a URI names: one with exactly this URI, or one of a template."""
+"""Finds the resource of a URI: one with exactly this URI, or one of a template."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SHOWN = 256
 
 
 class ResourceMatch(NamedTuple):
-    """The entry that a URI names. `uri` is the spelling of the URI that policies see."""
+    """The entry of a URI. `uri` is the spelling of the URI for policies."""
 
     prepared: PreparedEntry
     uri: str
     arguments: Mapping[str, Any]
 
     def make_call(self, call_id: str) -> ToolCall:
-        """Make the call that reads the resource."""
+        """Make the call to read the resource."""
         return ToolCall(id=call_id, name=self.uri, arguments=self.arguments, kind="resource")
 
 
@@ -60,7 +60,7 @@ class ResourceFinder:
         return (self._resources.version, self._templates.version)
 
     def list_templates(self) -> Sequence[ResourceTemplate]:
-        """Return the templates that can be matched; the others are logged."""
+        """Return the valid templates. The others are logged."""
         self._refresh()
         return self._listed
 

@@ -1,4 +1,4 @@
-"""Selects which of a source's tools and prompts are published, and under which names."""
+"""Selects the published tools and prompts of a source, and their names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEPARATORS = ("_", "-", ".")
 
 
 class Selection(NamedTuple):
-    """Patterns and tags that select tools, and their published names. All names in it are the tools' original ones."""
+    """Patterns and tags to select tools, and their published names. All names in it are the tools' original ones."""
 
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
@@ -54,7 +54,7 @@ class Selection(NamedTuple):
     ) -> Iterator[ToolEntry]:
         """Yield copies of the selected entries with their published names, their overrides and their owner.
 
-        A tool that cannot be changed as the overrides say is left out, and described in `problems`.
+        A tool with an invalid override is left out, and described in `problems`.
         """
         for original in entries:
             if self._is_selected(original):
@@ -77,7 +77,7 @@ class Selection(NamedTuple):
             yield replace(entry, name=self._add_prefix(entry.name)) if self.prefix else entry
 
     def find_unknown_tools(self, entries: Iterable[ToolEntry]) -> list[str]:
-        """Return a problem for each name of a tool that does not exist. Patterns may match nothing yet."""
+        """Return a problem for each unknown name of a tool. Patterns may match nothing yet."""
         names = {entry.name for entry in entries}
         given = {"include": self.include, "exclude": self.exclude, "alias": self.alias, "overrides": self.overrides}
         unknown = ((key, name) for key, each in given.items() for name in each if name not in names)

@@ -1,4 +1,4 @@
-"""The resources whose changes clients want to know, for sources that have to subscribe to them elsewhere."""
+"""The subscriptions of clients to resources, for sources with subscriptions to upstreams."""
 
 from __future__ import annotations
 

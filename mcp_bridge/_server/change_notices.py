@@ -83,7 +83,7 @@ class StreamFeed(Protocol):
 
 
 class ListenStream:
-    """One subscriptions/listen stream: what its client wants, and the events that wait to be sent."""
+    """One subscriptions/listen stream: its filters, and the queue of its events."""
 
     __slots__ = ("_news", "events", "is_closed", "methods", "uris")
 
@@ -106,7 +106,7 @@ class ListenStream:
         self._notify()
 
     def close(self) -> None:
-        """End the stream after the events that wait."""
+        """End the stream after the events in its queue."""
         self.is_closed = True
         self._notify()
 
@@ -122,7 +122,7 @@ class ListenStream:
 class ChangeNotifier:
     """Notifies handshake clients directly, and stateless clients through subscriptions/listen.
 
-    `subscriptions` counts what clients are subscribed to.
+    `subscriptions` counts the subscriptions to each resource.
     """
 
     def __init__(self, responses: Responses, subscriptions: Subscriptions) -> None:
@@ -174,7 +174,7 @@ class ChangeNotifier:
     ) -> dict[str, Any]:
         """Serve a subscriptions/listen stream until `close_streams` (2026-07-28, basic/utilities/subscriptions).
 
-        Raises RpcError for a request that is too large, and when there are too many streams.
+        Raises RpcError if the request is too large or there are too many streams.
         """
         client = request.incoming.client
         if len(self._streams) >= self._most:
@@ -219,7 +219,7 @@ class ChangeNotifier:
         return self._responses.complete_result({"_meta": meta}, request.version)
 
     def limit_streams(self, most: int) -> None:
-        """Limit the number of concurrent streams to `most`, if that is less than `STREAMS`."""
+        """Limit the number of concurrent streams to `most`, at most to `STREAMS`."""
         self._most = max(1, min(STREAMS, most))
 
     def close_streams(self) -> None:
@@ -268,7 +268,7 @@ class ChangeNotifier:
                     stream.add_event(event.respell(stream.uris))
 
     async def _notify_session(self, session: Session) -> None:
-        """Send the events that wait, and those that come until the client has read them, each once."""
+        """Send each event once, including those from the time in which the client reads earlier ones."""
         try:
             while events := self._waiting[session]:
                 self._waiting[session] = {}

@@ -40,7 +40,7 @@ class CompletionMethod:
         self._prepared: dict[tuple[str, str], tuple[Any, PreparedEntry]] = {}
 
     async def complete_argument(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve completion/complete: values that match the text, best first.
+        """Serve completion/complete: the matching values, best first.
 
         Raises RequestError for an unknown prompt, template or argument.
         """
@@ -109,7 +109,7 @@ class CompletionMethod:
 
 
 def _check_size(value: str, other_arguments: Mapping[str, str]) -> None:
-    """Raise RequestError for text that no user types, before any work is done with it."""
+    """Raise RequestError if texts are too long, before any work is done with them."""
     if len(value) > LONGEST:
         raise RequestError(
             INVALID_PARAMS,
@@ -139,7 +139,7 @@ def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
 
 
 def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a completion of another server in its order, with the values that may be sent."""
+    """Return a completion of another server in its order, without the values that exceed the limits."""
     texts = [str(value) for value in completion.get("values") or ()]
     values = [text for text in texts if len(text) <= LONGEST][:MOST]
     limited: dict[str, Any] = {"values": values}
@@ -154,7 +154,7 @@ def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[list[str], int]:
-    """Return at most `limit` of the values that match what was typed, best first, and the number of all that match.
+    """Return at most `limit` values that match the text, best first, and the number of all matches.
 
     An exact match ranks first, then values that begin with the text, contain a word that begins with it, contain it,
     and contain its letters in this order. Case, accents and duplicates are ignored. Within a rank, and when nothing was

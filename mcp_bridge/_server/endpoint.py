@@ -52,8 +52,8 @@ class Endpoint:
     `tools` are its tools as clients see them, `calls` the calls in flight, and `instrumentation` measures and traces.
 
     Args:
-        started: Set once the sources have published; None means that they have.
-        secrets: Values that are redacted in everything that clients receive.
+        started: Set once the sources have published. None: they have published.
+        secrets: Values to redact in everything that clients receive.
         dialect: How tools are presented to clients.
     """
 
@@ -185,17 +185,17 @@ class Endpoint:
         client: str | None = None,
         transport: str = "",
     ) -> ClientConnection:
-        """Return a connection for a client that sends its messages over one connection, in either era."""
+        """Return a connection for a client of either era. It sends all its messages over this connection."""
         return ClientConnection(self, stream, tasks, counter, principal=principal, client=client, transport=transport)
 
     def use_desk(self, desk: QuestionDesk) -> None:
-        """Ask users at this desk the questions of calls whose clients cannot ask."""
+        """Ask users at this desk if the client of a call cannot ask them."""
         self.calls.desk = desk
         if self._tasks is not None:
             self._tasks.desk = desk
 
     def watch_sessions(self, listener: Callable[[Session], None]) -> None:
-        """Call `listener` with the session of each handshake client that is connected, and of each that connects."""
+        """Call `listener` with the session of each connected handshake client, and of each later one."""
         self._lifecycle.on_session = listener
         for session in list(self._lifecycle.sessions):
             listener(session)
@@ -254,7 +254,7 @@ class Endpoint:
         )
 
     def _is_published(self, method: str, name: str) -> bool:
-        """Whether the tool or prompt that a request names is one of this server."""
+        """Whether the tool or prompt of a request exists on this server."""
         if method == "tools/call":
             return self.tools.index.has_tool(name)
         return method == "prompts/get" and self.registry.prompts.get(name) is not None
@@ -299,7 +299,7 @@ class Endpoint:
             task_status.started()
 
     async def run_worker(self) -> None:
-        """Run tasks that servers have created, and serve no client, until cancelled."""
+        """Run the tasks of servers until cancelled, without serving clients."""
         async with anyio.create_task_group() as tasks:
             await tasks.start(self.calls.run)
             if self._tasks is not None:

@@ -1,4 +1,4 @@
-"""The layer around the methods of an endpoint that measures messages and traces them.
+"""Measures and traces the messages of an endpoint.
 
 A message passes it only if there is a recorder or other code has imported OpenTelemetry. Providers of OpenTelemetry may
 be set late, so they are looked up for each message.
@@ -39,7 +39,7 @@ class MessageWatch(Protocol):
     """Watches one message: its measurement, or its span."""
 
     def activate(self) -> AbstractContextManager[None]:
-        """Watch a block that serves the message. An error in it is the end of the message."""
+        """Watch the block around the serving of the message. An error in it ends the message."""
 
     def finish(self, result: Any) -> None:
         """Record the result of the message."""
@@ -79,7 +79,7 @@ class Instrumentation:
         session: Session | None,
         request_id: str | int | None = None,
     ) -> Any:
-        """Return what `serve` returns, a result or a coroutine for one. The observation covers both."""
+        """Return the result of `serve`, or its coroutine. The observation covers both."""
         watches: list[MessageWatch] = []
         if f"{OPEN_TELEMETRY}.trace" in sys.modules:
             span = self._tracing.start_span(method, params, version=version, session=session, request_id=request_id)
@@ -101,7 +101,7 @@ class Instrumentation:
         self._all, self._provider = self.recorders, None
 
     def record_session(self, session: Session) -> None:
-        """Record the duration of a session that has ended."""
+        """Record the duration of a session at its end."""
         if session.version and (recorders := self.find_recorders()):
             attributes = {"mcp.protocol.version": session.version, **TRANSPORTS.get(session.client.transport, {})}
             record_duration(recorders, SESSION, session.began, attributes)

@@ -26,7 +26,7 @@ CAPABILITIES: Mapping[str, Any] = {
 
 
 class Lifecycle:
-    """The MCP methods by which a client learns what the server is.
+    """The MCP methods with the description of the server.
 
     `on_session` is called with each new session; `sessions` are those that may still be open.
     """

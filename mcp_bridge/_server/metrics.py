@@ -88,7 +88,7 @@ def record_duration(
 
 
 def _describe_outcome(result: Any) -> Mapping[str, str]:
-    """Return the attributes of a tool's error, which is one although the response is none."""
+    """Return the attributes of a tool's error. Its response is not an error of JSON-RPC."""
     if not isinstance(result, Mapping) or result.get("isError") is not True:
         return {}
     code = (result.get("_meta") or {}).get(ERROR_CODE)

@@ -1,4 +1,4 @@
-"""Paginated lists. A cursor names the item that a page begins after, so pages stay right while the list changes."""
+"""Paginated lists. A cursor names the last item of the page before, so pages stay correct while the list changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PageEncoder = Callable[[Mapping[str, Any], str], orjson.Fragment]
 
 
 class BadCursor(ValueError):
-    """A cursor that this server did not issue."""
+    """A cursor of another server, or an invented one."""
 
 
 class Pages:
@@ -58,7 +58,7 @@ class Pages:
         return page
 
     def render(self, version: str, cursor: str | None) -> dict[str, Any]:
-        """Return one page as a mapping that is not kept. Raises BadCursor."""
+        """Return one page as a mapping. It is not cached. Raises BadCursor."""
         return self._render(version, self._find_start(cursor))
 
     def _find_start(self, cursor: str | None) -> int:
@@ -73,12 +73,12 @@ class Pages:
 
 
 def encode_cursor(name: str) -> str:
-    """Return the cursor of the page that begins after `name`."""
+    """Return the cursor of the page after `name`."""
     return base64.urlsafe_b64encode(_MARK + name.encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> str:
-    """Return the name that a page begins after. Raises BadCursor for a cursor that `encode_cursor` did not make."""
+    """Return the name before the page. Raises BadCursor unless `encode_cursor` has made the cursor."""
     try:
         data = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
         name = data.removeprefix(_MARK).decode()

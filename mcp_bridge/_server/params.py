@@ -1,4 +1,4 @@
-"""Checks what clients send by the JSON Schemas of its protocol revision, which docs/generate_params.py generates.
+"""Checks messages of clients by the JSON Schemas of their protocol revision. docs/generate_params.py generates these.
 
 A valid message costs one `is_valid`, which visits only what its schema restricts. The walk that explains invalid ones
 stops after five problems and repeats no values, because they may be secret or large.
@@ -42,7 +42,7 @@ def load_param_schemas(version: str) -> Mapping[str, MessageSchema]:
 
 
 def is_larger(params: Any, most: int) -> bool:
-    """Whether params that are kept have more than `most` bytes as JSON, or are nested too deep to be written."""
+    """Whether params have more than `most` bytes as JSON, or are nested too deeply to be written."""
     try:
         return len(dump_json(params)) > most
     except TypeError:
@@ -59,7 +59,7 @@ def list_result_problems(method: str, version: str, result: Any) -> list[str]:
 
 
 class MessageSchema:
-    """The schema of one kind of message, compiled on first use. `root` has the definitions that it refers to.
+    """The schema of one kind of message, compiled on first use. `root` has its definitions.
 
     A valid first message is walked instead, so that a start does not wait for the import of jsonschema-rs.
     """
@@ -84,7 +84,7 @@ class MessageSchema:
         return jsonschema_rs.validator_for({**schema, "$defs": self._root["$defs"]}, offline=True)
 
     def make_error(self, method: str, params: Any) -> RpcError:
-        """Return the error for params that are not valid."""
+        """Return the error for invalid params."""
         problems = "; ".join(self.list_problems(params, "params"))
         return RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}")
 

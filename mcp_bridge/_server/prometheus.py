@@ -40,13 +40,13 @@ class PrometheusMetrics:
         self._histograms[metric].labels(*labels).observe(seconds)
 
     def render_metrics(self, accept: str) -> tuple[str, bytes]:
-        """Return the content type and the text, in the format that the header Accept prefers."""
+        """Return the content type and the text, in the preferred format of the header Accept."""
         encode, content_type = choose_encoder(accept)
         return content_type, encode(self._registry)
 
 
 class SourceCollector(Collector):
-    """Collects whether each source that depends on a connection is ready."""
+    """Collects the readiness of each source with a connection."""
 
     def __init__(self, list_states: Callable[[], Mapping[str, str]]) -> None:
         self._list_states = list_states

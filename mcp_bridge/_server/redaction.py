@@ -1,4 +1,4 @@
-"""Redacts secrets in everything that is sent to clients, except in text that the client has sent itself.
+"""Redacts secrets in everything for clients, except in the client's own text.
 
 That text is repeated as it is, because redaction would confirm a guess.
 """
@@ -49,7 +49,7 @@ class SecretRedaction:
         self.redactor.add_secrets(secrets, vocabulary=vocabulary)
 
     def redact_result(self, result: Any) -> Any:
-        """Return a result without secrets. Pages of lists, which are JSON already, have none."""
+        """Return a result without secrets. Pages of lists are JSON already, and have none."""
         if self.redactor.is_empty or not isinstance(result, dict):
             return result
         redaction = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
@@ -65,13 +65,13 @@ class RequestError(RpcError):
 
 
 def echo(value: Any) -> orjson.Fragment:
-    """Encode a value that the client sent without redaction."""
+    """Encode a value of the client without redaction."""
     # Streams keep it, and orjson's bytes occupy 2 KiB.
     return orjson.Fragment(dump_json(value).decode())
 
 
 def redact_around(text: str, sent: str, redactor: Redactor) -> str:
-    """Redact a text except where it repeats what the client sent."""
+    """Redact a text except for its repetitions of the client's own text."""
     # Only a text without secrets can be a separator: otherwise, the split could divide a secret.
     if redactor.redact_text(sent) == sent:
         return redactor.redact_text(text)

@@ -1,4 +1,4 @@
-"""Requests of clients, with what the client has declared about itself."""
+"""Requests of clients and the declarations of the client."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Session:
     """The connection of a handshake client.
 
     Attributes:
-        version: The protocol version that was agreed upon; empty before `initialize`.
-        key: A name that no other session has.
-        state_key: The key of what is kept for the client while it is connected.
+        version: The negotiated protocol version; empty before `initialize`.
+        key: A unique name.
+        state_key: The key of the client's data while it is connected.
         client: What the client has declared about itself in `initialize`.
         principal: The authenticated client, or None.
         began: When it was opened, as a value of `time.perf_counter`.
@@ -63,7 +63,7 @@ class Session:
         self._is_ended = False
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification that belongs to no request."""
+        """Send a notification outside of any request."""
         self.connection.notify(method, self._redactor.redact_value(params))
 
     async def drain(self) -> None:
@@ -92,7 +92,7 @@ class Request:
     Attributes:
         version: The protocol version of the request.
         session: The session of a handshake client; None in the stateless era.
-        capabilities: The capabilities that the client has declared.
+        capabilities: The declared capabilities of the client.
     """
 
     __slots__ = ("_redactor", "capabilities", "id", "incoming", "meta", "params", "session", "version")
@@ -116,7 +116,7 @@ class Request:
         self._redactor = redactor
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification that belongs to this request; waits while the client reads too slowly.
+        """Send a notification of this request. Waits while the client reads too slowly.
 
         After the end of the request, nothing is sent.
         """
@@ -146,7 +146,7 @@ class Request:
 
 
 def read_client_info(declared: Any, version: str, transport: str = "", session: str = "") -> ClientInfo:
-    """Return what a client has declared in `clientInfo`, which may be anything; texts are truncated."""
+    """Return the declaration in `clientInfo` with truncated texts. Invalid values become empty."""
     texts = {"name": "", "version": ""}
     if isinstance(declared, dict):
         for key in texts:
@@ -156,7 +156,7 @@ def read_client_info(declared: Any, version: str, transport: str = "", session: 
 
 
 class ClientInfoReader:
-    """Reads what stateless clients declare with every request. What equals the latest costs only a comparison."""
+    """Reads the declarations of stateless clients. One that equals the latest costs only a comparison."""
 
     def __init__(self) -> None:
         # Both values are replaced in one step, because other threads read them.
@@ -204,5 +204,5 @@ def check_version(version: str) -> None:
 
 
 def truncate_text(text: str) -> str:
-    """Truncate a client's text for an error, so that a name or URI of megabytes is not sent back twice."""
+    """Truncate a client's text for an error, so that no error contains megabytes."""
     return text if len(text) <= ECHOED else f"{text[:ECHOED]}... ({len(text)} characters)"

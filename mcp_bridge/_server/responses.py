@@ -30,7 +30,7 @@ _CLIENT_ERRORS = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.c
 
 
 class Responses:
-    """How an endpoint responds. `ready` is set once the sources have published; None means that they have.
+    """The responses of an endpoint. `ready` is set once the sources have published; it is None if they have.
 
     `report_listing` is called for each page of a list.
     """
@@ -90,7 +90,7 @@ class Responses:
         return serve(*args)
 
     def render_page(self, pages: Pages, request: Request, cursor: str | None) -> orjson.Fragment:
-        """Return one page of a list as a result in JSON, which is kept. Raises RequestError for an invalid cursor."""
+        """Return one page of a list as a result in JSON, from the cache. Raises RequestError for an invalid cursor."""
         self._report_listing()
         scope = self.choose_scope(request)
         try:
@@ -117,7 +117,7 @@ class Responses:
         return self.complete_result({**result, **hints}, version)
 
     def complete_result(self, result: Mapping[str, Any], version: str) -> dict[str, Any]:
-        """Return a complete result with the fields that the version requires: `resultType` and the server's name."""
+        """Return a complete result with the required fields of the version: `resultType` and the server's name."""
         if not has_feature(version, STATELESS):
             return dict(result)
         return self.stamp({**result, **COMPLETE})

@@ -18,7 +18,7 @@ from mcp_bridge._server.responses import Responses
 
 
 class SkillMethods:
-    """The MCP methods of skills, which are resources that have a digest. `page` is the most entries per page."""
+    """The MCP methods of skills. Skills are resources with a digest. `page` is the most entries per page."""
 
     def __init__(self, registry: ToolRegistry, responses: Responses, *, page: int) -> None:
         self._registry = registry

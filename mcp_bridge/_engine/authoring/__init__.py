@@ -1,4 +1,4 @@
-"""Decorators that turn functions into tools, resources and prompts; each is imported on first use."""
+"""Decorators for tools, resources and prompts. Each is imported on first use."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 class DependencyStep(NamedTuple):
-    """One dependency: its function and the parameters that it gets from earlier steps.
+    """One dependency: its function, and its parameters from earlier steps.
 
     `open` returns a context manager if the function yields its value, else the value or an awaitable.
     """
@@ -56,7 +56,7 @@ class DependencyStep(NamedTuple):
 
 
 class DependencyPlan:
-    """The dependencies of a function in the order in which they are resolved, and the parameters that get them."""
+    """The dependencies of a function in the order of their resolution, and the parameters for their values."""
 
     __slots__ = ("parameters", "steps")
 
@@ -69,7 +69,7 @@ class DependencyPlan:
         return any(step.context is not None for step in self.steps)
 
     async def resolve_async(self, stack: AsyncExitStack, ctx: RunningCall | None) -> dict[str, Any]:
-        """Return the values of the parameters; `stack` closes what they have opened."""
+        """Return the values of the parameters. `stack` closes their context managers."""
         values: list[Any] = []
         for step in self.steps:
             value = step.call_function(values, ctx)
@@ -94,7 +94,7 @@ class DependencyPlan:
 
 
 def find_dependencies(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """Return the functions that fill in parameters, by the names of the parameters."""
+    """Return the functions of dependencies by the names of their parameters."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -122,7 +122,7 @@ def find_dependencies(function: Callable[..., Any]) -> dict[str, Callable[..., A
 def plan_dependencies(function: Callable[..., Any]) -> DependencyPlan | None:
     """Return the plan for a function; None if it has no dependencies.
 
-    Raises TypeError for dependencies that cannot be resolved.
+    Raises TypeError for invalid dependencies.
     """
     dependencies = find_dependencies(function)
     if not dependencies:
@@ -181,7 +181,7 @@ def _make_step(function: Callable[..., Any], arguments: Mapping[str, int], conte
 def make_injecting_handler(
     function: Callable[..., Any], plan: DependencyPlan, call: Call, context: str | None
 ) -> Callable[..., Any]:
-    """Make a handler that resolves the dependencies around `call`. `context` is the function's own parameter for it.
+    """Make a handler to resolve the dependencies around `call`. `context` is the function's own parameter for it.
 
     It takes a context only if the function or a dependency does, because a call with a context can ask the user.
     """

@@ -40,7 +40,7 @@ def read_declared_tasks(tasks: ToolTasks | TaskMode | None) -> ToolTasks | None:
 def make_typed_handler(
     function: Callable[..., Any], signature: Signature, bind: Bind | None = None
 ) -> Callable[..., Any]:
-    """Make a handler, which takes one mapping, of a function with typed parameters; async if the function is.
+    """Make a handler of one mapping from a function with typed parameters; async if the function is.
 
     It takes a context only if the function does: this is how the pipeline knows which calls may ask the user something.
     `bind` makes the keyword arguments; `signature.bind` by default.
@@ -79,7 +79,7 @@ def bind_plain(function: Callable[..., Any], signature: Signature) -> Bind | Non
     """Return a function that binds arguments without validating them again, or None unless all have plain JSON types.
 
     The pipeline has validated the arguments by their schema, which for these types says all that there is to say.
-    Arguments of other types are built by pydantic, which validates them a second time.
+    pydantic builds arguments of other types, and validates them a second time.
     """
     schema = signature.input_schema
     if schema.get("additionalProperties") is not False:
@@ -106,7 +106,7 @@ def bind_plain(function: Callable[..., Any], signature: Signature) -> Bind | Non
 
 
 def _find_converter(annotation: Any) -> Convert | None:
-    """Return what makes a value of a JSON type, such as `list[int] | None`, from valid JSON; None for other types."""
+    """Return a function from valid JSON to a JSON type, such as `list[int] | None`; None for other types."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         types = [argument for argument in arguments if argument is not NoneType]
@@ -135,7 +135,7 @@ def _keep(value: Any) -> Any:
 
 
 def infer_visible_signature(function: Callable[..., Any], *, text: bool = False) -> Signature:
-    """Read a signature without the parameters that the server fills in. Raises TypeError as `infer_signature`."""
+    """Read a signature without context and dependencies. Raises TypeError as `infer_signature`."""
     from mcp_bridge._engine.authoring.dependencies import find_dependencies
     from mcp_bridge._json_schema.inference import infer_signature
 
@@ -144,7 +144,7 @@ def infer_visible_signature(function: Callable[..., Any], *, text: bool = False)
 
 
 def _check_has_no_self(function: Callable[..., Any]) -> None:
-    """Raise TypeError for a method that is decorated in its class: clients would have to send `self`."""
+    """Raise TypeError for a method within its class: clients would have to send `self`."""
     owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
     if not owner or owner.endswith("<locals>"):
         return
@@ -156,7 +156,7 @@ def _check_has_no_self(function: Callable[..., Any]) -> None:
 
 
 def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a handler of a function that takes the data as its one argument: the function, or with its dependencies."""
+    """Make a handler of a function of the data: the function, or a wrapper that resolves its dependencies."""
     if not _may_have_marks(function):
         return function
     from mcp_bridge._engine.authoring.dependencies import make_injecting_handler, plan_dependencies

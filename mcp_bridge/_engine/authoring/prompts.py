@@ -1,4 +1,4 @@
-"""@prompt turns a function into a prompt, and its parameters into arguments that a user fills in."""
+"""@prompt turns a function into a prompt, and its parameters into arguments for the user to fill in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""@tool turns a function into a tool, with a schema that its author gives or that its signature implies."""
+"""@tool turns a function into a tool. The schema comes from the author or from the signature."""
 
 from __future__ import annotations
 

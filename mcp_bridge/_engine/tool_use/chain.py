@@ -57,7 +57,7 @@ class ToolChain:
         self._steps.clear()
 
     def validate(self) -> ValidationResult:
-        """Check that there are steps, and that each names a tool of the registry."""
+        """Check the steps: there must be one, and each must name a tool of the registry."""
         errors = [] if self._steps else ["Chain has no steps."]
         for index, step in enumerate(self._steps):
             if not step.tool_name:
@@ -139,7 +139,7 @@ class ToolChain:
             description: By default, the names of the steps.
             input_schema: By default, the inputs that the first step needs from the initial context, and those of later
                 steps that no earlier step can produce, with their types where the tools declare them.
-            output_schema: The schema of what the tool returns.
+            output_schema: The schema of the output.
             tags: Categories for selection.
             output: What the tool returns: a context key or dotted path for that value, several for a dict of these
                 values. By default, the whole context.

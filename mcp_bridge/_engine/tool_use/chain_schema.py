@@ -1,4 +1,4 @@
-"""Infers what a chain needs as its input from the input schemas of its tools."""
+"""Infers the input schema of a chain from those of its tools."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _add_input(schema: dict[str, Any], keys: Sequence[str], property_schema: Any
 
 
 def _copy_property(schema: dict[str, Any], property_schema: Any, tool_schema: Mapping[str, Any]) -> Any:
-    """Return a copy of a tool's property, whose definitions are added to the schema; `{}` if their names collide."""
+    """Return a copy of a tool's property and add its definitions to the schema; `{}` if their names collide."""
     definitions = tool_schema.get("$defs")
     if "$ref" not in repr(property_schema) or not isinstance(definitions, Mapping):
         return deepcopy(property_schema)
@@ -83,6 +83,6 @@ def _copy_property(schema: dict[str, Any], property_schema: Any, tool_schema: Ma
 
 
 def _remove_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with the names of its properties alone, for types that are not valid outside of their tool."""
+    """Return a schema with only the names of its properties, because types may be invalid outside of their tool."""
     bare: dict[str, Any] = {"type": "object", "properties": {name: {} for name in schema["properties"]}}
     return {**bare, "required": schema["required"]} if "required" in schema else bare

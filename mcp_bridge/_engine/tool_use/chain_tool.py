@@ -1,4 +1,4 @@
-"""A chain as the handler of a tool: every step is a call under the policy of the call that runs the chain."""
+"""A chain as the handler of a tool. Each step is a nested call, under the policy of the call of the chain."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         return self._build_result(context, failures, ignored_failures)
 
     def list_problems(self, outer: tuple[ChainTool, ...] = ()) -> list[str]:
-        """List why the chain can never run; empty if it can. `outer` are the chains that contain this one."""
+        """List the problems that prevent any run of the chain. `outer` are the chains around this one."""
         problems = [] if self.steps else ["the chain has no steps"]
         for number, step in enumerate(self.steps, 1):
             place = f"step {number} of {len(self.steps)} of the chain"
@@ -87,7 +87,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         return problems
 
     def plan_call(self, data: Any) -> list[PlannedCall]:
-        """Return the calls of the steps. A value that only a run can produce is a text that says which step does."""
+        """Return the calls of the steps. A value from a run is a placeholder with the name of its step."""
         context, calls = dict(data or {}), list[PlannedCall]()
         places: dict[str, str] = {}
         merge_place = ""
@@ -174,7 +174,7 @@ def _describe_failure(step: ChainStep, context: dict[str, Any], result: ToolResu
 
 
 def _advise(earlier_steps: Sequence[ChainStep], code: str | None) -> str:
-    """Return what has run, and what the model can do after the step that followed it has failed."""
+    """Return advice for the model after a failed step: the steps that have run, and its options."""
     can_be_fixed = code in _FIXABLE_CODES or code not in _KNOWN_CODES
     if not earlier_steps:
         return "No other step has run." + (" Fix the problem and retry." if can_be_fixed else "")

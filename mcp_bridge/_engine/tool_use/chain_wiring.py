@@ -42,7 +42,7 @@ class ChainContext:
     is_open: bool = True
 
     def add_properties(self, schema: Mapping[str, Any], origin: str) -> None:
-        """Add the properties of an object, which is merged into the context."""
+        """Add the properties of an object that is merged into the context."""
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
             self.values |= {
@@ -72,7 +72,7 @@ class ChainContext:
 def find_wiring_problems(
     find_tool: FindTool, steps: Sequence[ChainStep], input_schema: Mapping[str, Any], outputs: Sequence[str] = ()
 ) -> Iterator[WiringProblem]:
-    """Yield the problems of the steps of a chain whose tools exist: missing and unknown arguments, and wrong types.
+    """Yield the problems of a chain of existing tools: missing and unknown arguments, and wrong types.
 
     `input_schema` is that of the chain, and `outputs` are the paths that it returns, of which some may not exist. What
     the schemas do not say is not a problem.
@@ -137,7 +137,7 @@ def _check_type(
 
 
 def _may_have_others(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema says that an object may have properties which are not in its `properties`."""
+    """Whether a schema allows further properties than those in its `properties`."""
     return bool(schema.get("additionalProperties")) or not _FURTHER.isdisjoint(schema)
 
 
@@ -146,7 +146,7 @@ def _format_types(types: frozenset[str]) -> str:
 
 
 def _advise(properties: Mapping[str, Any], *, is_whole: bool) -> str:
-    """Say which arguments a tool has; a step without `input` passes the whole context."""
+    """List the arguments of a tool for an error. A step without `input` passes the whole context."""
     advice = "This step has no `input`, so it passes the whole context" if is_whole else ""
     if not properties:
         return f"{advice}. Write `input: {{}}` to pass no arguments" if is_whole else "It has no arguments"

@@ -28,7 +28,7 @@ class ChainStep:
         output_key: The context key for the output. Without one, the keys of a dict are merged into the context.
         attempts: The maximum number of attempts. A failed attempt may have had effects.
         backoff: Seconds before the second attempt. The time doubles before each further one.
-        timeout: Seconds for each attempt; None for no limit besides that of the tool.
+        timeout: Seconds for each attempt; None for the limit of the tool only.
         continue_on_failure: Whether the chain continues if this step fails.
         omits_context: Whether a step without mapped values and defaults gets no input, instead of the whole context.
 
@@ -63,7 +63,7 @@ class ChainStep:
             raise ValueError(f"timeout must be positive or None, got {self.timeout}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this step as a dictionary: the fields of the tool_use API, and others that are set."""
+        """Return this step as a dictionary: the fields of the tool_use API, and others with values."""
         return {key: value for key, value in asdict(self).items() if key not in _OWN or value != _OWN[key]}
 
     def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The context of a call that a client made: its progress, log messages and questions reach that client."""
+"""The context of a call of a client. Its progress, log messages and questions reach this client."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class QuestionChannel(Protocol):
 
 
 class ServedCall(RunningCall):
-    """A running call that has a client.
+    """A running call of a client.
 
     `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
     `get_store` returns the store of the state of sessions. `desk` asks users if the client cannot. With `timeouts`,
@@ -144,7 +144,7 @@ class ServedCall(RunningCall):
         return self._channel
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send a progress notification if the client gave a token. Values that do not increase are dropped."""
+        """Send a progress notification if the request has a token. Values must increase, others are dropped."""
         message = self.filter_message(message)
         if not math.isfinite(progress) or (self._progress is not None and progress <= self._progress):
             return
@@ -239,7 +239,7 @@ class ServedCall(RunningCall):
         return answers
 
     def open_session_state(self) -> StateValues:
-        """Return the values of this session; those of the call for a client that neither has a session nor a name."""
+        """Return the values of this session, or of the call if the client has neither session nor name."""
         session = self.session or (_ONLY_CLIENT if self.client is None else "")
         if self._get_store is None or not session:
             return SessionState()

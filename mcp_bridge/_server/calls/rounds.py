@@ -28,7 +28,7 @@ logger = logging.getLogger("mcp_bridge.server")
 
 
 class CallRounds:
-    """Runs the rounds of calls that may ask. The instances that share `store` accept each request state once."""
+    """Runs the rounds of calls. Instances with the same `store` accept each request state once."""
 
     def __init__(self, registry: ToolRegistry, state: State, store: Store | None, *, audience: str) -> None:
         self._registry = registry
@@ -136,5 +136,5 @@ def _make_overload() -> Overloaded:
 
 
 def _bind(request: Request, context: ServedCall) -> dict[str, Any]:
-    """Return what a request state is bound to."""
+    """Return the values that bind a request state to its request."""
     return {"method": request.incoming.method, "params": request.params, "principal": context.principal}

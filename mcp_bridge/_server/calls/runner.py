@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CallRunner:
-    """Runs tools/call, resources/read and prompts/get. `run` owns the calls that wait for answers.
+    """Runs tools/call, resources/read and prompts/get. `run` owns the suspended calls.
 
     `desk` asks users if the client of a call cannot; None if it asks only for approvals.
     """
@@ -54,7 +54,7 @@ class CallRunner:
 
     @cached_property
     def _session_store(self) -> Store:
-        """Where the state of sessions is stored: the shared store, or memory that large results cannot fill."""
+        """The store of the state of sessions: the shared store, or a separate one, so large results cannot fill it."""
         from mcp_bridge._storage.stores.memory import MemoryStore
 
         is_shared = self._state.store is not None and not isinstance(self._state.store, MemoryStore)
@@ -99,7 +99,7 @@ class CallRunner:
             request.incoming.cancel(error)
 
     def abandon_calls(self) -> None:
-        """Respond for cancelled calls that ignore their cancellation."""
+        """Send responses for calls that ignore their cancellation."""
         for request in list(self._running):
             request.incoming.abandon()
 

@@ -1,4 +1,4 @@
-"""Calls of the stateless era that are suspended between two requests, until their questions are answered.
+"""Calls of the stateless era. They are suspended between two requests, until their questions are answered.
 
 In 2026-07-28 a server cannot send requests. A call that asks the user something therefore takes several rounds
 (`CallRounds`), and its code waits between them:
@@ -44,7 +44,7 @@ from mcp_bridge._server.questions.requests import QuestionRequest, SealedQuestio
 
 
 class SuspendedCall:
-    """One call in a task of its own, which outlives the request that started it.
+    """One call in a separate task. It outlives the request that started it.
 
     Args:
         state: The answers that other instances have received, and those that are new.
@@ -151,7 +151,7 @@ class SuspendedCall:
         return self._outcome or ToolResult(success=False, error="The call was cancelled.", code="cancelled")
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        """Accept the answers of a request, ignoring those to questions that were not asked."""
+        """Accept the answers of a request. Answers without a question are ignored."""
         for name, pending in self.sent.items():
             if name not in responses:
                 continue
@@ -164,7 +164,7 @@ class SuspendedCall:
             self._calls.release(self)
 
     def _select_records(self, *, needed: bool) -> list[AnswerRecord]:
-        """Return the list that answers are recorded in. Those for a `NeedsInput` hold for one run of the handler."""
+        """Return the list for the records of answers. Those for a `NeedsInput` apply to one run of the handler."""
         if self.context.has_begun:
             # No other instance can continue this call.
             return []
@@ -220,7 +220,7 @@ class SuspendedCalls:
         self._running = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the calls until cancelled, which cancels them."""
+        """Own the calls until cancelled. The cancellation also cancels the calls."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self._running.set()
@@ -247,7 +247,7 @@ class SuspendedCalls:
         self._counts[client] += 1
 
     def _make_room(self, client: str | None, *, has_share: bool) -> bool:
-        """End the oldest question that costs the least; return whether there was one.
+        """Cancel the call with the oldest question, at the lowest cost; return whether there was one.
 
         Calls that can restart from the state that their clients hold lose nothing.
         """
@@ -276,7 +276,7 @@ class SuspendedCalls:
         return len(self._suspended)
 
     def release(self, call: SuspendedCall) -> None:
-        """Stop counting a call whose questions are answered, unless its client has yet to fetch the result."""
+        """Stop counting a call without open questions, unless its client still has to fetch the result."""
         if call.handle not in self._suspended:
             self._stop_counting(call)
 
@@ -299,12 +299,12 @@ class SuspendedCalls:
         return call
 
     def cancel_suspended(self, handle: str) -> None:
-        """Cancel the call with this handle, which no client will resume."""
+        """Cancel the call with this handle, because no client will resume it."""
         if (call := self.take(handle)) is not None:
             call.scope.cancel()
 
     async def wait_until_resumed(self, call: SuspendedCall) -> None:
-        """Wait for the request that fetches the result: a call may continue and end before it arrives."""
+        """Wait for the next request of the client. A call may continue and end before it arrives."""
         if call.handle in self._suspended:
             await call.resumed.wait()
 
@@ -323,7 +323,7 @@ class SuspendedCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallState:
-    """The state of a call between two requests, which the client carries, sealed.
+    """The state of a call between two requests. The client carries it, sealed.
 
     Attributes:
         handle: Resumes the call on the instance where it is suspended.
@@ -383,13 +383,13 @@ class CallState:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def with_answers(self, responses: Mapping[str, Any]) -> CallState:
-        """Return this state with the client's answers to the questions that were asked."""
+        """Return this state with the client's answers to the open questions."""
         new = [(key, digest, responses[name]) for name, (key, digest) in self.asked.items() if name in responses]
         return replace(self, new=new)
 
 
 def _to_sealed_question(question: Question, version: str) -> SealedQuestion:
-    """Return the question with the full schema of its answer, of which clients may see a part only."""
+    """Return the question with the full schema of its answer. Clients may see only a part of this schema."""
     request = to_request(question, version)
     complete = SealedQuestion(request.method, request.params, request.form)
     is_same = to_request(complete, version).digest == request.digest

@@ -77,7 +77,7 @@ class HandshakeChannel:
         self._is_closed = is_closed
 
     def close(self) -> None:
-        """Expire the open questions of tasks and threads that outlive their call, and reject new ones."""
+        """Expire the open questions and reject new ones, because tasks and threads can outlive their call."""
         self._is_closed = True
         for scope in self._scopes:
             scope.cancel()

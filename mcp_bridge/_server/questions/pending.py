@@ -1,4 +1,4 @@
-"""Questions of suspended calls, and the answers that settle them."""
+"""Questions of suspended calls and their answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnswerRecord = tuple[str, str, Any]
 
 
 class PendingQuestion:
-    """A question that waits for its answer. Each answer is also recorded in `records`, for other instances."""
+    """A question without an answer yet. Each answer is also recorded in `records`, for other instances."""
 
     def __init__(self, key: str, request: QuestionRequest, records: list[AnswerRecord]) -> None:
         self.key = key
@@ -54,13 +54,13 @@ class PendingQuestion:
         return True
 
     def answer_late(self, raw: Any) -> None:
-        """Accept an answer to a withdrawn question, which is not asked again if the answer is invalid."""
+        """Accept an answer to a withdrawn question. It is not asked again if the answer is invalid."""
         if not self.answer(raw):
             self._error = InvalidAnswer(details=self._problems)
             self._settled.set()
 
     def expire(self) -> None:
-        """Raise QuestionExpired in the code that waits for the answer."""
+        """Let `wait` raise QuestionExpired."""
         self._error = QuestionExpired("The call is over, so the user cannot be asked.")
         self._settled.set()
 
@@ -75,7 +75,7 @@ class PendingQuestion:
 
 
 def _to_json_value(raw: Any) -> Any:
-    """Return an answer as plain data; one that is nested too deeply to be sealed matches no question anyway."""
+    """Return an answer as plain data, or None if it is nested too deeply. Such an answer matches no question anyway."""
     try:
         return to_plain(raw)
     except ValueError:

@@ -123,7 +123,7 @@ class StateSealer:
         return {_encode(hashlib.sha256(_PURPOSE + key).digest()[:6]): AESGCM(key) for key in keys}
 
     def _encode_binding(self, method: str, params: Mapping[str, Any], principal: str | None) -> bytes:
-        """Return what must be the same in both requests. `_meta`, for example, may differ.
+        """Return the values that both requests must share. `_meta`, for example, may differ.
 
         The JSON of the standard library is ASCII, so it can represent surrogates, and integers of any size.
         """

@@ -1,4 +1,4 @@
-"""Questions in the terms of MCP: the request, the client capabilities that it requires, and how an answer is read."""
+"""Questions as requests of MCP: the params, the required client capabilities, and the reading of answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WEB_URL = re.compile(
 
 
 class AnswerMismatch(ValueError):
-    """An answer that does not match its question; `problems` has a line for each mismatch."""
+    """The answer does not match its question. `problems` has a line for each mismatch."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -64,9 +64,9 @@ class QuestionRequest:
     """A question as a request to a client.
 
     Attributes:
-        required: The client capabilities that it needs.
+        required: The required client capabilities.
         read: Turns the raw result into the answer. Raises AnswerMismatch.
-        form: The full schema of the answer, of which clients see the part that they support.
+        form: The full schema of the answer. Clients see the supported part of it.
     """
 
     method: str
@@ -77,7 +77,7 @@ class QuestionRequest:
 
     @property
     def digest(self) -> str:
-        """A hash that is the same for the same question in every call and on every instance."""
+        """A hash of the question. It is the same in every call and on every instance."""
         params = {key: value for key, value in self.params.items() if key != _ID}
         text = json.dumps([self.method, params], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -135,7 +135,7 @@ def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
 
 
 def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
-    """Whether the client has not declared a capability that a question requires."""
+    """Whether the client has not declared a required capability."""
     for name, parts in required.items():
         capability = capabilities.get(name)
         if name == "elicitation" and capability is not None and capability.keys().isdisjoint(("form", "url")):
@@ -147,7 +147,7 @@ def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str
 
 
 def merge_capabilities(requirements: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return all capabilities that several questions require."""
+    """Return the required capabilities of several questions."""
     capabilities: dict[str, Any] = {}
     for requirement in requirements:
         for name, parts in requirement.items():

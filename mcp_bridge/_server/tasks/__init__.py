@@ -1,1 +1,1 @@
-"""Calls that run as tasks, and the methods of the tasks extension."""
+"""Calls as tasks, and the methods of the tasks extension."""

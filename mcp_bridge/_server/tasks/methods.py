@@ -1,4 +1,4 @@
-"""tools/call of clients that support tasks, and the methods and notifications of tasks (SEP-2663)."""
+"""tools/call for clients with tasks, and the methods and notifications of tasks (SEP-2663)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class TaskMethods:
         return self._render_problem(error, params["name"], request.version)
 
     async def get_task(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve tasks/get. Raises RpcError for a task that is unknown to this principal."""
+        """Serve tasks/get. Raises RpcError for an unknown task of this principal."""
         record = await self._find_own_task(request, params)
         return self._responses.stamp(render_detailed(record, self._options.poll))
 
@@ -144,7 +144,7 @@ class TaskMethods:
     async def open_stream(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve subscriptions/listen, with notifications of the tasks in `taskIds`. Unknown tasks are left out.
 
-        Raises RpcError as `ChangeNotifier.listen` does, and for a client that has not declared the extension.
+        Raises RpcError as `ChangeNotifier.listen` does, and if the client has not declared the extension.
         """
         ids = params["notifications"].get("taskIds")
         if not ids:
@@ -277,7 +277,7 @@ class TaskMethods:
         return record
 
     async def _take_result(self, record: TaskRecord) -> dict[str, Any]:
-        """Return the result of a call that has ended before its client got a task. Raises its RpcError."""
+        """Return the result of a call whose client has no task. Raises its RpcError."""
         order, state = record
         await self._engine.remove_task(order.id)
         if state.error is not None:
@@ -329,7 +329,7 @@ class TaskMethods:
 
 
 class TaskEvent(NamedTuple):
-    """The notification that a task has changed."""
+    """The notification of a changed task."""
 
     params: Mapping[str, Any]
     method: str = "notifications/tasks"
@@ -389,5 +389,5 @@ def _make_missing_capability() -> RpcError:
 
 
 def _bind(request: Request) -> dict[str, Any]:
-    """Return what a request state is bound to."""
+    """Return the values that bind a request state to its request."""
     return {"method": "tools/call", "params": request.params, "principal": request.incoming.principal}

@@ -1,4 +1,4 @@
-"""Runs one call as a task: its progress and its questions become the state that clients fetch."""
+"""Runs one call as a task. Clients fetch its progress and its questions with its state."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ logger = logging.getLogger("mcp_bridge.tasks")
 
 
 class NoStream(MessageStream):
-    """The stream of a request that has none: what is sent is dropped."""
+    """The stream of a request without a client. It drops all messages."""
 
     def send(self, message: Message) -> None:
         pass
 
 
 def restore_request(order: TaskOrder) -> IncomingRequest:
-    """Return the request that a task was created for, with no stream."""
+    """Return the request of a task, without a stream."""
     return IncomingRequest(
         order.request_id, "tools/call", order.params, NoStream(), principal=order.principal, client=order.client
     )
 
 
 class TaskCall(ServedCall):
-    """The context of a call that runs as a task: progress goes to its state. There are no log messages."""
+    """The context of a call in a task. Progress goes to the state of the task. There are no log messages."""
 
     __slots__ = ("_run",)
 
@@ -80,7 +80,7 @@ class TaskCall(ServedCall):
         return self._run.order.run
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Record the progress. Values that do not increase are dropped."""
+        """Record the progress. Values must increase, others are dropped."""
         message = self.filter_message(message)
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
             self._progress = progress
@@ -89,7 +89,7 @@ class TaskCall(ServedCall):
 
 
 class TaskRun:
-    """One call that runs as a task (see `RunnableTask`). It is also how the call asks its client.
+    """One call in a task (see `RunnableTask`), and the channel for its questions.
 
     Args:
         execute: Serves the request of the task, given how to run its call. Raises RpcError.
@@ -127,7 +127,7 @@ class TaskRun:
         self._failure = ""
 
     async def run_to_end(self) -> float | None:
-        """Run the call to a final state, or to a failure that the engine has to repeat (see `RunnableTask`)."""
+        """Run the call to a final state, or to a failure after which the engine retries it (see `RunnableTask`)."""
         try:
             with self._scope:
                 result = await self._execute(self)
@@ -191,7 +191,7 @@ class TaskRun:
         """Do nothing: a task runs on one instance at a time, and answers reach it there."""
 
     def deliver(self, responses: Mapping[str, Any]) -> None:
-        """Accept answers. Those to questions that are not open are ignored, invalid ones are asked again."""
+        """Accept answers to open questions and ignore others. Questions with invalid answers are asked again."""
         for name in [name for name in self._pending if name in responses]:
             pending = self._pending.pop(name)
             if not pending.answer(responses[name]):
@@ -204,7 +204,7 @@ class TaskRun:
         self._scope.cancel()
 
     def _open_question(self, pending: PendingQuestion) -> None:
-        """Open a question under a name that no other question of this task has had."""
+        """Open a question under a new name."""
         name, count = pending.key, len(self._names)
         # An answer may still arrive for a question of an earlier run.
         if self.order.run > 1:

@@ -1,4 +1,4 @@
-"""Resources and prompts as tools, for clients that use only tools."""
+"""Resources and prompts as tools, for clients without support for these."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ResourceTools:
         return Target(match.prepared, tool, call=match.make_call(str(request.id)), convert=_convert_contents)
 
     async def _read_page(self, data: Any, ctx: RunningCall) -> str:
-        """Read the rest of a truncated result, which is not a published resource."""
+        """Read the rest of a truncated result. It is not a published resource."""
         page = await self._truncator.read_page(data["uri"], ctx.principal)
         if page is None:
             self._registry.finder.find_resource(data["uri"])
@@ -126,7 +126,7 @@ class PromptTools:
 
 
 def _select_fields(page: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a page of a list with the fields that a model can use."""
+    """Return a page of a list with the useful fields for a model."""
     result: dict[str, Any] = {}
     for key, value in page.items():
         if isinstance(value, list):

@@ -39,7 +39,7 @@ _FOR_SEARCH = (SEARCH_TOOLS, CALL_TOOL)
 
 
 class Target(NamedTuple):
-    """What a call runs: a published tool, a built-in one, or what a built-in one names.
+    """The target of a call: a published tool, a built-in one, or the entry that a built-in one names.
 
     Attributes:
         prepared: The entry to run.
@@ -101,13 +101,13 @@ class ToolIndex:
         self._pages = Pages("tools", page)
 
     def get(self, name: str) -> WireTool | None:
-        """Return the tool that clients know by this name."""
+        """Return the tool with this name for clients."""
         if self._version != self._registry.tools.version:
             self._refresh()
         return self._tools.get(name)
 
     def find_published(self, name: str) -> tuple[PreparedEntry, WireTool] | None:
-        """Return the tool that clients know by this name, ready to be called, and how they see it."""
+        """Return the prepared tool with this name for clients, and the tool as they see it."""
         if self._version != self._registry.tools.version:
             self._refresh()
         tool = self._tools.get(name)
@@ -138,13 +138,13 @@ class ToolIndex:
         return self.get(name) is not None or name in self._built_in
 
     def list_tools(self) -> list[WireTool]:
-        """Return the tools of the registry that may be listed, sorted by name."""
+        """Return the listed tools of the registry, sorted by name."""
         if self._version != self._registry.tools.version:
             self._refresh()
         return [tool for name, tool in self._tools.items() if name not in self._unlisted]
 
     def add_built_in(self, tools: Iterable[BuiltInTool]) -> None:
-        """Add tools of the server itself, which are not in the registry."""
+        """Add tools of the server itself. They are not in the registry."""
         for entry, find_target in tools:
             tool = self._present(entry.to_tool_definition())
             self._built_in[entry.name] = ListedBuiltIn(tool, PreparedEntry(entry), find_target)
@@ -228,7 +228,7 @@ class ToolMethods:
     async def call(
         self, request: Request, params: Mapping[str, Any], run_call: RunCall | None = None
     ) -> dict[str, Any]:
-        """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result.
+        """Serve tools/call. Raises RpcError for an unknown tool. Other errors are in the result, for the model.
 
         `run_call` runs the call, instead of the way in which calls run otherwise.
         """
@@ -311,7 +311,7 @@ def build_tool(
     reads: bool = True,
     find_target: FindTarget | None = None,
 ) -> BuiltInTool:
-    """Build a built-in tool. `reads` means that it changes nothing."""
+    """Build a built-in tool. With `reads`, it changes nothing."""
     schema = {
         "type": "object",
         "properties": dict(properties),
@@ -323,7 +323,7 @@ def build_tool(
 
 
 def read_reference(given: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the name of an entry and its arguments; None for anything that is not exactly that."""
+    """Return the name of an entry and its arguments, or None if the arguments have another form."""
     name, arguments = given.get(key), given.get("arguments", {})
     is_valid = isinstance(name, str) and isinstance(arguments, dict) and given.keys() <= {key, "arguments"}
     return (str(name), arguments) if is_valid else None
