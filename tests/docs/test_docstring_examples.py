@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import sys
 from typing import Any
 
 import pytest
@@ -34,8 +35,9 @@ def find_examples() -> list[doctest.DocTest]:
     examples: dict[tuple[str, str], doctest.DocTest] = {}
     for value in list_public_objects():
         name = value.__name__ if inspect.ismodule(value) else f"{value.__module__}.{value.__qualname__}"
-        # A class can be in another module than the one that exports it, so `module` is not passed on.
-        for test in finder.find(value, name, module=False, globs={}):
+        # Examples can use the names of the module that defines the class or function, as in doctest itself.
+        namespace = vars(value if inspect.ismodule(value) else sys.modules[value.__module__]).copy()
+        for test in finder.find(value, name, module=False, globs=namespace):
             if test.examples:
                 examples[test.name, test.docstring] = test
     return list(examples.values())
