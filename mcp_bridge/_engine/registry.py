@@ -58,8 +58,8 @@ class ToolRegistry:
     ['divide']
     >>> registry.invoke("divide", {"a": 1, "b": 2}).data
     0.5
-    >>> registry.invoke("divide", {"a": 1, "b": 0}).message
-    "Tool 'divide' raised an exception: division by zero"
+    >>> registry.invoke("divide", {"a": 1}).errors
+    ['$.b: required field missing']
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:

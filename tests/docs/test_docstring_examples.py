@@ -31,13 +31,14 @@ def list_public_objects() -> list[Any]:
 
 def find_examples() -> list[doctest.DocTest]:
     """Return one test for each docstring with examples, including those of methods."""
-    finder = doctest.DocTestFinder()
+    finder, module_finder = doctest.DocTestFinder(), doctest.DocTestFinder(recurse=False)
     examples: dict[tuple[str, str], doctest.DocTest] = {}
     for value in list_public_objects():
         name = value.__name__ if inspect.ismodule(value) else f"{value.__module__}.{value.__qualname__}"
         # Examples can use the names of the module that defines the class or function, as in doctest itself.
         namespace = vars(value if inspect.ismodule(value) else sys.modules[value.__module__]).copy()
-        for test in finder.find(value, name, module=False, globs=namespace):
+        chosen_finder = module_finder if inspect.ismodule(value) else finder
+        for test in chosen_finder.find(value, name, module=False, globs=namespace):
             if test.examples:
                 examples[test.name, test.docstring] = test
     return list(examples.values())
