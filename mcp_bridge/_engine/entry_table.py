@@ -86,7 +86,7 @@ class EntryTable(Generic[T]):
         """Remove one entry; return whether there was one."""
         if name not in self._entries:
             return False
-        self._replace_entries({key: entry for key, entry in self._entries.items() if key != name})
+        self._replace_entries({key: entry for key, entry in self._entries.copy().items() if key != name})
         return True
 
     def replace(self, owner: str, entries: Iterable[T]) -> None:
