@@ -8,7 +8,8 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
-    gc.disable()  # collections during the imports take a tenth of a start; `enable_collections` ends that
+    # Collections during the imports take a tenth of a start. `enable_collections` enables them again.
+    gc.disable()
     try:
         if sys.argv[1:2] == ["serve"] and "--shared" in sys.argv:
             from mcp_bridge._cli.shared.command_line import run_relay_command
@@ -16,7 +17,8 @@ def main() -> None:
             run_relay_command(sys.argv[2:])
         from mcp_bridge._runtime.supervisor import start_supervisor
 
-        guard = start_supervisor(sys.argv[1:])  # before other imports, which would enlarge that process
+        # The supervisor is a fork of this process, and other imports would enlarge it.
+        guard = start_supervisor(sys.argv[1:])
         from mcp_bridge._cli.command_line import run_command_line
 
         run_command_line(guard)

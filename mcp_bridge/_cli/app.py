@@ -21,10 +21,9 @@ from mcp_bridge._version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: the class of its options, and the function (`module:name` in this package) that is called with them.
+    """A command: the class of its options, and the function for them (`module:name` in this package).
 
-    Some functions are called with an attribute of typer's context too: `obj`, the process guard, or `info_name`, the
-    name of the command.
+    Functions that serve are called with an attribute of typer's context, too: `obj` is the process guard.
     """
 
     options: type
@@ -76,10 +75,8 @@ IMPORT_COMMANDS: Mapping[str, Command] = {
     "openapi": Command(desktop_options.OpenApiImportOptions, "openapi_import:import_document"),
     "command": Command(desktop_options.ImportCommandOptions, "drafting.command:import_command"),
 }
-
-
 _FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list"}
-"""Commands of FastMCP, and the ones that do the same here."""
+"""Commands of FastMCP, and those of this package for the same."""
 
 
 class RootGroup(PlainGroup):
@@ -97,7 +94,8 @@ class RootGroup(PlainGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return a command. Raises ConfigError for a file in its place, and for a command of FastMCP."""
         if args and args[0] not in self.commands:
-            from mcp_bridge._cli.server_address import is_target  # late, so that `--help` stays fast
+            # Imported late, so that `--help` stays fast.
+            from mcp_bridge._cli.server_address import is_target
 
             word = args[0]
             if word in _FASTMCP_COMMANDS:
@@ -109,20 +107,35 @@ class RootGroup(PlainGroup):
 
 
 class FormatGroup(PlainGroup):
-    """A group whose errors list the formats, and the formats that have an option."""
+    """A group with formats as commands. Its errors list the formats, or those with an option."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a format. Raises ConfigError for an unknown format or an option of other formats."""
         if args and args[0] not in self.commands:
-            known = ", ".join(self.commands)
-            raise ConfigError(f"unknown format '{args[0]}'", where="FORMAT", hint=f"Use one of: {known}")
-        resolved = super().resolve_command(ctx, args)
-        _check_options(args[0], args[1:], self.commands)
-        return resolved
+            formats = ", ".join(self.commands)
+            raise ConfigError(f"unknown format '{args[0]}'", where="FORMAT", hint=f"Use one of: {formats}")
+        command = super().resolve_command(ctx, args)
+        options: dict[str, set[str]] = {}
+        for name, subcommand in self.commands.items():
+            options[name] = set()
+            for parameter in subcommand.params:
+                options[name].update(parameter.opts, parameter.secondary_opts)
+        for word in args[1:]:
+            if word == "--":
+                break
+            option = word.partition("=")[0]
+            # The parser reports options that no format has.
+            formats_with_option = [
+                name for name in self.commands if option.startswith("--") and option in options[name]
+            ]
+            if formats_with_option and args[0] not in formats_with_option:
+                hint = f"These formats have it: {', '.join(formats_with_option)}"
+                raise ConfigError(f"'{args[0]}' has no option {option}", where=option, hint=hint)
+        return command
 
 
 class DefaultGroup(PlainGroup):
-    """A group whose first command is the default."""
+    """A group with its first command as the default."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse `approvals FILE` as `approvals answer FILE`."""
@@ -135,80 +148,63 @@ class ServerCommand(PlainCommand):
     """A command for any MCP server. Words after `--` are the command that starts the server."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `-- WORD ...` as `--command 'WORD ...'`."""
-        if "--" in args and not ctx.resilient_parsing:  # otherwise a shell completes the words
+        """Parse `-- WORD ...` as `--command 'WORD ...'`. The parsing is resilient while a shell completes the words."""
+        if "--" in args and not ctx.resilient_parsing:
             end = args.index("--")
             args = [*args[:end], "--command", shlex.join(args[end + 1 :])]
         return super().parse_args(ctx, args)
 
 
 class ServeCommand(PlainCommand):
-    """`serve`, which explains the options that other MCP commands have."""
+    """`serve`. It explains the options of other MCP commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments. Raises ConfigError for `--port`, `--host` and `--transport`."""
-        given = {name: _find_value(name, args) for name in ("--port", "--host", "--transport")}
-        option = next((name for name, value in given.items() if value is not None), None)
-        if option is None or ctx.resilient_parsing:  # a shell completes the words
+        values: dict[str, str] = {}
+        for word, following in zip(args, [*args[1:], ""], strict=False):
+            name, equals, value = word.partition("=")
+            if name in ("--port", "--host", "--transport"):
+                values.setdefault(name, value if equals else following)
+        if not values or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        is_stdio = given["--transport"] == "stdio" and not given["--port"] and not given["--host"]
-        host = given["--host"]
-        host = f"[{host}]" if host and ":" in host else host
-        address = ":".join(filter(None, (host, given["--port"] or "8808")))
-        hint = "Leave it out: stdio is the default" if is_stdio else f"Serve over HTTP with: --http {address}"
+        host, port = values.get("--host", ""), values.get("--port", "")
+        if values.get("--transport") == "stdio" and not host and not port:
+            hint = "Leave it out: stdio is the default"
+        else:
+            address = port or "8808"
+            if host:
+                address = f"[{host}]:{address}" if ":" in host else f"{host}:{address}"
+            hint = f"Serve over HTTP with: --http {address}"
+        option = next(iter(values))
         raise ConfigError(f"'serve' has no option {option}", where=option, hint=hint)
-
-
-def _find_value(option: str, words: Sequence[str]) -> str | None:
-    """Return the value of an option, which may be empty, or None if it is not given."""
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        name, equals, value = word.partition("=")
-        if name == option:
-            return value if equals else following
-    return None
-
-
-def _check_options(name: str, args: list[str], commands: Mapping[str, Any]) -> None:
-    """Reject options that only other formats have; options that no format has are left to the parser."""
-    for word in args:
-        if word == "--":
-            return
-        option = word.partition("=")[0]
-        formats = [each for each, command in commands.items() if option.startswith("--") and _has(command, option)]
-        if formats and name not in formats:
-            hint = f"These formats have it: {', '.join(formats)}"
-            raise ConfigError(f"'{name}' has no option {option}", where=option, hint=hint)
-
-
-def _has(command: Any, option: str) -> bool:
-    return any(option in (*parameter.opts, *parameter.secondary_opts) for parameter in command.params)
 
 
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
     for name, command in commands.items():
-        group.command(name, help=command.options.__doc__, cls=_choose_class(command))(_make_callback(command))
-
-
-def _choose_class(command: Command) -> type[PlainCommand]:
-    if command.options is ServeOptions:
-        return ServeCommand
-    return ServerCommand if hasattr(command.options, "token_env") else PlainCommand
+        command_class = PlainCommand
+        if command.options is ServeOptions:
+            command_class = ServeCommand
+        elif hasattr(command.options, "token_env"):
+            command_class = ServerCommand
+        group.command(name, help=command.options.__doc__, cls=command_class)(_make_callback(command))
 
 
 def _make_callback(command: Command) -> Callable[..., None]:
-    """Make the function that typer calls: its parameters are the fields of the options."""
+    """Make the function for typer: its parameters are the fields of the options."""
     module, _, function = command.target.partition(":")
 
     def run_command(context: typer.Context, **values: Any) -> None:
         target = getattr(import_module(f"mcp_bridge._cli.{module}"), function)
-        extra = [getattr(context, command.attribute)] if command.attribute is not None else []
-        target(command.options(**values), *extra)
+        if command.attribute is None:
+            target(command.options(**values))
+        else:
+            target(command.options(**values), getattr(context, command.attribute))
 
     hints: dict[str, Any] = {"context": typer.Context}
     for name, hint in get_type_hints(command.options, include_extras=True).items():
-        kind, parameter = get_args(hint)
+        value_type, parameter = get_args(hint)
         make_parameter = typer.Argument if isinstance(parameter, Argument) else typer.Option
-        hints[name] = Annotated[kind, make_parameter(*parameter.names, **parameter.settings)]
+        hints[name] = Annotated[value_type, make_parameter(*parameter.names, **parameter.settings)]
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
     fields = [context, *inspect.signature(command.options).parameters.values()]
     run_command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -221,7 +217,8 @@ def _make_callback(command: Command) -> Callable[..., None]:
 app = typer.Typer(
     name="mcp-bridge",
     help="Serve the tools you already have to any MCP client.",
-    rich_markup_mode=None,  # with rich, --help takes three times as long
+    # With rich, `--help` takes three times as long.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
     cls=RootGroup,

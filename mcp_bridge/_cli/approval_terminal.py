@@ -48,7 +48,7 @@ _OUTCOMES = {
 
 
 def answer_bridges(options: AnswerOptions) -> None:
-    """Answer the requests of the bridges that use these settings, until Ctrl-C or end of input. Raises ConfigError."""
+    """Answer the requests of the bridges with these settings, until Ctrl-C or end of input. Raises ConfigError."""
     settings = load_approval_settings(options.file)
     if not has_unix_sockets():
         problem = "approvals in a terminal need Unix sockets, which this system lacks"
@@ -86,16 +86,19 @@ async def _answer_requests(folder: Path) -> None:
 
 
 def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -> None:
-    # Reads the descriptor itself: a daemon thread inside sys.stdin would hold its lock when the interpreter exits.
-    rest = b""
+    """Read lines until the end of input, and then close the command: without input, it has no purpose."""
+    # A daemon thread inside sys.stdin would hold its lock when the interpreter exits, so read the descriptor.
+    unfinished = b""
     with suppress(OSError, RuntimeError):
         try:
-            while data := os.read(0, 4096):
-                *lines, rest = (rest + data).split(b"\n")
-                rest = rest[-4096:]
+            data = os.read(0, 4096)
+            while data:
+                *lines, unfinished = (unfinished + data).split(b"\n")
+                unfinished = unfinished[-4096:]
                 for line in lines:
                     receive(line.decode(errors="replace"))
-        finally:  # even if the terminal is gone: without input there is no point in receiving requests
+                data = os.read(0, 4096)
+        finally:
             close()
 
 
@@ -116,7 +119,8 @@ class TerminalQuestion:
 class QuestionUpdate:
     """A change of a question's state.
 
-    `how` is `yours` or `another` (who answered), `withdrawn`, `unfit` (not a choice) or `lost` (the bridge ended).
+    `how` is `yours` or `another` (answered here or elsewhere), `withdrawn`, `unfit` (not a choice) or `lost` (the
+    bridge has ended).
     """
 
     number: int
@@ -127,7 +131,7 @@ class QuestionUpdate:
 class RunningBridges:
     """The bridges with a socket in a folder.
 
-    `on_message` receives their questions and what becomes of these, `on_connect` the name of each bridge.
+    `on_message` receives their questions and the updates of these, `on_connect` the name of each bridge.
     """
 
     def __init__(
@@ -157,7 +161,8 @@ class RunningBridges:
         """Answer a question. Return False if its bridge is no longer connected."""
         if number not in self._open:
             return False
-        client, question = self._open.pop(number)  # so the event about this answer is not reported as another's
+        # Removed first, so that the event about this answer is not reported as another's.
+        client, question = self._open.pop(number)
         try:
             await client.answer_approval(question.id, choice)
         except OperatorError as error:
@@ -193,7 +198,8 @@ class RunningBridges:
         except (OperatorError, ValueError, LookupError, TypeError) as error:
             logger.debug("lost the connection to a bridge: %r", error)
         except anyio.get_cancelled_exc_class():
-            self._open.clear()  # the user has left; the bridge has not ended
+            # The user has left, and the bridge has not ended.
+            self._open.clear()
             raise
         finally:
             del self._clients[path]
@@ -203,21 +209,25 @@ class RunningBridges:
 
     def _list_numbers(self, client: OperatorClient, id: int | None = None) -> list[int]:
         """Return the numbers of a bridge's open questions, or of the one with this id."""
-        return [
-            number for number, (owner, question) in self._open.items() if owner is client and id in (None, question.id)
-        ]
+        numbers: list[int] = []
+        for number, (owner, question) in self._open.items():
+            if owner is client and id in (None, question.id):
+                numbers.append(number)
+        return numbers
 
     def _add_question(self, client: OperatorClient, bridge: str, row: Mapping[str, Any]) -> None:
-        """Report a question for approval, which may have been in the state already."""
+        """Report a question for approval, unless the state had it already."""
         if row["kind"] != "approval" or self._list_numbers(client, int(row["id"])):
             return
         arguments = row["arguments"]
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
         question = TerminalQuestion(
             next(self._numbers),
             bridge,
             tool=str(row["tool"]),
             message=str(row["message"]),
-            arguments=arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False),
+            arguments=arguments,
             scopes=tuple(str(scope) for scope in row["choices"]),
             id=int(row["id"]),
         )
@@ -232,10 +242,10 @@ class RunningBridges:
 
 
 class ApprovalTerminal:
-    """Shows the pending requests one after the other; what the user types answers the one on the screen.
+    """Shows the pending requests one after the other. The user answers the request on the screen.
 
     An answer may name its request, as in `y 3`. Without a number it counts only after the request has been on the
-    screen for `MIN_READING_TIME` seconds, because it may have been typed for the previous request.
+    screen for `MIN_READING_TIME` seconds, because the user may have typed it for the previous request.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -256,45 +266,49 @@ class ApprovalTerminal:
         self._show_next()
 
     async def read(self, line: str) -> None:
-        word, _, given_number = line.strip().lower().partition(" ")
+        """Handle a line of the user, such as `y` or `y 3`. An empty line shows the request again."""
+        word, _, number_text = line.strip().lower().partition(" ")
         choice = find_choice(CHOICES, word)
-        number = self._find_number(given_number)
+        number = self._find_number(number_text)
         if not word:
-            self._show_next(again=True)
+            self._shown = None
+            self._show_next()
         elif choice is None:
             report("Type y, s, a or n, optionally with the number of a request: y 3")
         elif number is None:
-            report(self._explain_missing(given_number))
+            report(self._explain_missing(number_text))
         elif choice.value not in self._pending[number].scopes:
             report(f"[{number}] this answer is not possible here; {_list_choices(self._pending[number])}")
         elif not await self.bridges.answer_question(number, choice.value):
             self.handle_message(QuestionUpdate(number, "lost"))
 
-    def _find_number(self, given: str) -> int | None:
-        if given:
-            return int(given) if given.isdecimal() and int(given) in self._pending else None
+    def _find_number(self, text: str) -> int | None:
+        if text:
+            return int(text) if text.isdecimal() and int(text) in self._pending else None
         if self._shown is None or self._clock() - self._shown[1] < MIN_READING_TIME:
             return None
         return self._shown[0]
 
-    def _explain_missing(self, given: str) -> str:
+    def _explain_missing(self, text: str) -> str:
         if not self._pending:
             return "No request is pending."
-        if given:
-            return f"No request has the number '{given[:20]}'. Pending: {', '.join(map(str, self._pending))}"
+        if text:
+            return f"No request has the number '{text[:20]}'. Pending: {', '.join(map(str, self._pending))}"
         return "The request has only just appeared: read it and answer again, or answer with its number."
 
-    def _show_next(self, *, again: bool = False) -> None:
+    def _show_next(self) -> None:
         first = next(iter(self._pending.values()), None)
         if first is None:
             self._shown = None
             return
-        if self._shown is not None and self._shown[0] == first.number and not again:
+        if self._shown is not None and self._shown[0] == first.number:
             return
         self._shown = first.number, self._clock()
         report(f"[{first.number}] {first.bridge} requests approval for tool '{first.tool}'")
-        report(*(f"  | {line}" for line in first.message.split("\n")))
-        report(*f"  arguments: {first.arguments}".replace("\n", "\n  | ").split("\n"), f"  {_list_choices(first)}")
+        for line in first.message.split("\n"):
+            report(f"  | {line}")
+        argument_lines = first.arguments.replace("\n", "\n  | ")
+        report(f"  arguments: {argument_lines}", f"  {_list_choices(first)}")
 
 
 def _list_choices(request: TerminalQuestion) -> str:

@@ -14,7 +14,7 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import GrantListOptions, RevokeOptions
 from mcp_bridge._cli.output import format_count, print_lines, report, show_table, write_json
-from mcp_bridge._cli.target import find_file, is_settings
+from mcp_bridge._cli.target import find_settings, is_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._policies.approvals.grants import Grant, GrantStore
 from mcp_bridge._runtime.terminal_text import escape_line
@@ -28,7 +28,8 @@ def show_grants(options: GrantListOptions) -> None:
         write_json([asdict(grant) for grant in grants])
         return
     if options.quiet:
-        print_lines(*(escape_line(grant.id) for grant in grants))
+        for grant in grants:
+            print_lines(escape_line(grant.id))
         return
     columns = ("id", "tool", "arguments", "allowed", "for", "since", "until")
     show_table(columns, [_to_cells(grant) for grant in grants], empty="no lasting approvals")
@@ -37,6 +38,7 @@ def show_grants(options: GrantListOptions) -> None:
 def revoke_grants(options: RevokeOptions) -> None:
     """Revoke one approval, or all; exit with 3 if there is none. Raises ConfigError."""
     id, file, revoke_all = options.id, options.file, options.revoke_all
+    # With --all, the only word is the file.
     if revoke_all and id is not None and file is None:
         file, id = Path(id), None
     if id is not None and file is None and is_settings(Path(id)):
@@ -44,7 +46,7 @@ def revoke_grants(options: RevokeOptions) -> None:
     if revoke_all == (id is not None):
         raise ConfigError("no approval was selected", where="revoke", hint="Pass the id of an approval, or use --all")
     store = _open_store(load_approval_settings(file))
-    grants = [grant for grant in anyio.run(_list_grants, store) if revoke_all or grant.id.startswith(id or "")]
+    grants = [grant for grant in anyio.run(_list_grants, store) if grant.id.startswith(id or "")]
     if len(grants) > 1 and not revoke_all:
         raise ConfigError(f"{len(grants)} ids start with '{id}'", where="revoke", hint="Pass more of the id")
     anyio.run(_revoke, store, grants)
@@ -55,10 +57,7 @@ def revoke_grants(options: RevokeOptions) -> None:
 
 def load_approval_settings(file: Path | None) -> Settings:
     """Load the settings of a command about approvals. Raises ConfigError."""
-    path = find_file(file)
-    if not is_settings(path):
-        raise ConfigError("approvals need a settings file", path=str(path), hint="Pass the settings that are served")
-    settings = load(path, os.environ)
+    settings = load(find_settings(file, "the settings file that is served"), os.environ)
     logs.configure_logging("warning")
     logs.hide_secrets(settings.secrets)
     return settings

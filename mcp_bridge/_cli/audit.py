@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,18 +26,17 @@ FOLLOW_INTERVAL = 0.25
 """Seconds between two reads of a file that is followed."""
 OUTCOMES = ("ok", "error", "denied", "cancelled", "started")
 COLUMNS = ("number", "time (UTC)", "name", "outcome", "ms", "principal", "client", "details")
-_HINT = "Pass the file of an audit trail, or settings with `audit`. If it is one, --verify finds what was changed"
 _HASH = re.compile("[0-9a-f]{8,64}")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def read_trail(options: TrailOptions) -> None:
-    """Print the records that match, or the result of the verification. Raises ConfigError."""
+    """Print the matching records, or the result of the verification. Raises ConfigError."""
     query = _build_query(options)
     if options.contains is not None and not _HASH.fullmatch(options.contains):
         hint = "Pass the one that you noted, or at least its first 8 digits"
         raise ConfigError(f"'{options.contains}' is not a hash", where="--contains", hint=hint)
-    with _report_file_errors():
+    try:
         path, removes_records = _find_trail(options.file)
         with open_trail(path) as trail:
             if options.verify or options.contains is not None:
@@ -50,19 +48,15 @@ def read_trail(options: TrailOptions) -> None:
             elif options.follow:
                 _follow(trail, query, options)
             elif options.as_json and not options.limit:
-                _print_after(trail, query, 0, _print_json)  # in pages: the file may be larger than the memory
+                # All records are read in pages, because the file may be larger than the memory.
+                _print_after(trail, query, 0, _print_json)
             else:
-                rows = trail.read_latest(query, limit=options.limit or None).rows[::-1]
-                show = _print_json if options.as_json else _show_rows
-                show(rows)
-
-
-@contextmanager
-def _report_file_errors() -> Iterator[None]:
-    try:
-        yield
+                records = trail.read_latest(query, limit=options.limit or None).rows[::-1]
+                show = _print_json if options.as_json else _show_table
+                show(records)
     except AuditFileError as error:
-        raise ConfigError(str(error), hint=_HINT) from error
+        hint = "Pass the file of an audit trail, or settings with `audit`. If it is one, --verify finds the change"
+        raise ConfigError(str(error), hint=hint) from error
 
 
 def _find_trail(file: Path | None) -> tuple[Path, bool]:
@@ -94,10 +88,11 @@ def _build_query(options: TrailOptions) -> AuditQuery:
 
 
 def _parse_time(text: str | None, where: str) -> str | None:
-    """Return a time as in records: of a date, with or without a time, or of a duration before now."""
+    """Return a time as in records. The text is a date, with or without a time, or a duration before now."""
     if text is None:
         return None
-    if (duration := re.fullmatch(r"\s*(\d{1,9})\s*([smhd])\s*", text)) is not None:
+    duration = re.fullmatch(r"\s*(\d{1,9})\s*([smhd])\s*", text)
+    if duration is not None:
         return format_time(time.time() - int(duration[1]) * _UNITS[duration[2]])
     try:
         return format_time(datetime.fromisoformat(text).timestamp())
@@ -106,43 +101,45 @@ def _parse_time(text: str | None, where: str) -> str | None:
         raise ConfigError(f"'{text}' is not a time", where=where, hint=hint) from None
 
 
-def _print_verification(found: ChainReport, path: Path, options: TrailOptions) -> None:
-    """Report whether the chain is intact. Exits with 1 if it is not."""
+def _print_verification(report: ChainReport, path: Path, options: TrailOptions) -> None:
+    """Print whether the chain is intact. Exits with 1 if it is not."""
     if options.as_json:
-        write_json(found._asdict() | {"head": found.head._asdict(), "is_intact": found.is_intact})
+        write_json(report._asdict() | {"head": report.head._asdict(), "is_intact": report.is_intact})
     else:
-        for line in _describe_verification(found, path, options.contains):
-            print_lines(line)
-    if not found.is_intact:
+        print_lines(*_describe_verification(report, path, options.contains))
+    if not report.is_intact:
         raise SystemExit(ExitCode.FAILED)
 
 
-def _describe_verification(found: ChainReport, path: Path, expected: str | None) -> Iterator[str]:
-    if found.broken is not None:
-        yield f"{path} is BROKEN at record {found.broken}: {found.problem}."
-        yield f"Intact before it: {format_count(found.checked, 'record')}."
+def _describe_verification(report: ChainReport, path: Path, expected_hash: str | None) -> Iterator[str]:
+    if report.broken is not None:
+        yield f"{path} is BROKEN at record {report.broken}: {report.problem}."
+        yield f"Intact before it: {format_count(report.checked, 'record')}."
         return
-    removed = f", after {format_count(found.removed, 'removed record')} (keep, max_size)" if found.removed else ""
-    if found.has_expected:
-        yield f"{path} is intact: {format_count(found.checked, 'record')}{removed}."
-        if found.removed and expected is None:
+    if report.has_expected:
+        text = f"{path} is intact: {format_count(report.checked, 'record')}"
+        if report.removed:
+            text += f", after {format_count(report.removed, 'removed record')} (keep, max_size)"
+        yield f"{text}."
+        if report.removed and expected_hash is None:
             yield "A record declares the removal, as anyone who can write the file could. --contains HASH proves it."
     else:
-        yield f"{path} is NOT the file that had a record with the hash {expected}."
+        yield f"{path} is NOT the file that had a record with the hash {expected_hash}."
         yield "Its records match each other, so some were changed or removed, and all later hashes computed again."
-    if found.checked:
-        yield f"Record {found.head.seq} is the last one. Its hash is {found.head.hash}"
+    if report.checked:
+        yield f"Record {report.head.seq} is the last one. Its hash is {report.head.hash}"
 
 
 def _follow(trail: AuditReader, query: AuditQuery, options: TrailOptions) -> None:
-    """Print the latest records, and then those that are appended, until Ctrl-C."""
-    show: Callable[[Sequence[ChainedRecord]], None] = _print_json if options.as_json else _print_rows
+    """Print the latest records, and then new ones, until Ctrl-C."""
+    show: Callable[[Sequence[ChainedRecord]], None] = _print_json if options.as_json else _print_records
     last = trail.find_last()
     show(trail.read_latest(query, limit=options.limit or None, before=last + 1).rows[::-1])
     try:
         while True:
             end = trail.find_last()
-            last = max(_print_after(trail, query, last, show), end)  # records that do not match are not read again
+            # The next read begins at the end, so that records without a match are not read again.
+            last = max(_print_after(trail, query, last, show), end)
             sys.stdout.flush()
             time.sleep(FOLLOW_INTERVAL)
     except KeyboardInterrupt:
@@ -152,38 +149,41 @@ def _follow(trail: AuditReader, query: AuditQuery, options: TrailOptions) -> Non
 def _print_after(
     trail: AuditReader, query: AuditQuery, seq: int, show: Callable[[Sequence[ChainedRecord]], None]
 ) -> int:
-    """Print the records that match after the one with this number, and return the number of the last one."""
-    while rows := trail.read_after(query, seq):
-        show(rows)
-        seq = rows[-1].seq
-    return seq
+    """Print the matching records after the one with this number, and return the number of the last one."""
+    while True:
+        records = trail.read_after(query, seq)
+        if not records:
+            return seq
+        show(records)
+        seq = records[-1].seq
 
 
-def _print_json(rows: Sequence[ChainedRecord]) -> None:
-    """Print each record in a line: for a file or a pipe, its text exactly as it is hashed."""
-    for row in rows:
-        line = f'{{"seq":{row.seq},"hash":"{row.hash}","record":{row.text}}}'
+def _print_json(records: Sequence[ChainedRecord]) -> None:
+    """Print each record in a line. In a file or a pipe, its text is exactly the hashed one."""
+    for record in records:
+        line = f'{{"seq":{record.seq},"hash":"{record.hash}","record":{record.text}}}'
         print(escape_json(line) if sys.stdout.isatty() else line)
 
 
-def _show_rows(rows: Sequence[ChainedRecord]) -> None:
-    styles = ["" if row[3] in {"ok", "started"} else "red" for row in map(_describe_row, rows)]
-    show_table(COLUMNS, [_describe_row(row) for row in rows], empty="No record matches.", styles=styles)
+def _show_table(records: Sequence[ChainedRecord]) -> None:
+    rows = [_describe_record(record) for record in records]
+    styles = ["" if row[3] in {"ok", "started"} else "red" for row in rows]
+    show_table(COLUMNS, rows, empty="No record matches.", styles=styles)
 
 
-def _print_rows(rows: Sequence[ChainedRecord]) -> None:
-    for row in rows:
-        print_lines("  ".join(filter(None, _describe_row(row))))
+def _print_records(records: Sequence[ChainedRecord]) -> None:
+    for record in records:
+        print_lines("  ".join(filter(None, _describe_record(record))))
 
 
-def _describe_row(row: ChainedRecord) -> Sequence[str]:
+def _describe_record(chained: ChainedRecord) -> Sequence[str]:
     try:
-        record = row.parse_record()
+        record = chained.parse_record()
     except (ValueError, AttributeError):
-        return (str(row.seq), "", "", "", "", "", "", NO_RECORD)
+        return (str(chained.seq), "", "", "", "", "", "", NO_RECORD)
     duration = record.get("duration_ms")
     return (
-        str(row.seq),
+        str(chained.seq),
         str(record.get("time", ""))[:19].replace("T", " "),
         str(record.get("name", record.get("kind", ""))),
         str(record.get("outcome", "")),
@@ -195,15 +195,16 @@ def _describe_row(row: ChainedRecord) -> Sequence[str]:
 
 
 def _describe_details(record: dict[str, Any]) -> str:
-    """Describe the code of an error, the decisions of policies, and what a gap or an anchor says."""
+    """Describe the code of an error and the decisions of policies, or a gap or an anchor."""
     if record.get("kind") == "gap":
         return f"{record.get('lost')} records were lost: {record.get('reason')}"
     if record.get("kind") == "anchor":
         return f"the records up to {record.get('through')} were removed (keep, max_size)"
-    given = record.get("decisions")  # anything, if the file was changed
-    decisions = [
-        f"{each.get('decision')} by {each.get('policy')}{f' ({by})' if (by := each.get('by')) else ''}"
-        for each in (given if isinstance(given, list) else ())
-        if isinstance(each, dict)
-    ]
-    return "; ".join(filter(None, (str(record.get("code", "")), *decisions)))
+    details = [str(record.get("code", ""))]
+    decisions = record.get("decisions")
+    # Another program may have changed the file, so the decisions may be anything.
+    for decision in decisions if isinstance(decisions, list) else ():
+        if isinstance(decision, dict):
+            text = f"{decision.get('decision')} by {decision.get('policy')}"
+            details.append(f"{text} ({decision['by']})" if decision.get("by") else text)
+    return "; ".join(filter(None, details))

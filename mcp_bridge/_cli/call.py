@@ -6,19 +6,18 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
 
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._cli import logs
-from mcp_bridge._cli.exits import INTERRUPTED, ExitCode
+from mcp_bridge._cli.exits import INTERRUPTED, exit_with
 from mcp_bridge._cli.options import CallOptions
 from mcp_bridge._cli.output import format_json, print_lines, report
-from mcp_bridge._cli.schema_values import parse_pairs, read_arguments
+from mcp_bridge._cli.schema_values import CallArguments
 from mcp_bridge._cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge._cli.target import load_target, run_sources
 from mcp_bridge._contracts.errors import ConfigError, InvalidOutput
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class TerminalCall(RunningCall):
-    """A call whose progress and log messages go to stderr: progress as a bar on a terminal, otherwise as lines.
+    """A call in a terminal. Progress is a bar on stderr, or lines if that is no terminal, and log messages are lines.
 
-    The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. What only a client
-    can answer raises MissingCapability.
+    The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. Other questions raise
+    MissingCapability.
     """
 
     __slots__ = ("_bar", "_last_line", "_prompt", "_task")
@@ -56,13 +55,19 @@ class TerminalCall(RunningCall):
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         message = self.filter_message(message)
         if not sys.stderr.isatty():
-            line = f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})"
+            amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+            line = f"{message or 'progress'} ({amount})"
             if line != self._last_line:
                 self._last_line = line
                 report(escape_line(line))
             return
         if self._bar is None:
-            self._bar = _start_bar()
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
             self._task = self._bar.add_task("")
         self._bar.update(self._task, completed=progress, total=total, description=escape_line(message or ""))
 
@@ -77,9 +82,10 @@ class TerminalCall(RunningCall):
         answers: dict[str, Any] = {}
         with self.release_holds():
             for key, question in questions.items():
-                answers[key] = await self._prompt.ask_user(question) if self._prompt is not None else None
-                if answers[key] is None:
+                answer = await self._prompt.ask_user(question) if self._prompt is not None else None
+                if answer is None:
                     return await super().put({key: question})
+                answers[key] = answer
         return answers
 
     def close(self) -> None:
@@ -91,43 +97,44 @@ class TerminalCall(RunningCall):
 def call_tool(options: CallOptions) -> None:
     """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
     logs.configure_logging(options.log_level)
-    target, name, pairs = split_target(options.words, options.file, "tool")
+    target, name, words = split_target(options.words, options.file, "tool")
     address = find_address(target, options.command, options.token_env)
-    data, pairs = read_arguments(options.arguments, pairs)
+    arguments = CallArguments.read_words(options.arguments, words)
     if address is not None:
-        raise SystemExit(_call_remote(address, name, pairs, data, as_json=options.as_json))
-    path = Path(target) if target is not None else None
-    with reserve_stdio(keeps_terminal=True) as pipes:  # stdout is only for the result
-        bridge, prompt = load_target(path).bridge, _open_prompt(pipes.source)
+        _call_remote(address, name, arguments, as_json=options.as_json)
+    # Stdout is only for the result.
+    with reserve_stdio(keeps_terminal=True) as pipes:
+        bridge, prompt = load_target(target).bridge, _open_prompt(pipes.source)
         exceptions: dict[str, BaseException] = {}
         bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})
         with logs.hold_start_errors() as release:
-            result = anyio.run(_dispatch_call, bridge, name, pairs, data, prompt, release)
+            result = anyio.run(_dispatch_call, bridge, name, arguments, prompt, release)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
         print(format_json(_describe_result(result, exceptions), indent=2))
     elif result.is_error:
         report(result.error_text)
-        if result.code == InvalidOutput.code and (lines := _format_result(result)):
+        lines = _format_result(result)
+        if result.code == InvalidOutput.code and lines:
             report("The result was:", *lines)
     else:
         print_lines(*_format_result(result))
-    raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
+    exit_with(not result.is_error)
 
 
-def _call_remote(address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, *, as_json: bool) -> ExitCode:
+def _call_remote(address: ServerAddress, name: str, arguments: CallArguments, *, as_json: bool) -> NoReturn:
     from mcp_bridge._cli.remote import CALL_META, call_remote_tool, format_block
 
     with contextlib.closing(TerminalCall(_open_prompt(sys.stdin.fileno()), CALL_META)) as ctx:
-        row = anyio.run(call_remote_tool, address, name, pairs, arguments, ctx)
+        row = anyio.run(call_remote_tool, address, name, arguments, ctx)
     if as_json:
         print(format_json(row, indent=2))
     elif row["ok"]:
         print_lines(*map(format_block, row["content"]))
     else:
         report(row["error"])
-    return ExitCode.OK if row["ok"] else ExitCode.FAILED
+    exit_with(row["ok"])
 
 
 def _open_prompt(source: int) -> TerminalPrompt | None:
@@ -141,23 +148,25 @@ def _open_prompt(source: int) -> TerminalPrompt | None:
 async def _dispatch_call(
     bridge: Bridge,
     name: str,
-    pairs: Sequence[str],
-    arguments: Any,
+    arguments: CallArguments,
     prompt: TerminalPrompt | None,
     ready: Callable[[], None],
 ) -> ToolResult | None:
     """Return the result, or None if a signal came first. Calls `ready` after the start. Raises ToolNotFound."""
     async with run_sources(bridge):
         await bridge.wait_for_tool(name)
-        if name not in bridge.registry:  # the error needs the names of all other tools
+        if name not in bridge.registry:
+            # The error suggests similar names, so it needs those of all tools.
             await bridge.wait_until_started()
         ready()
         entry = bridge.registry.get(name)
-        if entry is None:  # dispatch raises an error that suggests similar names
-            _check_not_built_in(bridge, name)
+        if entry is None and name in bridge.identity.listing.built_in:
+            hint = "Call the tool itself by its name, see mcp-bridge list"
+            raise ConfigError(f"'{name}' exists only for MCP clients of a running server", where="tool", hint=hint)
+        if entry is None:
+            # The result names the server of the tool if that is unavailable. Otherwise, ToolNotFound is raised.
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), RunningCall())
-        data = arguments if arguments is not None else parse_pairs(pairs, entry.input_schema)
-        call, result = ToolCall(id="cli", name=name, arguments=data), None
+        call, result = ToolCall(id="cli", name=name, arguments=arguments.parse_pairs(entry.input_schema)), None
         # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
         with contextlib.closing(TerminalCall(prompt)) as ctx:
             async with anyio.create_task_group() as tasks:
@@ -167,24 +176,11 @@ async def _dispatch_call(
         return result
 
 
-def _check_not_built_in(bridge: Bridge, name: str) -> None:
-    """Raise ConfigError for a tool of the server itself."""
-    if name in bridge.identity.listing.built_in:
-        hint = "Call the tool itself by its name, see mcp-bridge list"
-        raise ConfigError(f"'{name}' exists only for MCP clients of a running server", where="tool", hint=hint)
-
-
-def _start_bar() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.start()
-    return bar
-
-
 def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]) -> dict[str, Any]:
+    from traceback import TracebackException
+
+    from mcp_bridge._runtime.tracebacks import format_exception
+
     row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
     if result.content is not None:
         row["content"] = [render_block(item, "") for item in result.content]
@@ -192,17 +188,12 @@ def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]
         row |= {"error": result.error_text, "code": result.code}
         for reference, error in exceptions.items():
             if reference in result.error_text:
-                row |= {"reference": reference, "exception": _describe_exception(error)}
-    return row | {"duration_ms": None if result.duration_ms is None else round(result.duration_ms, 3)}
-
-
-def _describe_exception(error: BaseException) -> dict[str, str]:
-    from traceback import TracebackException
-
-    from mcp_bridge._runtime.tracebacks import format_exception
-
-    message = str(TracebackException.from_exception(error))  # even if the exception's own `__str__` raises
-    return {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
+                # This does not fail if the exception's own `__str__` raises.
+                message = str(TracebackException.from_exception(error))
+                exception = {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
+                row |= {"reference": reference, "exception": exception}
+    row["duration_ms"] = None if result.duration_ms is None else round(result.duration_ms, 3)
+    return row
 
 
 def _format_result(result: ToolResult) -> list[str]:

@@ -1,4 +1,4 @@
-"""Choices that the user of a terminal makes by typing a key or a label."""
+"""Choices of the user of a terminal, who types a key or a label."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice: its value, what the user types and reads, and what else may be typed."""
+    """One choice: its value, its key and label, and other words that may be typed for it."""
 
     value: str
     key: str
@@ -24,10 +24,10 @@ def number_choices(labels: Iterable[tuple[str, str]]) -> list[Choice]:
     return [Choice(value, str(number), label, (value,)) for number, (value, label) in enumerate(labels, start=1)]
 
 
-def find_choice(choices: Iterable[Choice], typed: str) -> Choice | None:
+def find_choice(choices: Iterable[Choice], text: str) -> Choice | None:
     """Return the choice with this key, label or word, in upper or lower case."""
-    word = typed.strip().casefold()
+    text = text.strip().casefold()
     for choice in choices:
-        if word in (each.casefold() for each in (choice.key, choice.label, *choice.words)):
+        if text in (word.casefold() for word in (choice.key, choice.label, *choice.words)):
             return choice
     return None

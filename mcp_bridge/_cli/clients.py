@@ -20,7 +20,7 @@ from mcp_bridge._desktop.table import CLIENTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFile:
-    """A settings file of a client: the servers in it, or the error that it cannot be read."""
+    """A settings file of a client: its servers, or the error if it cannot be read."""
 
     place: ConfigPlace
     path: Path
@@ -33,18 +33,20 @@ class ClientFile:
         """The error without its path and hint."""
         if self.error is None:
             return None
-        line = f"line {self.error.line}: " if self.error.line is not None else ""
-        return line + str(ConfigError(self.error.problem, where=self.error.where))
+        problem = str(ConfigError(self.error.problem, where=self.error.where))
+        return problem if self.error.line is None else f"line {self.error.line}: {problem}"
 
 
 def find_client(name: str) -> Client:
-    """Return the client with a name. Raises ConfigError that suggests similar names."""
+    """Return the client with a name. Raises ConfigError with similar names."""
     client = CLIENTS.get(name.lower())
     if client is not None:
         return client
     names = suggest_clients(name)
-    question = f"Did you mean {' or '.join(names)}? " if names else ""
-    if not names and is_target(name):
+    question = ""
+    if names:
+        question = f"Did you mean {' or '.join(names)}? "
+    elif is_target(name):
         question = "Put the client before the file. "
     raise ConfigError(f"unknown client '{name}'", hint=f"{question}Known clients: {', '.join(CLIENTS)}.")
 
@@ -52,37 +54,38 @@ def find_client(name: str) -> Client:
 def suggest_clients(word: str) -> Sequence[str]:
     """Suggest names of clients by program, title or first part of the name, otherwise by similarity."""
     word = word.lower()
-    exact = [
-        client.name
-        for client in CLIENTS.values()
-        if word in (client.title.lower(), *client.programs) or client.name.startswith(f"{word}-")
-    ]
-    similar = difflib.get_close_matches(word, CLIENTS, n=3, cutoff=0.5)
-    return exact or [*similar, *(name for name in CLIENTS if len(word) > 2 and word in name and name not in similar)]
+    names: list[str] = []
+    for client in CLIENTS.values():
+        if word in (client.title.lower(), *client.programs) or client.name.startswith(f"{word}-"):
+            names.append(client.name)
+    if not names:
+        names = difflib.get_close_matches(word, CLIENTS, n=3, cutoff=0.5)
+        # Shorter words are part of too many names.
+        if len(word) > 2:
+            names += [name for name in CLIENTS if word in name and name not in names]
+    return names
 
 
 def list_clients(options: ClientsOptions) -> None:
-    """List the clients that are installed or have a file, or all of them with --json."""
+    """List the clients with an installation or a file, or all of them with --json."""
     machine = detect_machine()
-    rows = [
-        (
-            client,
-            is_client_installed(client, machine),
-            [read_client_file(client, place, machine) for place in client.places],
-        )
-        for client in CLIENTS.values()
-    ]
-    if options.as_json:
-        write_json([_describe_client(*row) for row in rows])
-        return
-    missing = []
-    for client, is_installed, files in rows:
-        if not is_installed and not any(file.exists for file in files):
+    rows: list[dict[str, object]] = []
+    missing: list[str] = []
+    for client in CLIENTS.values():
+        is_installed = is_client_installed(client, machine)
+        files = [read_client_file(client, place, machine) for place in client.places]
+        if options.as_json:
+            rows.append(_describe_client(client, is_installed, files))
+        elif is_installed or any(file.exists for file in files):
+            title = f"{client.title} ({client.name})"
+            print_lines(title if is_installed else f"{title}, not installed, but it has a file")
+            for line in _describe_files(client, files):
+                print_lines(f"  {line}")
+        else:
             missing.append(client.name)
-            continue
-        print_lines(f"{client.title} ({client.name}){'' if is_installed else ', not installed, but it has a file'}")
-        print_lines(*(f"  {line}" for line in _describe_files(client, files)))
-    if missing:
+    if options.as_json:
+        write_json(rows)
+    elif missing:
         print_lines(f"not found: {', '.join(missing)}")
 
 
@@ -97,34 +100,28 @@ def read_client_file(client: Client, place: ConfigPlace, machine: Machine) -> Cl
 
 def _describe_files(client: Client, files: Sequence[ClientFile]) -> Iterator[str]:
     for file in files:
-        count = "" if file.error is not None else f" ({format_count(len(file.servers), 'server')})"
-        yield f"{file.place.scope}: {file.path}{count if file.exists else ' (does not exist)'}"
+        text = f"{file.place.scope}: {file.path}"
+        if not file.exists:
+            text += " (does not exist)"
+        elif file.error is None:
+            text += f" ({format_count(len(file.servers), 'server')})"
+        yield text
         if file.problem is not None:
             yield f"  PROBLEM: {file.problem}"
         for server in file.servers:
             if is_bridge_entry(client, server.value):
-                served = get_served_settings(client, server.value) or "no explicit file"
-                yield f"  bridge '{server.name}' serves {served}"
+                settings = get_served_settings(client, server.value) or "no explicit file"
+                yield f"  bridge '{server.name}' serves {settings}"
 
 
 def _describe_client(client: Client, is_installed: bool, files: Sequence[ClientFile]) -> dict[str, object]:
-    return {
-        "client": client.name,
-        "title": client.title,
-        "found": is_installed,
-        "files": [
-            {
-                "scope": file.place.scope,
-                "path": str(file.path),
-                "exists": file.exists,
-                "servers": [server.name for server in file.servers],
-                "bridges": [
-                    {"name": server.name, "serves": get_served_settings(client, server.value)}
-                    for server in file.servers
-                    if is_bridge_entry(client, server.value)
-                ],
-                "problem": file.problem,
-            }
-            for file in files
-        ],
-    }
+    rows: list[dict[str, object]] = []
+    for file in files:
+        bridges: list[dict[str, object]] = []
+        for server in file.servers:
+            if is_bridge_entry(client, server.value):
+                bridges.append({"name": server.name, "serves": get_served_settings(client, server.value)})
+        row = {"scope": file.place.scope, "path": str(file.path), "exists": file.exists}
+        row["servers"] = [server.name for server in file.servers]
+        rows.append(row | {"bridges": bridges, "problem": file.problem})
+    return {"client": client.name, "title": client.title, "found": is_installed, "files": rows}

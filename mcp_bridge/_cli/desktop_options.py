@@ -22,7 +22,7 @@ COMMAND_HELP = "Use the client's own command instead of editing its file. Some c
 
 
 def complete_clients(incomplete: str) -> list[str]:
-    """List the clients whose names begin like this, for the completion of shells."""
+    """List the clients for an incomplete name, for the completion of shells."""
     from mcp_bridge._desktop.table import CLIENTS as table
 
     return [name for name in table if name.startswith(incomplete)]
@@ -44,20 +44,6 @@ ServerNameOption = Annotated[
 ForceOption = Annotated[bool, Option("--force", help="Replace the file if it exists.")]
 OutputOption = Annotated[
     Path | None, Option("--output", "-o", metavar="PATH", help="Write to this file instead of stdout.")
-]
-WheelOption = Annotated[
-    Path | None,
-    Option(metavar="FILE", help="Install mcp-bridge from this wheel. Default: a wheel of the version that is running."),
-]
-FromIndexOption = Annotated[
-    bool, Option("--from-index", help="Install mcp-bridge from a package index, without adding a wheel.")
-]
-IncludeOption = Annotated[
-    list[str] | None, Option(metavar="PATTERN", help="Also include these files, e.g. 'data/*.json'; repeatable.")
-]
-NeedsOption = Annotated[
-    list[str] | None,
-    Option(metavar="PACKAGE", help="Also install this package, besides those in requirements.txt; repeatable."),
 ]
 EnvOption = Annotated[
     list[str] | None,
@@ -193,18 +179,37 @@ class ToolExportOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BundleOptions:
-    """Write an MCP bundle. Claude Desktop installs it when you open it."""
+class PackageOptions:
+    """The options of packages of a server with its files and requirements."""
 
     file: FileArgument = None
+    output: OutputOption = None
+    wheel: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE", help="Install mcp-bridge from this wheel. Default: a wheel of the version that is running."
+        ),
+    ] = None
+    from_index: Annotated[
+        bool, Option("--from-index", help="Install mcp-bridge from a package index, without adding a wheel.")
+    ] = False
+    include: Annotated[
+        list[str] | None, Option(metavar="PATTERN", help="Also include these files, e.g. 'data/*.json'; repeatable.")
+    ] = None
+    needs: Annotated[
+        list[str] | None,
+        Option(metavar="PACKAGE", help="Also install this package, besides those in requirements.txt; repeatable."),
+    ] = None
+    env: EnvOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleOptions(PackageOptions):
+    """Write an MCP bundle. Claude Desktop installs it when you open it."""
+
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="PATH", help="Write to this file. Default: NAME.mcpb.")
     ] = None
-    wheel: WheelOption = None
-    from_index: FromIndexOption = False
-    include: IncludeOption = None
-    needs: NeedsOption = None
-    env: EnvOption = None
     package_version: VersionOption = None
     description: DescriptionOption = None
     author: Annotated[str | None, Option(metavar="NAME", help="The author of the bundle.")] = None
@@ -243,14 +248,7 @@ class ClientFileOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DockerfileOptions:
+class DockerfileOptions(PackageOptions):
     """Print a Dockerfile. Build it in the folder of the settings."""
 
-    file: FileArgument = None
-    output: OutputOption = None
     http: Annotated[bool, Option("--http", help="Serve over HTTP on port 8808 instead of stdio.")] = False
-    wheel: WheelOption = None
-    from_index: FromIndexOption = False
-    include: IncludeOption = None
-    needs: NeedsOption = None
-    env: EnvOption = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import socket
@@ -12,19 +11,14 @@ import webbrowser
 from typing import TYPE_CHECKING
 
 from mcp_bridge._app.operator_api import build_operator_api
-from mcp_bridge._app.serve import run_on_event_loop, serve_http
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.options import DevOptions
 from mcp_bridge._cli.output import format_entry_counts, report
-from mcp_bridge._cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder
+from mcp_bridge._cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder, own_process, run_http_server
 from mcp_bridge._cli.target import RELOAD_HINT, can_reload, hide_secrets, load_target
-from mcp_bridge._runtime.process_tree import end_descendants
-from mcp_bridge._runtime.stderr_relay import relay_stderr
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin
-from mcp_bridge._runtime.supervisor import GRACE
 from mcp_bridge._transports.http.access import Access
-from mcp_bridge._transports.shutdown import ShutdownSignals
 from mcp_bridge._web.subject import PageOptions
 
 if TYPE_CHECKING:
@@ -32,14 +26,13 @@ if TYPE_CHECKING:
 
 TOKEN_BYTES = 24
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-"""The variables of which a browser with a window needs one, except on macOS and Windows."""
+"""A browser with a window needs one of these variables, except on macOS and Windows."""
 
 
 def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
     """Serve a file with its page until a signal; `guard` is the process guard, if one runs. Raises ConfigError."""
     logs.configure_logging(options.log_level)
-    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
-    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised, detach_stdin():
+    with own_process(guard) as ending, detach_stdin():
         token = secrets.token_urlsafe(TOKEN_BYTES)
         target = load_target(options.file, watch=can_reload(), private=True)
         hide_secrets(target.bridge, [token])
@@ -47,38 +40,35 @@ def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
         port = options.port if options.port is not None else _choose_port(*DEFAULT_ADDRESS)
         page_options = PageOptions(build_entry=make_entry_builder(target))
         page = build_operator_api(target.bridge, target.settings, page_options)
-        http = build_http_options(target.settings, Access.for_host(host, token=token), page=page)
+        http_options = build_http_options(target.settings, Access.for_host(host, token=token), page=page)
         enable_collections()
 
         def announce(url: str) -> None:
-            release()
-            _announce(url, token, format_entry_counts(target.bridge.registry), opens=options.open)
+            page_url = f"{url}/#token={token}"
+            reloading = ", and reloading changed files" if can_reload() else ""
+            counts = format_entry_counts(target.bridge.registry)
+            report(f"Serving {counts} on {url}/mcp{reloading}. Press Ctrl-C to stop.")
+            if not reloading:
+                report(f"Changed files are not reloaded. {RELOAD_HINT}")
+            report(f"Page: {page_url}", f"Clients send this token: {token}")
+            if options.open:
+                _open_page(page_url)
 
-        with logs.hold_start_errors() as release:
-            run_on_event_loop(
-                serve_http, target.bridge, host, port, http, announce, ending, loop_factory=target.loop_factory
-            )
+        run_http_server(target, host, port, http_options, ending, announce)
 
 
-def _choose_port(host: str, preferred: int) -> int:
-    """Return the preferred port, or 0 for any other if it is in use."""
+def _choose_port(host: str, port: int) -> int:
+    """Return the port, or 0 for any other if it is in use."""
     try:
-        with socket.create_server((host, preferred)):
-            return preferred
+        with socket.create_server((host, port)):
+            return port
     except OSError:
         return 0
 
 
-def _announce(url: str, token: str, counts: str, *, opens: bool) -> None:
-    page = f"{url}/#token={token}"
-    reloading = ", and reloading changed files" if can_reload() else ""
-    report(f"Serving {counts} on {url}/mcp{reloading}. Press Ctrl-C to stop.")
-    if not reloading:
-        report(f"Changed files are not reloaded. {RELOAD_HINT}")
-    report(f"Page: {page}", f"Clients send this token: {token}")
-    if not opens:
-        return
+def _open_page(url: str) -> None:
     if sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS)):
-        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()  # some browsers block
+        # Some browsers block until their window is closed.
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     else:
         report("No browser was found here. Open the page on this machine, or through a tunnel to it.")

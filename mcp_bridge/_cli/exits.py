@@ -7,8 +7,9 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
+from typing import NoReturn
 
 from mcp_bridge._cli.output import report
 from mcp_bridge._contracts.errors import BridgeError, ConfigError, ToolNotFound
@@ -18,9 +19,12 @@ class ExitCode(IntEnum):
     """The exit codes of the command."""
 
     OK = 0
-    FAILED = 1  # A tool call failed, a check found a problem, or no source could be loaded.
-    USAGE = 2  # Invalid options or settings.
-    NOT_FOUND = 3  # No tool has that name.
+    FAILED = 1
+    """A tool call failed, a check found a problem, or no source could be loaded."""
+    USAGE = 2
+    """Invalid options or settings."""
+    NOT_FOUND = 3
+    """No tool has that name."""
 
 
 THREAD_GRACE = 0.25
@@ -31,6 +35,20 @@ INTERRUPTED = 130
 """The exit code that shells use for Ctrl-C."""
 
 
+def run_and_exit(run: Callable[[], None]) -> NoReturn:
+    """Run a command, and exit with its code. The package's own errors are reported."""
+    last_handler = LastExitHandler()
+    code: int | str | None = ExitCode.OK
+    try:
+        with report_errors():
+            run()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except SystemExit as end:
+        code = end.code
+    exit_process(int(code or ExitCode.OK), last_handler)
+
+
 @contextlib.contextmanager
 def report_errors() -> Iterator[None]:
     """Report the package's own errors on stderr and exit with their code; other exceptions are bugs and propagate."""
@@ -38,13 +56,17 @@ def report_errors() -> Iterator[None]:
         yield
     except BridgeError as error:
         report(f"mcp-bridge: {error}")
-        raise SystemExit(get_exit_code(error)) from None
+        code = ExitCode.FAILED
+        if isinstance(error, ConfigError):
+            code = ExitCode.USAGE
+        elif isinstance(error, ToolNotFound):
+            code = ExitCode.NOT_FOUND
+        raise SystemExit(code) from None
 
 
-def get_exit_code(error: BridgeError) -> ExitCode:
-    if isinstance(error, ConfigError):
-        return ExitCode.USAGE
-    return ExitCode.NOT_FOUND if isinstance(error, ToolNotFound) else ExitCode.FAILED
+def exit_with(ok: bool) -> NoReturn:
+    """Exit with 0 if all is well, else with 1."""
+    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
 class LastExitHandler:
@@ -63,7 +85,7 @@ class LastExitHandler:
             os._exit(self.code)
 
 
-def exit_process(code: int, last_handler: LastExitHandler) -> None:
+def exit_process(code: int, last_handler: LastExitHandler) -> NoReturn:
     """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
     import logging
 
@@ -81,15 +103,17 @@ def _flush_streams() -> None:
         stream = getattr(sys, name)
         try:
             stream.flush()
-        except (OSError, ValueError):  # the pipe is closed: the interpreter would flush again and exit with 120
+        except (OSError, ValueError):
+            # The pipe is closed. The interpreter would flush it again, and exit with 120.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        except Exception:  # a tool has replaced the stream
+        except Exception:
+            # A tool has replaced the stream.
             setattr(sys, name, None)
 
 
 def has_running_threads() -> bool:
-    """Whether threads are running that the interpreter would wait for; threads about to end do not count."""
+    """Return whether the interpreter would wait for running threads. Threads about to end do not count."""
     import threading
 
     until = time.monotonic() + THREAD_GRACE

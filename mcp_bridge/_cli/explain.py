@@ -1,22 +1,21 @@
-"""`explain`: the layers that a call would pass, and what it would run, without running the tool or asking anyone."""
+"""`explain`: the layers and the steps of a call, without running the tool or asking anyone."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._cli import logs
-from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.exits import exit_with
 from mcp_bridge._cli.options import ExplainOptions
 from mcp_bridge._cli.output import print_lines, show_table, write_json
-from mcp_bridge._cli.schema_values import parse_pairs, read_arguments
+from mcp_bridge._cli.schema_values import CallArguments
 from mcp_bridge._cli.server_address import split_target
-from mcp_bridge._cli.target import load_target, run_until_started
+from mcp_bridge._cli.target import load_and_start
 from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._contracts.handlers import PlannedCall, PlanningHandler
 from mcp_bridge._contracts.running_call import RunningCall
@@ -24,19 +23,16 @@ from mcp_bridge._contracts.tool import ToolCall, ToolEntry
 from mcp_bridge._engine.explanation import CallExplanation, ExplainedLayer, explain_call
 from mcp_bridge._engine.registry import ToolRegistry, make_not_found_error
 from mcp_bridge._engine.tool_use.chain_tool import ChainTool
-from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 
 
 def explain_tool_call(options: ExplainOptions) -> None:
     """Print the layers of a call; exit with 1 if one would stop it. Raises ConfigError and ToolNotFound."""
     logs.configure_logging(options.log_level)
-    target, name, pairs = split_target(options.words, options.file, "tool")
-    data, pairs = read_arguments(options.arguments, pairs)
-    # Stdout is only for the result.
-    with reserve_stdio():
-        bridge = load_target(Path(target) if target is not None else None).bridge
-        with logs.hold_start_errors():
-            explanation, steps = anyio.run(_explain, bridge, name, pairs, data, options.principal)
+    target, name, words = split_target(options.words, options.file, "tool")
+    arguments = CallArguments.read_words(options.arguments, words)
+    with logs.hold_start_errors():
+        bridge = load_and_start(target)
+        explanation, steps = anyio.run(_explain, bridge, name, arguments, options.principal)
     outcome = explanation.outcome
     if options.as_json:
         write_json(
@@ -51,19 +47,19 @@ def explain_tool_call(options: ExplainOptions) -> None:
         )
     else:
         _print_explanation(name, explanation, steps)
-    raise SystemExit(ExitCode.FAILED if outcome == "stops" else ExitCode.OK)
+    exit_with(outcome != "stops")
 
 
 async def _explain(
-    bridge: Bridge, name: str, pairs: Sequence[str], data: Any, principal: str | None
+    bridge: Bridge, name: str, arguments: CallArguments, principal: str | None
 ) -> tuple[CallExplanation, Sequence[PlannedCall]]:
-    """Explain a call, and list what a chain or a command would run if the arguments are given."""
-    await run_until_started(bridge)
+    """Explain a call, and list the steps of a chain or a command if the arguments are given."""
     entry = bridge.registry.get(name)
     if entry is None:
         raise make_not_found_error(name, bridge.registry.list_names())
-    if data is None and pairs:
-        data = parse_pairs(pairs, entry.input_schema)
+    data: Any = None
+    if arguments.data is not None or arguments.pairs:
+        data = arguments.parse_pairs(entry.input_schema)
     explanation = await _explain_entry(bridge.registry, entry, data, RunningCall(principal=principal))
     handler: Any = entry.handler
     steps: Sequence[PlannedCall] = []

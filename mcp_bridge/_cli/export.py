@@ -10,23 +10,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from mcp_bridge._app.http_access import list_known_tokens
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.desktop_options import (
     BundleOptions,
     ClientFileOptions,
     DockerfileOptions,
+    PackageOptions,
     RegistryEntryOptions,
     ToolExportOptions,
 )
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.install import build_entry
 from mcp_bridge._cli.output import format_count, report, report_problems
-from mcp_bridge._cli.target import find_file, load_target, run_until_started
+from mcp_bridge._cli.target import find_file, load_and_start
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._desktop.client import ServerEntry
 from mcp_bridge._desktop.exports import INSPECTOR, build_client_file, build_install_link, list_linkable_clients
 from mcp_bridge._desktop.locations import detect_machine
 from mcp_bridge._desktop.packaging.bundle import Description, PublishedEntries, build_bundle, choose_version
@@ -36,7 +34,6 @@ from mcp_bridge._desktop.packaging.release import Wheel, build_wheel, read_wheel
 from mcp_bridge._desktop.packaging.server_json import build_server_json, choose_publication
 from mcp_bridge._integrations.export.exporting import Export
 from mcp_bridge._protocol.wire.client_names import to_client_name
-from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 
 _PASSWORD_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password is a secret, whatever the name of its variable."""
@@ -50,17 +47,15 @@ def export_tools(options: ToolExportOptions) -> None:
     """
     logs.configure_logging(options.log_level)
     file = find_file(options.file)
-    with reserve_stdio():  # stdout is for the export alone
-        bridge = load_target(file).bridge
-        anyio.run(run_until_started, bridge)
-        export = Export(bridge.registry, options.api, strict=options.strict, only=options.only or ())
-        report(*map(str, export.problems))
-        report_problems(bridge.problems)
+    bridge = load_and_start(file)
+    export = Export(bridge.registry, options.api, strict=options.strict, only=options.only or ())
+    report(*map(str, export.problems))
+    report_problems(bridge.problems)
     _deliver(_format_json(export.tools), options.output, sources=[file])
 
 
 def export_bundle(options: BundleOptions) -> None:
-    """Write an MCP bundle and list its files. Raises ConfigError for what cannot be packed or written."""
+    """Write an MCP bundle and list its files. Raises ConfigError for files that cannot be packed or written."""
     logs.configure_logging(options.log_level)
     file = find_file(options.file)
     project = collect_project(file, _to_additions(options))
@@ -68,14 +63,22 @@ def export_bundle(options: BundleOptions) -> None:
         version=options.package_version, text=options.description, author=options.author, license=options.license
     )
     wheel = _choose_wheel(options)
-    choose_version(project, description)  # fails before anything is started
+    # This fails before anything is started if there is no version.
+    choose_version(project, description)
     report(*project.warnings)
-    entries = _collect_entries(file)
+    bridge = load_and_start(file)
+    if any(bridge.problems.values()):
+        report_problems(bridge.problems)
+        report("Nothing was written. Fix these problems first.")
+        raise SystemExit(ExitCode.FAILED)
+    tools = sorted((to_client_name(entry.name), entry.description) for entry in bridge.registry.search())
+    entries = PublishedEntries(tools=tools, has_prompts=len(bridge.registry.prompts) > 0)
     secrets = _find_secret_values(project, file.parent)
     content, files = build_bundle(project, entries, description, wheel=wheel, secrets=secrets)
     output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
     _write_file(content, output, sources=project.files.values())
-    report(*(f"  {size:>9,}  {name}" for name, size in files.items()))
+    for name, size in files.items():
+        report(f"  {size:>9,}  {name}")
     if wheel is not None and options.wheel is None:
         report(f"mcp-bridge itself is in the bundle, as {wheel.name}. {_INDEX_HINT}")
     if description.author is None:
@@ -84,7 +87,7 @@ def export_bundle(options: BundleOptions) -> None:
 
 
 def export_registry_entry(options: RegistryEntryOptions) -> None:
-    """Write an entry for the MCP registry, and report what else the registry requires. Raises ConfigError."""
+    """Write an entry for the MCP registry, and report the other requirements of the registry. Raises ConfigError."""
     publication = choose_publication(options.package, options.package_version, options.bundle, options.bundle_url)
     project = collect_project(find_file(options.file), Additions(variables=options.env or ()))
     entry = build_server_json(project, options.namespace, publication, Description(text=options.description))
@@ -97,41 +100,38 @@ def export_registry_entry(options: RegistryEntryOptions) -> None:
 
 
 def export_client_file(options: ClientFileOptions) -> None:
-    """Write a client's file that has only this server, or links. Raises ConfigError, including if the file exists."""
+    """Write a client's file with only this server, or links. Raises ConfigError, including if the file exists."""
     output = options.output
     if output is not None and os.path.isfile(output) and os.path.getsize(output):
         hint = "`mcp-bridge install` adds the server to an existing file"
         raise ConfigError("the file exists, and its content would be lost", path=str(output), hint=hint)
-    entry, served = build_entry(options.file, options.name)
-    text = _list_links(entry) if options.links else build_client_file(options.client, entry, detect_machine())
+    entry, file = build_entry(options.file, options.name)
+    if options.links:
+        lines: list[str] = []
+        for client in list_linkable_clients():
+            try:
+                lines.append(f"{client}\t{build_install_link(client, entry)}")
+            except ConfigError as error:
+                report(f"{client}: {error}")
+        text = "\n".join(lines)
+    else:
+        text = build_client_file(options.client, entry, detect_machine())
     _deliver(text, output)
     if entry.secrets:
         report(f"Set these variables where the client starts the server: {', '.join(entry.secrets)}")
-    report(*served.notes)
+    report(*file.notes)
     if options.client == INSPECTOR and entry.secrets:
         report("The Inspector passes on no variables by itself: add -e NAME=VALUE for each")
 
 
-def _list_links(entry: ServerEntry) -> str:
-    """Return the links that install this server, one line for each client."""
-    lines = []
-    for client in list_linkable_clients():
-        try:
-            lines.append(f"{client}\t{build_install_link(client, entry)}")
-        except ConfigError as error:
-            report(f"{client}: {error}")
-    return "\n".join(lines)
-
-
 def export_dockerfile(options: DockerfileOptions) -> None:
     """Write a Dockerfile, to be built in the folder of the settings. Raises ConfigError."""
-    file, wheel, wheel_path = find_file(options.file), _choose_wheel(options), ""
+    file, wheel = find_file(options.file), _choose_wheel(options)
     project = collect_project(file, _to_additions(options))
     report(*project.warnings)
+    wheel_path = wheel.name if wheel is not None else ""
     if options.wheel is not None:
         wheel_path = find_in_context(options.wheel, file.parent)
-    elif wheel is not None:
-        wheel_path = wheel.name
     text = build_dockerfile(project, wheel=wheel, wheel_path=wheel_path, http=options.http)
     _deliver(text, options.output, sources=project.files.values())
     if wheel is not None and options.wheel is None:
@@ -140,40 +140,29 @@ def export_dockerfile(options: DockerfileOptions) -> None:
     report(f"Build it in {file.parent.resolve()}, from which it copies {format_count(len(project.files), 'file')}.")
 
 
-def _choose_wheel(options: BundleOptions | DockerfileOptions) -> Wheel | None:
-    """The wheel to install mcp-bridge from: the given one, or one of what is running. None for a package index."""
-    if options.wheel is None:
-        return None if options.from_index else build_wheel()
-    if options.from_index:
+def _choose_wheel(options: PackageOptions) -> Wheel | None:
+    """Return the given wheel, or one of the running version. Return None for a package index."""
+    if options.wheel is not None and options.from_index:
         raise ConfigError("--wheel and --from-index exclude each other", where="--wheel", hint="Use one of them")
-    return read_wheel(options.wheel)
+    if options.wheel is not None:
+        return read_wheel(options.wheel)
+    return None if options.from_index else build_wheel()
 
 
-def _to_additions(options: BundleOptions | DockerfileOptions) -> Additions:
+def _to_additions(options: PackageOptions) -> Additions:
     return Additions(include=options.include or (), requirements=options.needs or (), variables=options.env or ())
-
-
-def _collect_entries(file: Path) -> PublishedEntries:
-    """Start the sources and list what they publish. Exits with 1 if there are problems."""
-    with reserve_stdio():  # what tools print must not reach stdout
-        bridge = load_target(file).bridge
-        anyio.run(run_until_started, bridge)
-        if any(bridge.problems.values()):
-            report_problems(bridge.problems)
-            report("Nothing was written. Fix these problems first.")
-            raise SystemExit(ExitCode.FAILED)
-        tools = sorted((to_client_name(entry.name), entry.description) for entry in bridge.registry.search())
-        return PublishedEntries(tools=tools, has_prompts=len(bridge.registry.prompts) > 0)
 
 
 def _find_secret_values(project: Project, directory: Path) -> Sequence[str]:
     """Find values that no file may contain: those of secret variables, and URLs with passwords."""
-    names = {variable.name: variable.is_secret for variable in project.variables}
+    values = list(list_known_tokens(directory, project.token_references, os.environ))
     if project.token_env is not None:
-        names[project.token_env] = True
-    values = {os.environ.get(name, ""): is_secret for name, is_secret in names.items()}
-    tokens = list_known_tokens(directory, project.token_references, os.environ)
-    return [*tokens, *(value for value, is_secret in values.items() if is_secret or _PASSWORD_URL.search(value))]
+        values.append(os.environ.get(project.token_env, ""))
+    for variable in project.variables:
+        value = os.environ.get(variable.name, "")
+        if variable.is_secret or _PASSWORD_URL.search(value):
+            values.append(value)
+    return values
 
 
 def _format_json(value: Any) -> str:
@@ -190,13 +179,15 @@ def _deliver(text: str, output: Path | None, *, sources: Iterable[Path] = ()) ->
 
 
 def _write_file(content: bytes, output: Path, *, sources: Iterable[Path] = ()) -> None:
-    """Write a file atomically. Raises ConfigError for one that cannot be written, or is one of the `sources`."""
-    real = Path(os.path.realpath(output))  # the target of a link may be on another file system
+    """Write a file atomically. Raises ConfigError if that fails, or if it is one of the `sources`."""
+    # The target of a link may be on another file system.
+    real = Path(os.path.realpath(output))
     try:
         if output.exists() and any(source.exists() and output.samefile(source) for source in sources):
             problem = "this is a file of the project, and would be overwritten"
             raise ConfigError(problem, path=str(output), where="--output", hint="Use another file")
-        if output.exists() and not output.is_file():  # a pipe or a terminal cannot be replaced
+        # A pipe or a terminal cannot be replaced.
+        if output.exists() and not output.is_file():
             output.write_bytes(content)
             return
         temporary = real.with_name(f".mcp-bridge-{os.getpid()}")

@@ -19,7 +19,7 @@ _FORMATS = {
     "email": "an email address",
     "uri": "a URL",
 }
-_KINDS = {"string": "text", "integer": "a whole number", "number": "a number"}
+_TYPES = {"string": "text", "integer": "a whole number", "number": "a number"}
 _BOUNDS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
@@ -30,7 +30,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True)
 class FormField:
-    """A property of a form. `schema` is what clients are sent, `check` the form of this property alone."""
+    """A property of a form. `schema` is the one for clients, `check` the form with only this property."""
 
     name: str
     schema: Mapping[str, Any]
@@ -40,8 +40,10 @@ class FormField:
     @property
     def heading(self) -> str:
         """The title or name, and the description. The single field of a form has no name of its own."""
-        title = self.schema.get("title") or ("" if self.name == SINGLE_PROPERTY else self.name)
-        return ": ".join(part for part in (title, self.schema.get("description")) if part)
+        title = self.schema.get("title")
+        if not title and self.name != SINGLE_PROPERTY:
+            title = self.name
+        return ": ".join(filter(None, (title, self.schema.get("description"))))
 
     @cached_property
     def choices(self) -> Sequence[Choice]:
@@ -49,54 +51,61 @@ class FormField:
         if self.schema["type"] == "boolean":
             return CONFIRMATION
         source = self.schema.get("items", self.schema)
-        if pairs := source.get("oneOf") or source.get("anyOf"):
+        pairs = source.get("oneOf") or source.get("anyOf")
+        if pairs:
             return number_choices((pair["const"], pair["title"]) for pair in pairs)
         values = source.get("enum", ())
         return number_choices(zip(values, source.get("enumNames", values), strict=True))
 
     @property
-    def is_canceled_by_empty_line(self) -> bool:
-        return self.is_required and "default" not in self.schema
-
-    @property
     def instruction(self) -> str:
-        """What to type, and what an empty line means."""
+        """The text for the user: what to type, and the effect of an empty line."""
         if self.schema["type"] == "array":
-            wanted = "the numbers of your choices, separated by commas"
+            input_text = "the numbers of your choices, separated by commas"
         elif self.choices:
-            wanted = "the number of your choice"
+            input_text = "the number of your choice"
         else:
-            wanted = _FORMATS.get(self.schema.get("format", ""), _KINDS[self.schema["type"]])
-            if bounds := [text.format(self.schema[key]) for key, text in _BOUNDS.items() if key in self.schema]:
-                wanted += f" ({', '.join(bounds)})"
-        return f"Type {wanted}. An empty line {self._describe_empty_line()}."
+            input_text = _FORMATS.get(self.schema.get("format", ""), _TYPES[self.schema["type"]])
+            bounds = [text.format(self.schema[key]) for key, text in _BOUNDS.items() if key in self.schema]
+            if bounds:
+                input_text += f" ({', '.join(bounds)})"
+        if "default" in self.schema:
+            effect = f"means {self._format_value(self.schema['default'])}"
+        else:
+            effect = "cancels" if self.is_required else "leaves it out"
+        return f"Type {input_text}. An empty line {effect}."
 
     def parse_line(self, line: str) -> Any:
-        """Return the value that was typed. Raises ValueError with the problem."""
+        """Return the value in a line. Raises ValueError with the problem."""
         value = self._parse_line(line)
-        if problems := self.check.list_problems({self.name: value}):
+        problems = self.check.list_problems({self.name: value})
+        if problems:
             raise ValueError("; ".join(problem.partition(": ")[2] or problem for problem in problems))
         return value
 
     def _parse_line(self, line: str) -> Any:
-        kind = self.schema["type"]
-        if kind == "array":
-            return list(dict.fromkeys(self._choose(part).value for part in line.split(",") if part.strip()))
+        value_type = self.schema["type"]
+        if value_type == "array":
+            return list(dict.fromkeys(self._choose(text) for text in line.split(",") if text.strip()))
+        if value_type == "boolean":
+            return self._choose(line) == YES
         if self.choices:
-            value = self._choose(line).value
-            return value == YES if kind == "boolean" else value
-        return line if kind == "string" else _read_number(line, kind)
+            return self._choose(line)
+        if value_type == "string":
+            return line
+        try:
+            number = int(line) if value_type == "integer" else float(line)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"'{line[:50]}' is not {_TYPES[value_type]}")
+        return number
 
-    def _choose(self, typed: str) -> Choice:
-        choice = find_choice(self.choices, typed)
+    def _choose(self, text: str) -> str:
+        choice = find_choice(self.choices, text)
         if choice is None:
-            raise ValueError(f"'{typed.strip()[:50]}' is not one of the choices")
-        return choice
-
-    def _describe_empty_line(self) -> str:
-        if "default" in self.schema:
-            return f"means {self._format_value(self.schema['default'])}"
-        return "cancels" if self.is_canceled_by_empty_line else "leaves it out"
+            raise ValueError(f"'{text.strip()[:50]}' is not one of the choices")
+        return choice.value
 
     def _format_value(self, value: Any) -> str:
         if isinstance(value, bool):
@@ -106,21 +115,11 @@ class FormField:
         return next((choice.label for choice in self.choices if choice.value == value), str(value))
 
 
-def list_fields(sent: Mapping[str, Any], full: Mapping[str, Any]) -> list[FormField]:
-    """Return the fields of a form in order, from the schema that clients are sent and from the full one."""
-    required = sent.get("required", ())
-    checks = {
-        name: create_form({"type": "object", "properties": {name: part}, "required": [name]})
-        for name, part in full["properties"].items()
-    }
-    return [FormField(name, part, name in required, checks[name]) for name, part in sent["properties"].items()]
-
-
-def _read_number(line: str, kind: str) -> float:
-    try:
-        number = int(line) if kind == "integer" else float(line)
-    except ValueError:
-        raise ValueError(f"'{line[:50]}' is not {_KINDS[kind]}") from None
-    if not math.isfinite(number):
-        raise ValueError(f"'{line[:50]}' is not {_KINDS[kind]}")
-    return number
+def list_fields(client_schema: Mapping[str, Any], schema: Mapping[str, Any]) -> list[FormField]:
+    """Return the fields of a form in order. Clients get a simplified schema, and the full one checks the values."""
+    required = client_schema.get("required", ())
+    fields: list[FormField] = []
+    for name, field_schema in client_schema["properties"].items():
+        check = create_form({"type": "object", "properties": {name: schema["properties"][name]}, "required": [name]})
+        fields.append(FormField(name, field_schema, name in required, check))
+    return fields

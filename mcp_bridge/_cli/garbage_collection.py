@@ -1,4 +1,4 @@
-"""Garbage collection, which the command line disables while it starts."""
+"""Garbage collection. The command line disables it while it starts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import gc
 
 
 def enable_collections() -> None:
-    """Enable the garbage collection that `main` has disabled. It does not visit what was imported until now."""
+    """Enable garbage collection again after the imports. It never visits the objects of these."""
     gc.freeze()
     gc.enable()

@@ -25,49 +25,46 @@ STDOUT = Path("-")
 
 
 def import_servers(options: ImportOptions) -> None:
-    """Write a settings file with the servers of clients, and report what was taken from where.
+    """Write a settings file with the servers of clients, and report their origins.
 
     Raises ConfigError for a file that exists, and for a client or file that cannot be read.
     """
-    _check_out(options)
-    result = ServerImport()
-    for found in _find_all(options.sources):
-        if isinstance(found, ConfigError):
-            result.problems.append(found)
-        else:
-            result.add_server(found)
+    out, is_stdout = options.out, options.out == STDOUT
+    if not is_stdout and out.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError("the settings are written as YAML", path=str(out), hint="Use a name that ends in .yaml")
+    if not is_stdout and os.path.lexists(out) and not options.force:
+        raise ConfigError("this file exists", path=str(out), hint="Replace it with --force, or use another --out FILE")
+    result = _collect_servers(options.sources or list(CLIENTS))
     text = result.render_settings()
     if not result.taken:
-        _report_rest(result)
+        _report_omissions(result)
         hint = "`mcp-bridge clients` lists the files that it reads; --from reads another one"
         raise ConfigError("no servers were found in the files of your MCP clients", hint=hint)
-    if options.out == STDOUT:
+    if is_stdout:
         print(text, end="")
     else:
         _write_file(options, text)
-    if options.as_json and options.out != STDOUT:
-        write_json(_describe(result, options.out))
+    if options.as_json and not is_stdout:
+        write_json(_describe(result, out))
     else:
-        _report(result, find_other_variables(text, result.secrets), options.out)
+        _report(result, find_other_variables(text, result.secrets), out)
 
 
-def _check_out(options: ImportOptions) -> None:
-    out = options.out
-    if out == STDOUT:
-        return
-    if out.suffix.lower() not in (".yaml", ".yml"):
-        raise ConfigError("the settings are written as YAML", path=str(out), hint="Use a name that ends in .yaml")
-    if os.path.lexists(out) and not options.force:
-        raise ConfigError("this file exists", path=str(out), hint="Replace it with --force, or use another --out FILE")
-
-
-def _find_all(sources: Sequence[str] | None) -> Iterator[FoundServer | ConfigError]:
+def _collect_servers(sources: Sequence[str]) -> ServerImport:
+    """Collect the servers of clients and files. Raises ConfigError."""
+    result = ServerImport()
     machine = detect_machine()
-    for name in sources or CLIENTS:
+    for name in sources:
         if is_settings(Path(name)):
-            yield from find_servers_in_file(Path(name))
+            servers: Iterator[FoundServer | ConfigError] = find_servers_in_file(Path(name))
         else:
-            yield from find_servers(find_client(name), machine)
+            servers = find_servers(find_client(name), machine)
+        for server in servers:
+            if isinstance(server, ConfigError):
+                result.problems.append(server)
+            else:
+                result.add_server(server)
+    return result
 
 
 def _write_file(options: ImportOptions, text: str) -> None:
@@ -80,41 +77,53 @@ def _write_file(options: ImportOptions, text: str) -> None:
         raise ConfigError(f"it cannot be written: {error.strerror}", path=str(options.out)) from None
 
 
-def _report(result: ServerImport, others: Sequence[str], out: Path) -> None:
+def _report(result: ServerImport, other_variables: Sequence[str], out: Path) -> None:
     report(f"Imported {format_count(len(result.taken), 'server')}:")
     width = max(map(len, result.taken))
-    report(*(f"  {name:{width}}  from {', '.join(one.place for one in found)}" for name, found in result.taken.items()))
-    _report_rest(result)
+    for name, servers in result.taken.items():
+        report(f"  {name:{width}}  from {', '.join(server.place for server in servers)}")
+    _report_omissions(result)
     if result.secrets.places:
         report("Set these variables where you run it. Their values were not copied:")
         width = max(map(len, result.secrets.places))
-        report(*(f"  {name:{width}}  its value is in {place}" for name, place in result.secrets.places.items()))
-    if others:
-        report(f"The entries already refer to these variables: {', '.join(others)}")
+        for name, place in result.secrets.places.items():
+            report(f"  {name:{width}}  its value is in {place}")
+    if other_variables:
+        report(f"The entries already refer to these variables: {', '.join(other_variables)}")
     if out != STDOUT:
         report(f"Wrote {out}. Next:", f"  mcp-bridge list {out}", f"  mcp-bridge install CLIENT {out}")
 
 
 def _list_notes(result: ServerImport) -> list[dict[str, str]]:
-    """Return the notes about the servers that are taken, each once, however many files have the server."""
-    notes = {(name, note): one.path for name, found in result.taken.items() for one in found for note in one.notes}
-    return [{"name": name, "path": str(path), "note": note} for (name, note), path in notes.items()]
+    """Return the notes about the imported servers, each once. Several files may have the same server."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for name, servers in result.taken.items():
+        for server in servers:
+            for note in server.notes:
+                rows[name, note] = {"name": name, "path": str(server.path), "note": note}
+    return list(rows.values())
 
 
-def _report_rest(result: ServerImport) -> None:
-    report(*(f"Note about '{row['name']}' in {row['path']}: {row['note']}" for row in _list_notes(result)))
-    report(*(f"Skipped '{one.name}' from {one.place}: {one.omission}" for one in result.left_out))
-    report(*(f"PROBLEM: {error}" for error in result.problems))
+def _report_omissions(result: ServerImport) -> None:
+    for row in _list_notes(result):
+        report(f"Note about '{row['name']}' in {row['path']}: {row['note']}")
+    for server in result.left_out:
+        report(f"Skipped '{server.name}' from {server.place}: {server.omission}")
+    for error in result.problems:
+        report(f"PROBLEM: {error}")
 
 
 def _describe(result: ServerImport, out: Path) -> dict[str, object]:
+    servers: list[dict[str, object]] = []
+    for name, entries in result.taken.items():
+        origins = [{"client": entry.client, "path": str(entry.path), "name": entry.name} for entry in entries]
+        servers.append({"name": name, "from": origins})
     return {
         "file": str(out),
-        "servers": [
-            {"name": name, "from": [{"client": one.client, "path": str(one.path), "name": one.name} for one in found]}
-            for name, found in result.taken.items()
+        "servers": servers,
+        "left_out": [
+            {"name": server.name, "path": str(server.path), "reason": server.omission} for server in result.left_out
         ],
-        "left_out": [{"name": one.name, "path": str(one.path), "reason": one.omission} for one in result.left_out],
         "notes": _list_notes(result),
         "variables": [{"name": name, "place": place} for name, place in result.secrets.places.items()],
         "problems": [str(error) for error in result.problems],

@@ -42,13 +42,16 @@ def create_project(options: InitOptions) -> None:
     except OSError as error:
         problem = f"cannot create a project here: {error.strerror or error}"
         raise ConfigError(problem, path=str(error.filename or folder), hint="Choose another folder") from None
-    _report_next_steps(folder, contents)
+    report(f"Created {format_count(len(contents), 'file')} in {folder}: {', '.join(contents)}", "Next:")
+    make = "make" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && make"
+    call = "mcp-bridge call days_between start=2026-01-01 end=2026-12-31"
+    report(f"  {make}", f"  {call}", "  make install CLIENT=claude-code")
 
 
 def to_project_name(folder: Path) -> str:
     """Convert the name of a folder to a server name: lowercase letters, digits, `-` and `_`."""
-    cleaned = re.sub(r"[^a-z0-9_]+", "-", folder.resolve().name.lower()).strip("-_")
-    return cleaned[:50] or "my-tools"
+    name = re.sub(r"[^a-z0-9_]+", "-", folder.resolve().name.lower()).strip("-_")
+    return name[:50] or "my-tools"
 
 
 def _render_templates(folder: Path) -> dict[str, str]:
@@ -67,31 +70,21 @@ def _render_templates(folder: Path) -> dict[str, str]:
     install_source = find_install_source()
     if install_source is not None:
         comment = f"# Where {DISTRIBUTION} is installed from on this machine. Do not commit this file.\n"
-        contents[LOCAL_MAKEFILE] = f"{comment}BRIDGE ?= {_escape_for_make(install_source)}\n"
+        # The recipe puts the value between the single quotes of a shell.
+        value = install_source.replace("$", "$$").replace("#", r"\#").replace("'", r"'\''")
+        contents[LOCAL_MAKEFILE] = f"{comment}BRIDGE ?= {value}\n"
     return contents
-
-
-def _escape_for_make(text: str) -> str:
-    """Escape a value of a Makefile that the recipe puts between the single quotes of a shell."""
-    return text.replace("$", "$$").replace("#", r"\#").replace("'", r"'\''")
 
 
 def _write_all(folder: Path, contents: Mapping[str, str]) -> None:
     """Write all files, or none: if one fails, those already written are removed."""
-    missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     with ExitStack() as undo:
-        for each in reversed(missing):
-            each.mkdir()
-            undo.callback(each.rmdir)
+        for path in reversed(missing):
+            path.mkdir()
+            undo.callback(path.rmdir)
         for name, text in contents.items():
             with (folder / name).open("x", encoding="utf-8", newline="\n") as file:
                 undo.callback((folder / name).unlink)
                 file.write(text)
         undo.pop_all()
-
-
-def _report_next_steps(folder: Path, contents: Mapping[str, str]) -> None:
-    report(f"Created {format_count(len(contents), 'file')} in {folder}: {', '.join(contents)}", "Next:")
-    make = "make" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && make"
-    call = "mcp-bridge call days_between start=2026-01-01 end=2026-12-31"
-    report(f"  {make}", f"  {call}", "  make install CLIENT=claude-code")

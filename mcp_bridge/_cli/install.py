@@ -1,4 +1,4 @@
-"""`install`: adds the server to an MCP client, or shows what would be added."""
+"""`install`: adds the server to an MCP client, or shows the change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from mcp_bridge._cli.clients import find_client
@@ -37,9 +37,6 @@ from mcp_bridge._desktop.locations import (
 from mcp_bridge._settings.documents.syntax import FileChanged, UnsafeEdit
 from mcp_bridge._version import DISTRIBUTION
 
-if TYPE_CHECKING:
-    from mcp_bridge._cli.doctor.report import ServerReport
-
 T = TypeVar("T")
 
 ATTEMPTS = 6
@@ -52,7 +49,7 @@ _ACTIONS = {
     "replace": ("replaced", "would replace"),
     "none": ("already installed", "already installed"),
 }
-"""What is reported for each action, and in a dry run."""
+"""The report of each action, and that of a dry run."""
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -62,7 +59,7 @@ _TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """An entry, the file of the client that it is for, and the options."""
+    """An entry, its place in the files of the client, and the options."""
 
     client: Client
     place: ConfigPlace
@@ -83,37 +80,34 @@ class Installation:
 
     @property
     def json_base(self) -> dict[str, Any]:
-        """What every JSON result begins with."""
+        """The beginning of every JSON result."""
         return {"client": self.client.name, "scope": self.place.scope, "path": str(self.path), "name": self.entry.name}
 
     def format_snippet(self) -> str:
-        value = build_entry_value(self.client, self.place, self.entry)
         from mcp_bridge._desktop.exports import format_snippet
 
+        value = build_entry_value(self.client, self.place, self.entry)
         return format_snippet(self.place, self.entry, value, self.machine)
 
 
 def install_server(options: InstallOptions) -> None:
     """Install a server in a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
     client = find_client(options.client)
-    _check_combination(options)
+    switches = {"--print": options.only_print, "--link": options.link, "--dry-run": options.dry_run}
+    names = [name for name, is_used in switches.items() if is_used]
+    if len(names) > 1:
+        raise ConfigError(f"cannot be used with {' and '.join(names[1:])}", where=names[0], hint="Choose one.")
     place = find_place(client, options.scope)
     if options.file is not None and _URL.match(options.file):
         entry, notes = _build_remote_entry(options, options.file), ["the server at the URL was not contacted"]
         source = options.file
     else:
-        entry, served = build_entry(
-            Path(options.file) if options.file is not None else None, options.name, shared=options.shared
-        )
-        entry, source, notes = _add_variables(entry, options), str(served.path), [*served.notes]
+        path = Path(options.file) if options.file is not None else None
+        entry, file = build_entry(path, options.name, shared=options.shared)
+        entry, source, notes = _add_variables(entry, options), str(file.path), [*file.notes]
+    machine = detect_machine()
     task = Installation(
-        client=client,
-        place=place,
-        entry=entry,
-        source=source,
-        notes=notes,
-        machine=detect_machine(),
-        options=options,
+        client=client, place=place, entry=entry, source=source, notes=notes, machine=machine, options=options
     )
     if options.link:
         _show_link(task)
@@ -124,17 +118,21 @@ def install_server(options: InstallOptions) -> None:
 
 
 def build_entry(file: Path | None, name: str | None, *, shared: bool = False) -> tuple[ServerEntry, ServedFile]:
-    """Build the entry that serves a file under the given name, or the name in its settings.
+    """Build the entry of a file under the given name, or the name in its settings.
 
     If it is `shared`, the client uses one server together with others.
 
     Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
     """
     name = _check_server_name(name)
-    served = check_file(find_file(file))
-    command, *arguments = find_program()
-    args = (*arguments, "serve", *(["--shared"] if shared else []), str(served.path))
-    return ServerEntry(name=name or served.name, command=command, args=args, secrets=served.secrets), served
+    checked_file = check_file(find_file(file))
+    command, *args = find_program()
+    args.append("serve")
+    if shared:
+        args.append("--shared")
+    args.append(str(checked_file.path))
+    entry = ServerEntry(name=name or checked_file.name, command=command, args=args, secrets=checked_file.secrets)
+    return entry, checked_file
 
 
 def _check_server_name(name: str | None) -> str | None:
@@ -145,26 +143,27 @@ def _check_server_name(name: str | None) -> str | None:
 
 
 def _build_remote_entry(options: InstallOptions, url: str) -> ServerEntry:
-    """Build the entry for a URL. Raises ConfigError for options that only a server that is started can have."""
+    """Build the entry for a URL. Raises ConfigError for options of servers that a client starts."""
     if options.env:
         raise ConfigError("cannot be used with a URL", where="--env", hint="Set variables where that server runs.")
     if options.shared:
         raise ConfigError("cannot be used with a URL", where="--shared", hint="All clients share that server anyway.")
     if options.token_env is not None:
         _check_variable(options.token_env, "--token-env")
-    parts = urlsplit(url)
-    if parts.username is not None or not parts.hostname:
+    address = urlsplit(url)
+    if address.username is not None or not address.hostname:
         hint = "Use http://HOST:PORT/mcp; a token is passed with --token-env."
         raise ConfigError("the URL has no host, or has a user in it", where="FILE|URL", hint=hint)
-    name = _check_server_name(options.name) or to_server_name(parts.netloc)
+    name = _check_server_name(options.name) or to_server_name(address.netloc)
     return ServerEntry(name=name, command="", url=url, token_env=options.token_env)
 
 
 def _add_variables(entry: ServerEntry, options: InstallOptions) -> ServerEntry:
-    """Add the variables of --env: a name becomes a reference, a name with a value is written as it is."""
+    """Add the variables of --env: a name becomes a reference, and a name with a value is written unchanged."""
     if options.token_env is not None:
         raise ConfigError("only a URL has a token", where="--token-env", hint="Pass a variable with --env NAME.")
-    secrets, variables = [*entry.secrets], dict[str, str]()
+    secrets = [*entry.secrets]
+    variables: dict[str, str] = {}
     for word in options.env or ():
         name, equals, value = word.partition("=")
         _check_variable(name, "--env")
@@ -195,39 +194,45 @@ def find_program() -> Sequence[str]:
     return (os.path.abspath(sys.executable), "-m", "mcp_bridge")
 
 
-def _check_combination(options: InstallOptions) -> None:
-    switches = {"--print": options.only_print, "--link": options.link, "--dry-run": options.dry_run}
-    used = [name for name, is_used in switches.items() if is_used]
-    if len(used) > 1:
-        raise ConfigError(f"cannot be used with {' and '.join(used[1:])}", where=used[0], hint="Choose one.")
-
-
 def retry_if_changed(attempt: Callable[[], T]) -> T:
     """Retry an edit while other programs write the same file. Raises FileChanged after the last attempt."""
     for _ in range(ATTEMPTS - 1):
         try:
             return attempt()
         except FileChanged:
-            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - random, so that two programs do not collide again
+            # The pause is random, so that two programs do not collide again.
+            time.sleep(random.uniform(*PAUSE))  # noqa: S311
     return attempt()
 
 
 def _install(task: Installation) -> None:
-    journal, attempted = open_journal(), list[InstallationPlan]()
+    journal, plans = open_journal(), list[InstallationPlan]()
+
+    def attempt() -> tuple[InstallationPlan, InstallationResult]:
+        plan = _make_plan(task, journal)
+        if plan.action == "none" and plans:
+            # An earlier attempt has written the entry before it failed, so only that is recorded.
+            plan = plans[0]
+            problem = installation.record_installation(plan, task.machine, journal, task.source)
+            return plan, InstallationResult(journal_problem=problem)
+        plans.append(plan)
+        return plan, installation.apply_installation(plan, task.machine, journal, settings=task.source)
+
     try:
         if task.options.dry_run:
             _show_plan(task, _make_plan(task, journal))
             return
         warnings = _check_start(task, _make_plan(task, journal)) if task.options.check else []
-        plan, done = retry_if_changed(lambda: _attempt_install(task, journal, attempted))
+        plan, result = retry_if_changed(attempt)
     except UnsafeEdit as error:
         _report_unsafe(task, error)
-    notes, action = [*warnings, *_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
+    notes, action = [*warnings, *_list_notes(task, plan, result)], _ACTIONS[plan.action][0]
     if task.options.as_json:
-        write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
+        write_json(_describe_plan(task, plan, action) | {"backup": result.backup, "notes": notes})
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
-    report(*(f"  {note}" for note in notes))
+    for note in notes:
+        report(f"  {note}")
 
 
 def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
@@ -238,30 +243,25 @@ def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
     if unset:
         return [f"WARNING: the server was not started to check it, because {', '.join(unset)} is not set here"]
     from mcp_bridge._cli.doctor.client import check_start
+    from mcp_bridge._cli.doctor.report import format_results
 
     path, name, value = plan.file.path, plan.entry.name, plan.value
     server = InstalledServer(client=task.client.name, place=plan.place, path=path, name=name, value=value)
-    result, rejections = check_start(server, task.machine, secrets=plan.entry.secrets)
-    if not all(each.ok for each in result.results if not each.check.startswith("source ")):
-        _report_failed_start(task, result)
-    warnings = [f"WARNING: {each.check}: {each.detail}" for each in result.results if not each.ok]
-    for finding in rejections:
-        label = "note" if finding.ok else "WARNING"
-        warnings.append(f"{label}: {finding.check}: {finding.detail}. {finding.advice}")
-    return warnings
-
-
-def _report_failed_start(task: Installation, result: ServerReport) -> NoReturn:
+    server_report, rejections = check_start(server, task.machine, secrets=plan.entry.secrets)
+    failures = [result for result in server_report.results if not result.ok]
+    # A source that fails is only a warning: the other sources are served.
+    if all(result.check.startswith("source ") for result in failures):
+        warnings = [f"WARNING: {result.check}: {result.detail}" for result in failures]
+        for rejection in rejections:
+            label = "note" if rejection.ok else "WARNING"
+            warnings.append(f"{label}: {rejection.check}: {rejection.detail}. {rejection.advice}")
+        return warnings
     if task.options.as_json:
-        checks = [asdict(each) for each in result.results]
+        checks = [asdict(result) for result in server_report.results]
         write_json(task.json_base | {"action": "refused", "problem": "the server does not start", "checks": checks})
     else:
-        from mcp_bridge._cli.doctor.report import format_results
-
         report(f"mcp-bridge: nothing was installed, because {task.client.title} could not use this server:")
-        for line in format_results(each for each in result.results if not each.ok):
-            report(line)
-        report("To install it anyway, pass --no-check.")
+        report(*format_results(failures), "To install it anyway, pass --no-check.")
     raise SystemExit(ExitCode.FAILED)
 
 
@@ -270,19 +270,6 @@ def _make_plan(task: Installation, journal: InstallationJournal) -> Installation
     return installation.prepare_installation(
         task.client, task.place, task.entry, task.machine, journal, force=force, use_command=use_command
     )
-
-
-def _attempt_install(
-    task: Installation, journal: InstallationJournal, attempted: list[InstallationPlan]
-) -> tuple[InstallationPlan, InstallationResult]:
-    """Install once. If an earlier attempt wrote the entry before it failed, only record that."""
-    plan, settings = _make_plan(task, journal), task.source
-    if plan.action == "none" and attempted:
-        return attempted[0], InstallationResult(
-            journal_problem=installation.record_installation(attempted[0], task.machine, journal, settings)
-        )
-    attempted.append(plan)
-    return plan, installation.apply_installation(plan, task.machine, journal, settings=settings)
 
 
 def _show_plan(task: Installation, plan: InstallationPlan) -> None:
@@ -304,7 +291,7 @@ def _show_link(task: Installation) -> None:
     from mcp_bridge._desktop.exports import build_install_link
 
     url = build_install_link(task.client.name, task.entry)
-    notes = [*_list_secret_notes(task.client, task.entry.secrets)]
+    notes = list(_list_secret_notes(task.client, task.entry.secrets))
     if task.options.as_json:
         write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
         return
@@ -313,7 +300,7 @@ def _show_link(task: Installation) -> None:
 
 
 def _show_snippet(task: Installation) -> None:
-    notes, snippet = [*_list_secret_notes(task.client, task.entry.secrets)], task.format_snippet()
+    notes, snippet = list(_list_secret_notes(task.client, task.entry.secrets)), task.format_snippet()
     if task.options.as_json:
         value = dict(build_entry_value(task.client, task.place, task.entry))
         write_json(task.json_base | {"notes": notes, "entry": value, "snippet": snippet})
@@ -324,7 +311,7 @@ def _show_snippet(task: Installation) -> None:
 
 
 def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:
-    """Report why the file is left alone, and what to paste into it if it is or can become a file; exit with 1."""
+    """Report why the file is left unchanged, and the text to paste into it unless it is no file; exit with 1."""
     can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
     snippet = task.format_snippet() if can_paste else None
     if task.options.as_json:
@@ -348,15 +335,16 @@ def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> d
     }
 
 
-def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationResult) -> Iterator[str]:
-    if done.backup is not None:
-        yield f"backup: {done.backup}"
+def _list_notes(task: Installation, plan: InstallationPlan, result: InstallationResult) -> Iterator[str]:
+    if result.backup is not None:
+        yield f"backup: {result.backup}"
     if plan.action == "replace":
         yield "uninstall restores the entry that was replaced"
-    if done.is_reformatted:
+    if result.is_reformatted:
         yield f"{task.client.title}'s own command has changed the layout of the file, but nothing else in it"
-    if done.journal_problem is not None:
-        yield f"the installation could not be recorded, so uninstall cannot restore the layout: {done.journal_problem}"
+    if result.journal_problem is not None:
+        problem = result.journal_problem
+        yield f"the installation could not be recorded, so uninstall cannot restore the layout: {problem}"
     if not is_client_installed(task.client, task.machine):
         yield f"{task.client.title} was not found on this machine"
     yield from task.notes
@@ -373,7 +361,6 @@ def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationRe
 
 def _list_secret_notes(client: Client, names: Sequence[str]) -> Iterator[str]:
     if names:
-        references = (
-            [format_reference(client, name) or name for name in names] if can_reference_variables(client) else names
-        )
-        yield f"variables it needs: {', '.join(references)}. {client.secrets_advice}"
+        if can_reference_variables(client):
+            names = [format_reference(client, name) or name for name in names]
+        yield f"variables it needs: {', '.join(names)}. {client.secrets_advice}"

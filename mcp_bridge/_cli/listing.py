@@ -1,10 +1,9 @@
-"""`list` and `schema`: what would be served, and what can be set."""
+"""`list` and `schema`: the entries of a server, and the schema of the settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,19 +14,18 @@ from mcp_bridge._cli.options import ListOptions, SchemaOptions
 from mcp_bridge._cli.output import print_lines, report_problems, show_table, write_json
 from mcp_bridge._cli.schema_values import format_parameters
 from mcp_bridge._cli.server_address import ServerAddress, find_address
-from mcp_bridge._cli.target import load_target, run_until_started
+from mcp_bridge._cli.target import load_and_start
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._protocol.wire.client_names import to_client_name
-from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge._runtime.terminal_text import escape_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What a server publishes, as rows of JSON, and the problems of its sources."""
+    """The entries of a server, as rows of JSON, and the problems of its sources."""
 
     tools: Sequence[dict[str, Any]]
     others: Sequence[dict[str, Any]]
@@ -42,13 +40,13 @@ def list_entries(options: ListOptions) -> None:
     address = find_address(options.target, options.command, options.token_env)
     if address is not None and options.tag:
         raise ConfigError("MCP servers do not publish tags", where="--tag", hint="Use it with a file")
-    with reserve_stdio():  # stdout is only for the result
-        listing = _read_listing(options) if address is None else _read_remote_listing(address)
+    listing = _read_listing(options) if address is None else _read_remote_listing(address)
     if options.as_json:
         write_json([*listing.tools, *listing.others])
     else:
         if options.quiet:
-            print_lines(*(escape_line(row["name"]) for row in listing.tools))
+            for row in listing.tools:
+                print_lines(escape_line(row["name"]))
         else:
             _show_listing(listing)
         report_problems(listing.problems)
@@ -58,20 +56,19 @@ def list_entries(options: ListOptions) -> None:
 
 
 def _read_listing(options: ListOptions) -> Listing:
-    bridge = load_target(Path(options.target) if options.target is not None else None).bridge
-    anyio.run(run_until_started, bridge)
-    tools = bridge.registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
-    others = _describe_others(bridge.registry)
-    # Without any source that works, a script must not take the empty list for the tools of the servers.
-    publishing = {entry.owner for entry in bridge.registry.list()} | {row["source"] for row in others}
-    names = {source.name for source in bridge.sources}
-    is_broken = names.isdisjoint(publishing) and any(map(bridge.problems.get, names))
-    rows = [*map(_describe_tool, tools)]
+    bridge = load_and_start(options.target)
+    registry = bridge.registry
+    others = _describe_others(registry)
+    # Without any working source, a script must not mistake the empty list for the tools of the servers.
+    sources = {source.name for source in bridge.sources}
+    publishing = {entry.owner for entry in registry.list()} | {row["source"] for row in others}
+    is_broken = sources.isdisjoint(publishing) and any(bridge.problems.get(name) for name in sources)
+    tools = registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
     return Listing(
-        tools=rows,
+        tools=[_describe_tool(entry) for entry in tools],
         others=[] if options.tag else others,
         problems=bridge.problems,
-        # Those about single tools are reported by `validate`.
+        # `validate` reports the notes about single tools, too.
         notes=bridge.settings_notes,
         is_broken=is_broken,
     )
@@ -87,12 +84,23 @@ def _read_remote_listing(address: ServerAddress) -> Listing:
 
 
 def _show_listing(listing: Listing) -> None:
-    columns = ("tool", "parameters", "description", "tags", "source")
-    show_table(columns, [_to_tool_cells(row) for row in listing.tools], empty="no tools")
-    if listing.others:
-        print()
-        columns = ("kind", "name", "parameters", "description", "source")
-        show_table(columns, [_to_cells(row) for row in listing.others])
+    cells: list[Sequence[str]] = []
+    for row in listing.tools:
+        parameters, description = format_parameters(row["input_schema"]), _first_line(row["description"])
+        cells.append((row["name"], parameters, description, ", ".join(row["tags"]), row["source"]))
+    show_table(("tool", "parameters", "description", "tags", "source"), cells, empty="no tools")
+    if not listing.others:
+        return
+    print()
+    cells = []
+    for row in listing.others:
+        name = row.get("uri") or row.get("uri_template") or row["name"]
+        arguments = [
+            argument["name"] if argument["required"] else f"{argument['name']}?"
+            for argument in row.get("arguments", ())
+        ]
+        cells.append((row["kind"], name, ", ".join(arguments), _first_line(row["description"]), row["source"]))
+    show_table(("kind", "name", "parameters", "description", "source"), cells)
 
 
 def _describe_tool(entry: ToolEntry) -> dict[str, Any]:
@@ -109,26 +117,16 @@ def _describe_others(registry: ToolRegistry) -> list[dict[str, Any]]:
         ("prompt", "name", registry.prompts),
     ):
         for entry in catalog:
-            own = {key: getattr(entry, key), "name": entry.name, "description": entry.description}
-            rows.append({"kind": kind, **own, "source": entry.owner})
+            row = {"kind": kind, key: getattr(entry, key), "name": entry.name, "description": entry.description}
+            row["source"] = entry.owner
             if isinstance(entry, PromptEntry):
-                rows[-1]["arguments"] = [asdict(argument) for argument in entry.arguments]
+                row["arguments"] = [asdict(argument) for argument in entry.arguments]
+            rows.append(row)
     return rows
 
 
-def _to_tool_cells(row: Mapping[str, Any]) -> Sequence[str]:
-    parameters, description = format_parameters(row["input_schema"]), _first_line(row["description"])
-    return row["name"], parameters, description, ", ".join(row["tags"]), row["source"]
-
-
-def _to_cells(row: Mapping[str, Any]) -> Sequence[str]:
-    name = row.get("uri") or row.get("uri_template") or row["name"]
-    arguments = ", ".join(f"{each['name']}{'' if each['required'] else '?'}" for each in row.get("arguments", ()))
-    return row["kind"], name, arguments, _first_line(row["description"]), row["source"]
-
-
 def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "")
+    return text.strip().partition("\n")[0].rstrip()
 
 
 def print_settings_schema(options: SchemaOptions) -> None:

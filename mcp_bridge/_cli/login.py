@@ -38,15 +38,15 @@ def sign_in_to_server(options: LoginOptions) -> None:
 
 def _find_server(options: LoginOptions) -> UpstreamOptions:
     file = find_file(options.file)
-    servers = {}
+    servers: dict[str, UpstreamOptions] = {}
     for source in load(file, os.environ).sources:
         if load_source_type(source.type) is UpstreamSource:
-            chosen = parse_options(UpstreamOptions, source)
-            servers[source.name or UpstreamSource.choose_name(chosen)] = chosen
+            upstream = parse_options(UpstreamOptions, source)
+            servers[source.name or UpstreamSource.choose_name(upstream)] = upstream
     server = servers.get(options.server)
     if server is None:
-        known = ", ".join(sorted(servers)) or "none"
-        raise ConfigError(f"there is no server '{options.server}'", path=str(file), hint=f"Servers: {known}")
+        names = ", ".join(sorted(servers)) or "none"
+        raise ConfigError(f"there is no server '{options.server}'", path=str(file), hint=f"Servers: {names}")
     if server.auth is None or server.url is None:
         hint = "Set `auth: oauth`, which works for servers with a `url`"
         raise ConfigError(f"the server '{options.server}' does not use OAuth", path=str(file), hint=hint)
@@ -68,26 +68,26 @@ async def _sign_in(server: UpstreamOptions, use_keyring: bool) -> str:
 
 async def _open_page(url: str) -> None:
     report("Sign in on this page:", f"  {url}")
-    # some browsers end only when the user has signed in, which needs the callback
+    # Some browsers end only when the user has signed in, and that needs the callback.
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
 async def _receive_code(listener: Any) -> dict[str, str]:
-    """Return what the authorization server sends to the callback."""
-    found: list[dict[str, str]] = []
+    """Return the query that the authorization server sends to the callback."""
+    queries: list[dict[str, str]] = []
 
     async def handle(stream: SocketStream) -> None:
         async with stream:
             query = await _read_query(stream)
             await stream.send(_PAGE)
         if query.keys() & {"code", "error"}:
-            found.append(query)
+            queries.append(query)
             tasks.cancel_scope.cancel()
 
     with anyio.fail_after(WAIT):
         async with anyio.create_task_group() as tasks:
             await listener.serve(handle, tasks)
-    return found[0]
+    return queries[0]
 
 
 async def _read_query(stream: SocketStream) -> dict[str, str]:
@@ -98,5 +98,8 @@ async def _read_query(stream: SocketStream) -> dict[str, str]:
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             return {}
     words = data.partition(b"\r\n")[0].decode("latin-1").split(" ")
-    parts = urlsplit(words[1]) if len(words) == 3 else urlsplit("")
-    return {name: values[0] for name, values in parse_qs(parts.query).items()} if parts.path == "/callback" else {}
+    url = urlsplit(words[1] if len(words) == 3 else "")
+    # Browsers also ask for other pages, such as an icon.
+    if url.path != "/callback":
+        return {}
+    return {name: values[0] for name, values in parse_qs(url.query).items()}

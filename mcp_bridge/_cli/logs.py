@@ -22,46 +22,42 @@ BACKUP_FILES = 3
 
 
 class OneLineFormatter(logging.Formatter):
-    """Formats a record so that it cannot be mistaken for several: control characters are escaped, tracebacks indented.
+    """Formats a record as one line, with control characters escaped, and indents the lines of a traceback.
 
-    The same is done with `exc_text`, which the formatter of another handler may have set.
+    The same applies to `exc_text`, which may come from the formatter of another handler.
     """
 
     def __init__(self, *, all_frames: bool = False) -> None:
         super().__init__(FORMAT)
         self._all_frames = all_frames
-        self._redactor = Redactor()
-
-    def hide_secrets(self, secrets: Iterable[str]) -> None:
-        self._redactor.add_secrets(secrets)
-
-    def add_substitution(self, substitute: Callable[[str], str]) -> None:
-        self._redactor.add_substitution(substitute)
+        self.redactor = Redactor()
 
     def format(self, record: logging.LogRecord) -> str:
         record.asctime = self.formatTime(record, self.datefmt)
         try:
             record.message = record.getMessage()
-            if record.name == "py.warnings":  # without the line of source that Python adds
+            # Python adds the line of source to a warning.
+            if record.name == "py.warnings":
                 record.message = re.sub(r"(\n  [^\n]*)?\n\Z", "", record.message)
-            parts = [self.formatMessage(record)]
+            lines = [self.formatMessage(record)]
             if record.exc_info:
-                parts.append(self.formatException(record.exc_info))
+                lines.append(self.formatException(record.exc_info))
             elif record.exc_text:
-                parts.append(self._indent(record.exc_text))
+                lines.append(self._indent(record.exc_text))
             if record.stack_info:
-                parts.append(self._indent(record.stack_info))
-            return "\n".join(parts)
-        except Exception as error:  # from the `__str__` of an argument, or because the arguments do not fit the message
-            kind = type(error).__name__
-            record.message = f"a record from {record.pathname}:{record.lineno} cannot be formatted ({kind})"
+                lines.append(self._indent(record.stack_info))
+            return "\n".join(lines)
+        except Exception as error:
+            # The `__str__` of an argument has failed, or the arguments do not fit the message.
+            place = f"{record.pathname}:{record.lineno}"
+            record.message = f"a record from {place} cannot be formatted ({type(error).__name__})"
             return self.formatMessage(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return escape_line(self._redactor.redact_text(super().formatMessage(record)))
+        return escape_line(self.redactor.redact_text(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:
-        """Format a traceback, whose last lines may be text from third-party code."""
+        """Format a traceback. Its last lines may be text from third-party code."""
         if self._all_frames or ei[1] is None:
             return self._indent(super().formatException(ei))
         from mcp_bridge._runtime.tracebacks import format_exception
@@ -69,31 +65,31 @@ class OneLineFormatter(logging.Formatter):
         return self._indent(format_exception(ei[1]))
 
     def _indent(self, text: str) -> str:
-        return "\n".join(f"  {escape_line(line)}" for line in self._redactor.redact_text(text).splitlines())
+        return "\n".join(f"  {escape_line(line)}" for line in self.redactor.redact_text(text).splitlines())
 
 
 class StartErrors(logging.Filter):
     """Holds the errors of sources back from stderr until the start has succeeded or failed.
 
-    The errors that end a start are reported by the command itself; without this, they would be shown twice.
+    The command itself reports the errors that end a start. Without this filter, they would be shown twice.
     """
 
     def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
         self._handler = handler
-        self._held: list[logging.LogRecord] | None = []
+        self._records: list[logging.LogRecord] | None = []
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if self._held is None or record.name != "mcp_bridge.bridge" or record.levelno < logging.ERROR:
+        if self._records is None or record.name != "mcp_bridge.bridge" or record.levelno < logging.ERROR:
             return True
-        self._held.append(record)
+        self._records.append(record)
         return False
 
-    def release(self, reported: str = "") -> None:
-        """Log what was held back, except the lines that are reported anyway."""
-        held, self._held = self._held or [], None
-        lines = tuple(filter(None, reported.splitlines()))
-        for record in held:
+    def release(self, report: str = "") -> None:
+        """Log the errors, except those in the report of the command."""
+        records, self._records = self._records or [], None
+        lines = tuple(filter(None, report.splitlines()))
+        for record in records:
             if not record.getMessage().endswith(lines):
                 self._handler.handle(record)
 
@@ -101,34 +97,37 @@ class StartErrors(logging.Filter):
 @contextmanager
 def hold_start_errors() -> Iterator[Callable[[], None]]:
     """Hold errors of the start back until the returned function is called, or the block ends."""
-    on_stderr = [each for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]
-    handler = next(iter(on_stderr), logging.NullHandler())
-    held = StartErrors(handler)
-    handler.addFilter(held)
+    handler: logging.Handler = logging.NullHandler()
+    for root_handler in logging.getLogger().handlers:
+        # Handlers of files derive from this class, so the type is compared.
+        if type(root_handler) is logging.StreamHandler:
+            handler = root_handler
+    errors = StartErrors(handler)
+    handler.addFilter(errors)
     try:
-        yield held.release
+        yield errors.release
     except BridgeError as error:
-        held.release(str(error))
+        errors.release(str(error))
         raise
     finally:
-        held.release()
-        handler.removeFilter(held)
+        errors.release()
+        handler.removeFilter(errors)
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
     secrets = list(secrets)
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, OneLineFormatter):
-            handler.formatter.hide_secrets(secrets)
+            handler.formatter.redactor.add_secrets(secrets)
 
 
 def add_substitutions(substitutions: Iterable[Callable[[str], str]]) -> None:
-    """Apply functions that replace text to all lines from now on."""
-    formatters = {handler.formatter for handler in logging.getLogger().handlers}
-    for formatter in formatters:
+    """Apply functions for the replacement of text to all lines from now on."""
+    # The handlers share a formatter.
+    for formatter in {handler.formatter for handler in logging.getLogger().handlers}:
         if isinstance(formatter, OneLineFormatter):
             for substitute in substitutions:
-                formatter.add_substitution(substitute)
+                formatter.redactor.add_substitution(substitute)
 
 
 def configure_logging(level: str, file: Path | None = None) -> None:
@@ -137,7 +136,13 @@ def configure_logging(level: str, file: Path | None = None) -> None:
         raise ConfigError(f"unknown log level '{level}'", where="--log-level", hint=f"Use one of: {', '.join(LEVELS)}")
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if file is not None:
-        handlers.append(_open_log_file(file))
+        from logging.handlers import RotatingFileHandler
+
+        try:
+            handlers.append(RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=BACKUP_FILES, encoding="utf-8"))
+        except OSError as error:
+            problem = f"cannot write the log to {file}: {error.strerror}"
+            raise ConfigError(problem, where="--log-file", hint="Use a file in an existing folder") from error
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -148,20 +153,11 @@ def configure_logging(level: str, file: Path | None = None) -> None:
         handler.setFormatter(formatter)
         root.addHandler(handler)
     logging.getLogger("asyncio").addFilter(_is_not_interrupt)
-    logging.getLogger("stamina").setLevel(logging.ERROR)  # the policy `retry` logs each attempt itself
+    # The policy `retry` logs each attempt itself.
+    logging.getLogger("stamina").setLevel(logging.ERROR)
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
     uncaught_errors.install_hooks()
-
-
-def _open_log_file(file: Path) -> logging.Handler:
-    from logging.handlers import RotatingFileHandler
-
-    try:
-        return RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=BACKUP_FILES, encoding="utf-8")
-    except OSError as error:
-        problem = f"cannot write the log to {file}: {error.strerror}"
-        raise ConfigError(problem, where="--log-file", hint="Use a file in an existing folder") from error
 
 
 def _is_not_interrupt(record: logging.LogRecord) -> bool:

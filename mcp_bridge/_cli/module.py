@@ -1,6 +1,10 @@
-"""`module validate`: checks a module with the contract suite of its type.
+"""`module validate`: checks a module with the contract suite of its type, in processes that the module may end.
 
-The suite runs in separate processes: a new one is started whenever the module ends one.
+A module can do anything to the process that examines it: exit, block, crash, or write to its channel. So this process
+only records. A `Probe` is a process that tries the rules one after the other, and reports each rule before it tries it
+and its outcome afterwards. If the process ends or is silent in between, the module has broken that rule, and the next
+probe continues with the rules that have no outcome. This ends after a complete run, after `MAX_PROCESSES` probes, or
+when a rule of `NEEDED_RULES` is broken.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import threading
 from pathlib import Path
 from typing import Any, Self
 
-from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.exits import exit_with
 from mcp_bridge._cli.options import ModuleOptions, check_timeout
 from mcp_bridge._cli.output import format_count, print_lines, write_json
 from mcp_bridge._contracts.errors import BridgeError, ConfigError
@@ -32,9 +36,9 @@ from mcp_bridge._runtime.terminal_text import escape_line
 START_TIMEOUT = 60.0
 """Seconds until a process must have started."""
 SLACK = 2.0
-"""Seconds added to the timeout of a rule: the process enforces that one itself unless the module blocks it."""
+"""Seconds in addition to the timeout of a rule. The process itself enforces that one unless the module blocks it."""
 GRACE = 2.0
-"""Seconds that a process has to exit by itself, and then after it is signalled."""
+"""Seconds until a process has exited after its last report, and then after a signal."""
 KILL_TIMEOUT = 25.0
 """Seconds that the supervisor of the process has to end everything."""
 MAX_PROCESSES = 50
@@ -59,7 +63,13 @@ def check_module(options: ModuleOptions) -> None:
     Raises ConfigError for invalid options, and for a module that does not exist.
     """
     check_timeout(options.timeout)
-    config = _parse_config(options.config)
+    hint = """Use one JSON object, such as '{"debug": true}'"""
+    try:
+        config = json.loads(options.config)
+    except ValueError as error:
+        raise ConfigError(f"invalid JSON: {error}", where="--config", hint=hint) from error
+    if not isinstance(config, dict):
+        raise ConfigError(f"found {type(config).__name__}", where="--config", hint=hint)
     try:
         subject = find_module(options.module, Path.cwd())
     except ModuleNotFoundError as error:
@@ -72,46 +82,39 @@ def check_module(options: ModuleOptions) -> None:
         write_json(result)
     else:
         _print_result(result)
-    raise SystemExit(ExitCode.OK if result["ok"] else ExitCode.FAILED)
-
-
-def _parse_config(text: str) -> dict[str, Any]:
-    hint = """Use one JSON object, such as '{"debug": true}'"""
-    try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"invalid JSON: {error}", where="--config", hint=hint) from error
-    if not isinstance(config, dict):
-        raise ConfigError(f"found {type(config).__name__}", where="--config", hint=hint)
-    return config
+    exit_with(result["ok"])
 
 
 def _list_secrets(value: Any, *, is_secret: bool = False) -> list[str]:
-    """List the strings of a configuration that are below the name of a secret."""
+    """List the texts of a configuration below the names of secrets."""
+    secrets: list[str] = []
     if isinstance(value, dict):
-        return [
-            text
-            for key, item in value.items()
-            for text in _list_secrets(item, is_secret=is_secret or bool(_SECRET_KEY.search(key)))
-        ]
-    if isinstance(value, list):
-        return [text for item in value for text in _list_secrets(item, is_secret=is_secret)]
-    return [value] if is_secret and isinstance(value, str) else []
+        for key, item in value.items():
+            secrets += _list_secrets(item, is_secret=is_secret or bool(_SECRET_KEY.search(key)))
+    elif isinstance(value, list):
+        for item in value:
+            secrets += _list_secrets(item, is_secret=is_secret)
+    elif is_secret and isinstance(value, str):
+        secrets.append(value)
+    return secrets
 
 
 def _print_result(result: Json) -> None:
     """Print a line for each rule, and the summary."""
     for outcome in result["rules"]:
-        reason = f": {escape_line(outcome['reason'])}" if outcome["reason"] else ""
-        print_lines(f"{_LABELS[outcome['state']]} {outcome['rule']}{reason}")
-    kind = f"{result['type']} (from {result['type_from']})" if result["type"] else "a module of unknown type"
-    failed = result["failed"]
-    summary = f"{format_count(len(failed), 'rule')} broken: {', '.join(failed)}" if failed else "all rules are followed"
-    print_lines(f"{result['module']}: {kind}; {summary}")
+        line = f"{_LABELS[outcome['state']]} {outcome['rule']}"
+        if outcome["reason"]:
+            line += f": {escape_line(outcome['reason'])}"
+        print_lines(line)
+    module_type = f"{result['type']} (from {result['type_from']})" if result["type"] else "a module of unknown type"
+    failures, summary = result["failed"], "all rules are followed"
+    if failures:
+        summary = f"{format_count(len(failures), 'rule')} broken: {', '.join(failures)}"
+    print_lines(f"{result['module']}: {module_type}; {summary}")
 
 
 class Probe:
-    """A process that examines a module, and the messages it sends. Raises OSError."""
+    """A process for the examination of a module, and its messages. Raises OSError."""
 
     def __init__(self, order: Json, folder: str) -> None:
         self._is_garbled = False
@@ -135,13 +138,14 @@ class Probe:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        if error_type is None:
             self._wait_for_exit(GRACE)
         self.end()
         self._reader.join(GRACE)
         streams = [self._process.stdin, self._stderr]
-        if not self._reader.is_alive():  # closing would wait for the reader
+        # Closing stdout would wait for the reader.
+        if not self._reader.is_alive():
             streams.append(self._process.stdout)
         for stream in streams:
             if stream is not None:
@@ -162,18 +166,20 @@ class Probe:
         return None
 
     def end(self) -> None:
-        """End the process now: its supervisor does that, or if that takes too long the whole group is killed."""
+        """End the process by its supervisor, or kill the whole group if that takes too long."""
         if self._process.poll() is None:
             process_group.terminate_supervisor(self._process.pid)
+            # The module may have stopped the supervisor.
             if sys.platform != "win32":
-                self._process.send_signal(signal.SIGCONT)  # the module may have stopped the supervisor
+                self._process.send_signal(signal.SIGCONT)
             self._wait_for_exit(KILL_TIMEOUT)
         process_group.kill_group(self._process.pid)
         self._process.wait()
 
     def describe_end(self) -> str:
-        status = f"it {worker_system.describe_status(self._process.poll(), sandboxed=False)}"
-        end = GARBLED if self._is_garbled else status
+        end = GARBLED
+        if not self._is_garbled:
+            end = f"it {worker_system.describe_status(self._process.poll(), sandboxed=False)}"
         self._stderr.seek(0)
         stderr = self._stderr.read().decode(errors="replace").strip()[-STDERR_TAIL:]
         return f"{end}. Its stderr: {stderr}" if stderr else end
@@ -194,14 +200,14 @@ class Probe:
 class ProbedModule:
     """Examines a module until every rule was tried once; `timeout` is in seconds for each rule."""
 
-    def __init__(self, subject: ExaminedModule, kind: str | None, config: Json, timeout: float) -> None:
+    def __init__(self, subject: ExaminedModule, module_type: str | None, config: Json, timeout: float) -> None:
         self._subject = subject
         self._config = config
         self._timeout = timeout
         self._outcomes: dict[str, tuple[str, str]] = {}
         self._rule = ""
-        self._kind = kind
-        self._kind_source = "--type" if kind else ""
+        self._type = module_type
+        self._type_source = "--type" if module_type else ""
 
     def run(self) -> None:
         """Examine the module. Raises BridgeError if no process can be started."""
@@ -215,19 +221,18 @@ class ProbedModule:
 
     def describe(self) -> Json:
         """Return the type of the module, and the outcome of each rule."""
-        failed = [rule for rule, (state, _) in self._outcomes.items() if state == "failed"]
+        rows = [{"rule": rule, "state": state, "reason": reason} for rule, (state, reason) in self._outcomes.items()]
+        failures = [row["rule"] for row in rows if row["state"] == "failed"]
         return {
-            "type": self._kind,
-            "type_from": self._kind_source,
-            "ok": not failed,
-            "failed": failed,
-            "rules": [
-                {"rule": rule, "state": state, "reason": reason} for rule, (state, reason) in self._outcomes.items()
-            ],
+            "type": self._type,
+            "type_from": self._type_source,
+            "ok": not failures,
+            "failed": failures,
+            "rules": rows,
         }
 
     def _record(self, rule: str, state: str, reason: str) -> None:
-        """Record an outcome; a rule that has failed once stays failed, with its first reason."""
+        """Record an outcome. A failed rule stays failed, with its first reason."""
         if self._outcomes.get(rule, ("", ""))[0] != "failed":
             self._outcomes[rule] = (state, reason)
 
@@ -240,20 +245,20 @@ class ProbedModule:
             raise BridgeError(f"cannot start a process: {error}") from error
         with probe:
             while True:
+                timeout = self._timeout if self._rule else START_TIMEOUT
                 try:
-                    message = probe.receive_report(self._timeout + SLACK if self._rule else START_TIMEOUT)
+                    message = probe.receive_report(timeout + SLACK if self._rule else timeout)
                 except queue.Empty:
                     probe.end()
-                    return self._fail_rule(
-                        f"it blocked the process for {self._timeout if self._rule else START_TIMEOUT:g} s"
-                    )
+                    return self._fail_rule(f"it blocked the process for {timeout:g} s")
                 if message is None:
                     return self._fail_rule(probe.describe_end())
                 if message["say"] == "over":
                     return True
                 try:
                     self._handle(message)
-                except (LookupError, TypeError, ValueError):  # the module can write to this channel, too
+                except (LookupError, TypeError, ValueError):
+                    # The module can write to this channel, too.
                     return self._fail_rule(GARBLED)
 
     def _to_order(self) -> Json:
@@ -262,7 +267,7 @@ class ProbedModule:
             "id": subject.id,
             "path": str(subject.path) if subject.path is not None else None,
             "point": subject.point.value if subject.point is not None else None,
-            "kind": self._kind,
+            "kind": self._type,
             "config": self._config,
             "timeout": self._timeout,
             "tried": list(self._outcomes),
@@ -274,10 +279,10 @@ class ProbedModule:
         elif message["say"] == "outcome":
             self._record(str(message["rule"]), str(message["state"]), str(message["reason"]))
         elif message["say"] == "kind":
-            self._kind, self._kind_source = message["kind"], self._kind_source or message["origin"]
+            self._type, self._type_source = message["kind"], self._type_source or message["origin"]
 
     def _fail_rule(self, problem: str) -> bool:
-        """Record the rule during which the process ended as broken; return whether no other can be checked."""
+        """Record the current rule as broken, and return whether no other can be checked."""
         if not self._rule:
             raise BridgeError(f"the module could not be examined: {problem}")
         self._record(self._rule, "failed", problem)

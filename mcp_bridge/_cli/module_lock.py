@@ -1,16 +1,15 @@
-"""`module lock`: fetches the modules of a settings file that come from git, and records their commits."""
+"""`module lock`: fetches the modules from git of a settings file, and records their commits."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.exits import exit_with
 from mcp_bridge._cli.options import LockOptions
 from mcp_bridge._cli.output import format_count, print_lines, report, write_json
-from mcp_bridge._cli.target import SETTINGS_SUFFIXES, find_file, is_settings
+from mcp_bridge._cli.target import find_settings
 from mcp_bridge._contracts.errors import BridgeError, ConfigError
 from mcp_bridge._engine.plugins import load_source_type
 from mcp_bridge._integrations.amplifier.mount_plan import read_plan
@@ -29,56 +28,49 @@ from mcp_bridge._settings.documents.document import join_errors
 
 
 def lock_modules(command: LockOptions) -> None:
-    """Lock the modules that the plans of a settings file name; exit with 1 if one cannot be fetched.
+    """Lock the modules in the plans of a settings file; exit with 1 if one cannot be fetched.
 
-    Raises ConfigError for settings that cannot be used, and for sources of modules that they do not allow.
+    Raises ConfigError for invalid settings, and for sources of modules that these do not allow.
     """
-    file = find_file(command.file)
-    if not is_settings(file):
-        hint = f"Pass a settings file or a mount plan ({', '.join(SETTINGS_SUFFIXES)})"
-        raise ConfigError("this is not a settings file, so it lists no modules", path=str(file), hint=hint)
-    settings = load(file, os.environ)
-    wanted = _find_git_modules(settings)
+    settings = load(find_settings(command.file, "a settings file or a mount plan"), os.environ)
+    modules = _find_git_modules(settings)
     lock_file = LockFile.read(settings.directory)
     progress = (lambda _: None) if command.as_json else report
-    outcome = ModuleLocker(lock_file, update=command.update, report=progress).lock(wanted)
+    outcome = ModuleLocker(lock_file, update=command.update, report=progress).lock(modules)
     if command.as_json:
         rows = [_describe_module(module) for module in outcome.locked]
         write_json({"lock": str(lock_file.path), "modules": rows, "errors": outcome.errors})
     else:
         _report_outcome(outcome, lock_file.path)
-    raise SystemExit(ExitCode.FAILED if outcome.errors else ExitCode.OK)
+    exit_with(not outcome.errors)
 
 
 def _find_git_modules(settings: Settings) -> list[RequestedModule]:
     """Find the modules from git in all plans. Raises ConfigError with the line of each that is not allowed."""
-    wanted, errors = [], []
+    modules: list[RequestedModule] = []
+    errors: list[ConfigError] = []
     for source in settings.sources:
         if not issubclass(load_source_type(source.type), AmplifierSource):
             continue
         amplifier = parse_options(AmplifierOptions, source)
-        for place, uri in _list_git_sources(amplifier):
+        plan, _ = read_plan(amplifier.plan)
+        for spec in (*plan.list_modules(), *plan.list_agent_modules()):
+            if not is_git_source(spec.source):
+                continue
             try:
-                address = parse_address(uri)
+                address = parse_address(spec.source)
                 address.require_allowed(amplifier.git)
             except BridgeError as error:
-                errors.append(_locate_error(source, place, str(error)))
+                errors.append(_locate_error(source, (*spec.place, "source"), str(error)))
             else:
-                wanted.append(RequestedModule(address, amplifier.get_checkouts_folder(settings.directory)))
+                modules.append(RequestedModule(address, amplifier.get_checkouts_folder(settings.directory)))
     if errors:
         raise join_errors(errors)
-    return wanted
-
-
-def _list_git_sources(amplifier: AmplifierOptions) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    plan, _ = read_plan(amplifier.plan)
-    for spec in (*plan.list_modules(), *plan.list_agent_modules()):
-        if is_git_source(spec.source):
-            yield (*spec.place, "source"), spec.source
+    return modules
 
 
 def _locate_error(source: SourceSettings, place: tuple[str | int, ...], problem: str) -> ConfigError:
-    """Return an error with its place in the file; a file that is itself a plan has no key `plan`."""
+    """Return an error with its place in the file. A plan as the file has no key `plan`."""
     if source.origin is None:
         return ConfigError(problem)
     where = source.origin.where
@@ -87,7 +79,8 @@ def _locate_error(source: SourceSettings, place: tuple[str | int, ...], problem:
 
 def _report_outcome(outcome: LockOutcome, path: Path) -> None:
     if outcome.errors:
-        report(*(f"mcp-bridge: {problem}" for problem in outcome.errors))
+        for problem in outcome.errors:
+            report(f"mcp-bridge: {problem}")
         report("Nothing was locked. Fix these problems and retry.")
         return
     for module in outcome.locked:

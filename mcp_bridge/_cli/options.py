@@ -1,4 +1,4 @@
-"""The options of the commands that run, call and check servers.
+"""The options of the commands to run, call and check servers.
 
 A field is an argument or option, and the docstring of the class is the command's help.
 """
@@ -48,11 +48,23 @@ class ListOptions:
     tag: Annotated[list[str] | None, Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = None
     all_tags: Annotated[bool, Option("--all-tags", help="List only tools that have every --tag.")] = False
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the names of the tools, one on each line.")] = False
-    log_level: LogLevelOption = "critical"  # problems are reported at every level
+    # Problems are reported at every level.
+    log_level: LogLevelOption = "critical"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallOptions:
+class RequestOptions:
+    """The options of a request to a file, or to any MCP server."""
+
+    file: TargetOption = None
+    command: CommandOption = None
+    token_env: TokenOption = None
+    as_json: JsonOption = False
+    log_level: LogLevelOption = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions(RequestOptions):
     """Call one tool of a file, or of any MCP server, and print its result."""
 
     words: Annotated[
@@ -63,30 +75,20 @@ class CallOptions:
             "KEY:=JSON for any JSON value. Or one JSON object with all arguments.",
         ),
     ]
-    file: TargetOption = None
-    command: CommandOption = None
-    token_env: TokenOption = None
     arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
-    as_json: JsonOption = False
-    log_level: LogLevelOption = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(RequestOptions):
     """Read a resource of a file, or of any MCP server, and print its contents."""
 
     words: Annotated[
         list[str], Argument(metavar="[TARGET] URI", help=f"TARGET: {_TARGET_HELP}\nURI: The URI of the resource.")
     ]
-    file: TargetOption = None
-    command: CommandOption = None
-    token_env: TokenOption = None
-    as_json: JsonOption = False
-    log_level: LogLevelOption = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetOptions:
+class GetOptions(RequestOptions):
     """Get a prompt of a file, or of any MCP server, and print its messages."""
 
     words: Annotated[
@@ -96,11 +98,6 @@ class GetOptions:
             help=f"TARGET: {_TARGET_HELP}\nPROMPT: The name of the prompt.\nNAME=VALUE: An argument of the prompt.",
         ),
     ]
-    file: TargetOption = None
-    command: CommandOption = None
-    token_env: TokenOption = None
-    as_json: JsonOption = False
-    log_level: LogLevelOption = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +209,8 @@ class TrustOptions:
     ] = None
     yes: Annotated[bool, Option("--yes", "-y", help="Accept without asking.")] = False
     as_json: JsonOption = False
-    log_level: LogLevelOption = "critical"  # problems are reported at every level
+    # Problems are reported at every level.
+    log_level: LogLevelOption = "critical"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,6 +357,7 @@ class TrailOptions:
 
 def check_timeout(seconds: float) -> None:
     """Check the value of --timeout. Raises ConfigError."""
-    if not MAX_TIMEOUT >= seconds > 0:  # also rejects nan
+    # This condition also rejects nan.
+    if not MAX_TIMEOUT >= seconds > 0:
         hint = f"Use a number of seconds greater than 0 and at most {MAX_TIMEOUT}"
         raise ConfigError(f"found {seconds:g}", where="--timeout", hint=hint)

@@ -14,19 +14,26 @@ if TYPE_CHECKING:
 
 
 def report(*texts: str) -> None:
-    """Write lines for the user to stderr; text that comes from a tool cannot control the terminal."""
+    """Write lines for the user to stderr. Text of a tool cannot control the terminal."""
     for text in texts:
         print(escape_text(text), file=sys.stderr, flush=True)
 
 
 def print_lines(*texts: str) -> None:
-    """Write lines of a result to stdout; text that comes from a tool cannot control the terminal."""
+    """Write lines of a result to stdout. Text of a tool cannot control the terminal."""
     for text in texts:
         print(escape_text(text))
 
 
 def format_problems(problems: Mapping[str, Iterable[str]]) -> list[str]:
-    return [f"source '{source}': {line}" for source, lines in problems.items() for line in lines]
+    texts: list[str] = []
+    for source, lines in problems.items():
+        texts += [f"source '{source}': {line}" for line in lines]
+    return texts
+
+
+def report_problems(problems: Mapping[str, Iterable[str]]) -> None:
+    report(*format_problems(problems))
 
 
 def write_json(value: Any) -> None:
@@ -36,7 +43,7 @@ def write_json(value: Any) -> None:
 
 
 def format_json(value: Any, *, indent: int | None = None) -> str:
-    """Format a JSON value, in whose texts invisible characters are escaped."""
+    """Format a JSON value, with invisible characters escaped."""
     return escape_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
@@ -48,33 +55,28 @@ def show_table(
     Columns without values are left out. A terminal gets colours and columns of its width; a pipe or a file gets every
     character, one line for each row.
     """
-    used = [index for index, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
-    columns, rows = [columns[index] for index in used], [[row[index] for index in used] for row in rows]
     if not rows:
         report(empty)
-    elif sys.stdout.isatty():
-        _show_rich_table(columns, rows, styles)
-    else:
-        lines = [[*map(escape_line, row)] for row in (columns, *rows)]
+        return
+    lines: list[list[str]] = [[] for _ in range(len(rows) + 1)]
+    for title, *cells in zip(columns, *rows, strict=True):
+        if any(cells):
+            for line, cell in zip(lines, [title, *cells], strict=True):
+                line.append(escape_line(cell))
+    if not sys.stdout.isatty():
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         for line in lines:
             print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
-def _show_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+        return
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
-    for column in columns:
+    for column in lines[0]:
         table.add_column(column, overflow="fold")
-    for index, row in enumerate(rows):
-        table.add_row(*map(escape_line, row), style=styles[index] if styles else None)
+    for index, line in enumerate(lines[1:]):
+        table.add_row(*line, style=styles[index] if styles else None)
     Console(highlight=False, markup=False).print(table)
-
-
-def report_problems(problems: Mapping[str, Iterable[str]]) -> None:
-    report(*format_problems(problems))
 
 
 def format_count(number: int, noun: str) -> str:
@@ -83,7 +85,10 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_entry_counts(registry: ToolRegistry) -> str:
-    """Format how many tools, resources and prompts are published; tools even where there are none."""
-    others = ((len(registry.resources) + len(registry.templates), "resource"), (len(registry.prompts), "prompt"))
-    counts = [format_count(count, noun) for count, noun in others if count]
-    return ", ".join([format_count(len(registry), "tool"), *counts])
+    """Format the number of tools, and those of resources and prompts if there are any."""
+    counts = [format_count(len(registry), "tool")]
+    if registry.resources or registry.templates:
+        counts.append(format_count(len(registry.resources) + len(registry.templates), "resource"))
+    if registry.prompts:
+        counts.append(format_count(len(registry.prompts), "prompt"))
+    return ", ".join(counts)

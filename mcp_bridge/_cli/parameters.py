@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 T = TypeVar("T")
 _EXPANDED = frozenset("*?[~$%")
-"""Characters of words that typer expands on Windows, where shells do not."""
+"""Typer expands words with these characters on Windows, because shells there do not."""
 
 
 class Argument:
@@ -29,49 +29,52 @@ class Option:
 
 
 def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
-    """Parse the command line of options that are texts, paths and flags.
+    """Parse a command line with texts, paths and flags as options.
 
-    Returns None for what only typer parses: words that begin with `-` and are no option, values that do or are empty,
-    and too many arguments.
+    Returns None if only typer can parse it: unknown words that begin with `-`, such values, empty values, and too many
+    arguments.
     """
     if sys.platform == "win32" and not _EXPANDED.isdisjoint("".join(words)):
         return None
     hints = get_type_hints(options, include_extras=True)
     arguments = [field for field, hint in hints.items() if isinstance(get_args(hint)[1], Argument)]
-    named = {name: (field, flag) for field, hint in hints.items() for name, flag in _list_names(field, hint)}
+    options_by_name: dict[str, tuple[str, bool | None]] = {}
+    for field, hint in hints.items():
+        options_by_name.update((name, (field, flag)) for name, flag in _list_names(field, hint))
     texts: dict[str, str] = {}
     flags: dict[str, bool] = {}
-    rest = iter(words)
-    for word in rest:
+    remaining = iter(words)
+    for word in remaining:
         name, equals, text = word.partition("=")
-        field, flag = named.get(name, ("", None))
+        field, flag = options_by_name.get(name, ("", None))
         if not field:
             if not arguments:
                 return None
             texts[arguments.pop(0)] = word
         elif flag is None:
-            texts[field] = text if equals else next(rest, "")
+            texts[field] = text if equals else next(remaining, "")
         elif equals:
             return None
         else:
             flags[field] = flag
     if any(not text or text.startswith("-") for text in texts.values()):
         return None
-    return options(**flags, **{field: _convert_text(text, hints[field]) for field, text in texts.items()})
+    values: dict[str, Any] = {**flags, **texts}
+    for field, text in texts.items():
+        value_type = get_args(hints[field])[0]
+        if Path in (value_type, *get_args(value_type)):
+            values[field] = Path(text)
+    return options(**values)
 
 
 def _list_names(field: str, hint: Any) -> Iterator[tuple[str, bool | None]]:
-    """List the names of an option, with the value that a flag has by this name."""
-    kind, parameter = get_args(hint)
-    if isinstance(parameter, Option):
-        is_flag = bool in (kind, *get_args(kind))
-        for names in parameter.names or (f"--{field.replace('_', '-')}",):
-            name, _, negative = names.partition("/")
-            yield name, is_flag or None
-            if negative:
-                yield negative, False
-
-
-def _convert_text(text: str, hint: Any) -> Any:
-    kind = get_args(hint)[0]
-    return Path(text) if Path in (kind, *get_args(kind)) else text
+    """Yield each name of an option, with the value of a flag by this name, or None for other options."""
+    value_type, parameter = get_args(hint)
+    if isinstance(parameter, Argument):
+        return
+    is_flag = bool in (value_type, *get_args(value_type))
+    for names in parameter.names or (f"--{field.replace('_', '-')}",):
+        name, _, negative = names.partition("/")
+        yield name, is_flag or None
+        if negative:
+            yield negative, False

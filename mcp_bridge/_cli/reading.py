@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import sys
-from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_bridge._cli import logs
-from mcp_bridge._cli.options import GetOptions, ReadOptions
+from mcp_bridge._cli.options import GetOptions, ReadOptions, RequestOptions
 from mcp_bridge._cli.output import print_lines, report, write_json
 from mcp_bridge._cli.remote import format_block, read_items, request_from_server
 from mcp_bridge._cli.server_address import find_address, is_target, make_missing_error, split_target
@@ -32,16 +31,20 @@ def print_resource(options: ReadOptions) -> None:
     if options.as_json:
         write_json(result)
         return
+    is_terminal = sys.stdout.isatty()
     for contents in read_items(result, "contents"):
         if "text" in contents:
             text = str(contents["text"])
             # A file gets the exact text.
-            print(escape_text(text) if sys.stdout.isatty() else text)
+            print(escape_text(text) if is_terminal else text)
             continue
-        data = _decode_blob(contents)
-        if sys.stdout.isatty():
-            kind = contents.get("mimeType", "binary data")
-            report(f"{words[0]}: {len(data):,} bytes of {kind}; redirect the output to a file, or use --json")
+        try:
+            data = base64.b64decode(contents["blob"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise SourceError("the server returned contents that are neither text nor Base64") from error
+        if is_terminal:
+            media_type = contents.get("mimeType", "binary data")
+            report(f"{words[0]}: {len(data):,} bytes of {media_type}; redirect the output to a file, or use --json")
         else:
             sys.stdout.buffer.write(data)
 
@@ -65,16 +68,9 @@ def get_prompt(options: GetOptions) -> None:
         print_lines(f"{message.get('role')}: {format_block(message.get('content') or {})}")
 
 
-def _decode_blob(contents: dict[str, Any]) -> bytes:
-    try:
-        return base64.b64decode(contents["blob"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise SourceError("the server returned contents that are neither text nor Base64") from error
-
-
-def _request(options: ReadOptions | GetOptions, target: str | None, method: str, params: dict[str, Any]) -> Any:
+def _request(options: RequestOptions, target: str | None, method: str, params: dict[str, Any]) -> Any:
     logs.configure_logging(options.log_level)
     address = find_address(target, options.command, options.token_env)
-    path = Path(target) if target is not None else None
-    with reserve_stdio():  # stdout is only for the result
-        return anyio.run(request_from_server, address or path, method, params)
+    # Stdout is only for the result.
+    with reserve_stdio():
+        return anyio.run(request_from_server, address or target, method, params)

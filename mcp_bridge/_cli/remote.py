@@ -1,6 +1,6 @@
 """Uses a server as a client does: lists and calls its tools, reads its resources and gets its prompts.
 
-The server is another one, by its URL or command, or that of a file, in this process.
+The server is at a URL, or started by a command, or it serves a file in this process.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from mcp_bridge._cli.schema_values import parse_pairs
+from mcp_bridge._cli.schema_values import CallArguments
 from mcp_bridge._cli.server_address import ServerAddress
 from mcp_bridge._contracts.errors import BridgeError, SourceError
 from mcp_bridge._contracts.running_call import RunningCall
@@ -24,7 +24,6 @@ from mcp_bridge._protocol.wire.meta_keys import LOG_LEVEL
 from mcp_bridge._upstream.client import request_result, use_server
 
 if TYPE_CHECKING:
-    from mcp_bridge._upstream.connection import UpstreamAddress
     from mcp_bridge._upstream.session import UpstreamSession
 
 T = TypeVar("T")
@@ -33,8 +32,8 @@ CALL_META: Mapping[str, Any] = {"progressToken": "cli", LOG_LEVEL: "info"}
 _PRESENTATION = {"title": "title", "annotations": "annotations", "icons": "icons", "_meta": "meta"}
 
 
-async def request_from_server(target: ServerAddress | Path | None, method: str, params: dict[str, Any]) -> Any:
-    """Return the result of one request to another server, or to that of a file. Raises BridgeError."""
+async def request_from_server(target: ServerAddress | str | None, method: str, params: dict[str, Any]) -> Any:
+    """Return the result of one request to the server at an address, or of a file. Raises BridgeError."""
 
     async def send(session: UpstreamSession) -> Any:
         return await request_result(session, method, params, RunningCall())
@@ -45,43 +44,44 @@ async def request_from_server(target: ServerAddress | Path | None, method: str, 
     from mcp_bridge._transports.memory import EndpointAddress
 
     bridge = load_target(target).bridge
-    results: list[Any] = []
-    errors: list[BridgeError] = []
+    result: Any = None
+    failure: BridgeError | None = None
     async with run_sources(bridge), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()
         await bridge.wait_until_connected()
         await tasks.start(bridge.endpoint.run)
         try:
-            results.append(await use_server(EndpointAddress(bridge.endpoint), ["handshake"], send))
-        except BridgeError as error:  # raised below, where no task group wraps it
-            errors.append(error)
+            result = await use_server(EndpointAddress(bridge.endpoint), ["handshake"], send)
+        except BridgeError as error:
+            # Raised below, because the task group would wrap it.
+            failure = error
         tasks.cancel_scope.cancel()
-    if errors:
-        raise errors[0]
-    return results[0]
+    if failure is not None:
+        raise failure
+    return result
 
 
 async def _use_remote_server(address: ServerAddress, use: Callable[[UpstreamSession], Awaitable[T]]) -> T:
-    """Connect to a server, and return what `use` returns. Raises BridgeError.
+    """Connect to a server, and return the result of `use`. Raises BridgeError.
 
-    A program is started in the handshake era, because some end at a request that they do not know.
+    A program is first used in the handshake era, because some programs end at an unknown request.
     """
     if address.url is None:
-        return await use_server(_make_launch_command(address.argv), ["handshake", "stateless"], use)
+        from mcp_bridge._upstream.child import LaunchCommand
+
+        argv = address.argv
+        command = LaunchCommand(command=argv[0], args=argv[1:], env=os.environ, directory=Path.cwd())
+        return await use_server(command, ["handshake", "stateless"], use)
     from mcp_bridge._upstream.remote import ServerUrl
 
-    headers = {"authorization": f"Bearer {address.token}"} if address.token is not None else {}
+    headers: dict[str, str] = {}
+    if address.token is not None:
+        headers["authorization"] = f"Bearer {address.token}"
     return await use_server(ServerUrl(url=address.url, headers=headers), ["stateless", "handshake"], use)
 
 
-def _make_launch_command(argv: Sequence[str]) -> UpstreamAddress:
-    from mcp_bridge._upstream.child import LaunchCommand
-
-    return LaunchCommand(command=argv[0], args=argv[1:], env=os.environ, directory=Path.cwd())
-
-
 async def read_remote_entries(address: ServerAddress) -> list[dict[str, Any]]:
-    """List what another server publishes, as `list --json` prints it. Raises BridgeError."""
+    """List the entries of another server, as `list --json` prints them. Raises BridgeError."""
     return await _use_remote_server(address, _describe_entries)
 
 
@@ -89,7 +89,8 @@ async def _describe_entries(session: UpstreamSession) -> list[dict[str, Any]]:
     source = str(session.info.get("name") or "")
     rows: list[dict[str, Any]] = []
     if "tools" in session.capabilities:
-        rows += [_describe_tool(tool, source) for tool in await session.list_all_pages("tools/list", "tools")]
+        for tool in await session.list_all_pages("tools/list", "tools"):
+            rows.append(_describe_tool(tool, source))
     if "resources" in session.capabilities:
         for resource in await session.list_all_pages("resources/list", "resources"):
             rows.append({"kind": "resource", "uri": _read_text(resource, "uri"), **_describe(resource, source)})
@@ -98,19 +99,12 @@ async def _describe_entries(session: UpstreamSession) -> list[dict[str, Any]]:
             rows.append({"kind": "template", "uri_template": uri, **_describe(template, source)})
     if "prompts" in session.capabilities:
         for prompt in await session.list_all_pages("prompts/list", "prompts"):
-            rows.append({"kind": "prompt", **_describe(prompt, source), "arguments": _describe_arguments(prompt)})
+            arguments: list[dict[str, Any]] = []
+            for argument in read_items(prompt, "arguments"):
+                name, description = _read_text(argument, "name"), _read_text(argument, "description")
+                arguments.append({"name": name, "description": description, "required": bool(argument.get("required"))})
+            rows.append({"kind": "prompt", **_describe(prompt, source), "arguments": arguments})
     return rows
-
-
-def _describe_arguments(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": _read_text(argument, "name"),
-            "description": _read_text(argument, "description"),
-            "required": bool(argument.get("required")),
-        }
-        for argument in read_items(prompt, "arguments")
-    ]
 
 
 def _describe(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -133,7 +127,7 @@ def _describe_tool(tool: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 async def call_remote_tool(
-    address: ServerAddress, name: str, pairs: Sequence[str], arguments: Any, ctx: RunningCall
+    address: ServerAddress, name: str, arguments: CallArguments, ctx: RunningCall
 ) -> dict[str, Any]:
     """Call a tool of another server, and return its result as `call --json` prints it. Raises BridgeError.
 
@@ -146,10 +140,10 @@ async def call_remote_tool(
         if name not in schemas:
             raise make_not_found_error(name, schemas)
         session.declare_headers(schemas.items())
-        data = arguments if arguments is not None else parse_pairs(pairs, schemas[name])
-        began = time.perf_counter()
+        data = arguments.parse_pairs(schemas[name])
+        start = time.perf_counter()
         result = await request_result(session, "tools/call", {"name": name, "arguments": data}, ctx)
-        return _describe_result(result) | {"duration_ms": round((time.perf_counter() - began) * 1000, 3)}
+        return _describe_result(result) | {"duration_ms": round((time.perf_counter() - start) * 1000, 3)}
 
     return await _use_remote_server(address, send_call)
 
@@ -159,7 +153,9 @@ def _describe_result(result: Mapping[str, Any]) -> dict[str, Any]:
     text = "\n".join(format_block(block) for block in content)
     is_error = bool(result.get("isError"))
     row = {"ok": not is_error, "output": result.get("structuredContent", text), "content": content}
-    return row | ({"error": text} if is_error else {})
+    if is_error:
+        row["error"] = text
+    return row
 
 
 def read_items(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:

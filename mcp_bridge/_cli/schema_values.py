@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
@@ -17,73 +18,92 @@ PAIRS_HINT = "Use key=value for text and numbers, key:=JSON for anything else, o
 def format_parameters(schema: Mapping[str, Any]) -> str:
     """Format the parameters of a tool: `item: string, amount: integer = 1, note?: string`."""
     required = schema.get("required") or ()
-    return ", ".join(
-        _format_parameter(name, resolve_schema(given, schema), name in required)
-        for name, given in _get_properties(schema).items()
-    )
-
-
-def _format_parameter(name: str, schema: Mapping[str, Any], is_required: bool) -> str:
-    if isinstance(values := schema.get("enum"), list):
-        kind = "|".join(map(_format_json, values))
-    else:
-        types = list_types(schema, schema)
-        kind = "any" if types >= TYPES else "|".join(simplify_types(types - {"null"} or types))
-    if schema.get("default") is not None:
-        return f"{name}: {kind} = {_format_json(schema['default'])}"
-    return f"{name}{'' if is_required else '?'}: {kind}"
-
-
-def read_arguments(text: str | None, pairs: Sequence[str]) -> tuple[Any, Sequence[str]]:
-    """Return the arguments of `--arguments`, or those of one word that is a JSON object, and the other words.
-
-    Without both, the arguments are None. Raises ConfigError for invalid JSON, and for words beside `--arguments`.
-    """
-    if text is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
-        text, pairs = pairs[0], []
-    if pairs and text is not None:
-        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=PAIRS_HINT)
-    try:
-        if text == "-":  # PowerShell writes a byte order mark
-            text = sys.stdin.read().removeprefix("\ufeff")
-        return (json.loads(text) if text is not None else None), pairs
-    except ValueError as error:
-        hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
-        raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error
-
-
-def parse_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse `key=value` and `key:=JSON` by the input schema of a tool. A list may have a pair for each item.
-
-    A value is JSON if the schema allows that type, otherwise text. Raises ConfigError.
-    """
-    properties = _get_properties(schema)
-    arguments: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        is_json = key.endswith(":")
-        key = key.removesuffix(":")
-        if not equals or not key:
-            raise ConfigError(f"'{pair}' is not key=value", where="arguments", hint=PAIRS_HINT)
-        types = list_types(properties.get(key, {}), schema)
-        is_list = "array" in types and not types & {"string", "object"} and not is_json
-        value = _parse_json(pair, text) if is_json else _parse_value(text, types)
-        if is_list and not isinstance(value, list) and not (value is None and "null" in types):
-            items = list_types(_find_items(properties[key], schema), schema)
-            arguments[key] = [*arguments.get(key, ()), _parse_value(text, items)]
-        elif key in arguments:
-            raise ConfigError(f"'{key}' is given twice", where="arguments", hint="Pass it once")
+    parameters: list[str] = []
+    for name in _get_properties(schema):
+        property_schema = resolve_schema(schema["properties"][name], schema)
+        enum, types = property_schema.get("enum"), list_types(property_schema, property_schema)
+        if isinstance(enum, list):
+            type_text = "|".join(map(_format_json, enum))
+        elif types >= TYPES:
+            type_text = "any"
         else:
-            arguments[key] = value
-    return arguments
+            type_text = "|".join(simplify_types(types - {"null"} or types))
+        if property_schema.get("default") is not None:
+            parameters.append(f"{name}: {type_text} = {_format_json(property_schema['default'])}")
+        else:
+            parameters.append(f"{name}: {type_text}" if name in required else f"{name}?: {type_text}")
+    return ", ".join(parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """The arguments of a call on the command line: JSON of any type, or words such as `key=value`."""
+
+    data: Any
+    pairs: Sequence[str]
+
+    @classmethod
+    def read_words(cls, text: str | None, words: Sequence[str]) -> CallArguments:
+        """Read the JSON of `--arguments`, or a single word with a JSON object, or pairs.
+
+        Raises ConfigError for invalid JSON, and for words together with `--arguments`.
+        """
+        if text is None and len(words) == 1 and words[0].lstrip().startswith("{"):
+            text, words = words[0], []
+        if words and text is not None:
+            raise ConfigError(f"both --arguments and '{words[0]}' were given", where="arguments", hint=PAIRS_HINT)
+        if text == "-":
+            # PowerShell writes a byte order mark.
+            text = sys.stdin.read().removeprefix("\ufeff")
+        try:
+            return cls(json.loads(text) if text is not None else None, words)
+        except ValueError as error:
+            hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
+            raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error
+
+    def parse_pairs(self, schema: Mapping[str, Any]) -> Any:
+        """Parse the pairs by the input schema of a tool, unless the arguments are JSON. Raises ConfigError.
+
+        The value of `key:=` is JSON. Another value is JSON if the schema allows its type, otherwise text. A list may
+        have a pair for each item.
+        """
+        if self.data is not None:
+            return self.data
+        properties = _get_properties(schema)
+        arguments: dict[str, Any] = {}
+        for pair in self.pairs:
+            key, equals, text = pair.partition("=")
+            is_json = key.endswith(":")
+            key = key.removesuffix(":")
+            if not equals or not key:
+                raise ConfigError(f"'{pair}' is not key=value", where="arguments", hint=PAIRS_HINT)
+            types = list_types(properties.get(key, {}), schema)
+            if is_json:
+                try:
+                    value = json.loads(text)
+                except ValueError as error:
+                    problem = f"'{pair}' has invalid JSON: {error}"
+                    raise ConfigError(problem, where="arguments", hint=PAIRS_HINT) from error
+            else:
+                value = _parse_value(text, types)
+            is_list = "array" in types and not types & {"string", "object"} and not is_json
+            if is_list and not isinstance(value, list) and not (value is None and "null" in types):
+                item_types = list_types(_find_items(properties[key], schema), schema)
+                arguments[key] = [*arguments.get(key, ()), _parse_value(text, item_types)]
+            elif key in arguments:
+                raise ConfigError(f"'{key}' is given twice", where="arguments", hint="Pass it once")
+            else:
+                arguments[key] = value
+        return arguments
 
 
 def _find_items(schema: Any, root: Mapping[str, Any]) -> Any:
-    """Find the schema of the items of a list, which may be one of several alternatives."""
+    """Find the schema of the items of a list. The list may be one of several alternatives."""
     schema = resolve_schema(schema, root)
-    for choice in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
-        if "items" in (found := resolve_schema(choice, root)):
-            return found["items"]
+    for alternative in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
+        resolved = resolve_schema(alternative, root)
+        if "items" in resolved:
+            return resolved["items"]
     return {}
 
 
@@ -100,13 +120,6 @@ def _parse_value(text: str, types: frozenset[str]) -> Any:
     except ValueError:
         return text
     return text if "string" in types and not has_type(value, types) else value
-
-
-def _parse_json(pair: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"'{pair}' has invalid JSON: {error}", where="arguments", hint=PAIRS_HINT) from error
 
 
 def _format_json(value: Any) -> str:

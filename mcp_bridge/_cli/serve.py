@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,10 @@ from mcp_bridge._runtime.supervisor import GRACE, Supervisor
 from mcp_bridge._transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
-    from mcp_bridge._app.http_access import TokenReloader
     from mcp_bridge._desktop.client import ServerEntry
     from mcp_bridge._settings import Settings
     from mcp_bridge._transports.http.access import Access
     from mcp_bridge._transports.http.app import HttpOptions, MetricsRenderer
-    from mcp_bridge._transports.http.sessions import SessionOptions
     from mcp_bridge._web.api import OperatorApi
 
 SETTINGS_ADDRESS = "settings"
@@ -46,10 +44,10 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
     logs.configure_logging(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
-    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
-    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised:
+    with own_process(guard) as ending:
         if options.http is None:
-            with reserve_stdio() as pipes:  # before any tool is imported: what tools print must not reach the client
+            # Stdout is reserved before any tool is imported: what tools print must not reach the client.
+            with reserve_stdio() as pipes:
                 target = _load_bridge(options)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
@@ -60,7 +58,44 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
             with detach_stdin():
                 target = _load_bridge(options)
                 enable_collections()
-                _serve_http(target, options.http, options.token_env, ending)
+                host, port, http_options = _choose_http_options(target, options.http, options.token_env)
+
+                def announce(url: str) -> None:
+                    counts = format_entry_counts(target.bridge.registry)
+                    report(f"Serving {counts} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
+
+                run_http_server(target, host, port, http_options, ending, announce)
+
+
+@contextlib.contextmanager
+def own_process(guard: Supervisor | None) -> Iterator[ShutdownSignals]:
+    """Receive the signals of this process inside the block, and end its descendants after it.
+
+    The process guard ends them too, and in any case, so nothing is done if one is running.
+    """
+    supervised = end_descendants(GRACE) if guard is None else contextlib.nullcontext()
+    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised:
+        yield ending
+
+
+def run_http_server(
+    target: BridgeTarget,
+    host: str,
+    port: int,
+    options: HttpOptions,
+    ending: ShutdownSignals,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve over HTTP until a signal. Once clients can connect, call `announce` with the URL."""
+    with logs.hold_start_errors() as release:
+
+        def handle_start(url: str) -> None:
+            release()
+            announce(url)
+
+        run_on_event_loop(
+            serve_http, target.bridge, host, port, options, handle_start, ending, loop_factory=target.loop_factory
+        )
 
 
 def _load_bridge(options: ServeOptions) -> BridgeTarget:
@@ -72,38 +107,34 @@ def _load_bridge(options: ServeOptions) -> BridgeTarget:
     return target
 
 
-def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: ShutdownSignals) -> None:
-    host, port, options = _choose_http_options(target, http, token_env)
-
-    def announce(url: str) -> None:
-        release()
-        counts = format_entry_counts(target.bridge.registry)
-        report(f"Serving {counts} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
-
-    with logs.hold_start_errors() as release:
-        run_on_event_loop(
-            serve_http, target.bridge, host, port, options, announce, ending, loop_factory=target.loop_factory
-        )
-
-
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
-    """Options of the command take precedence over the settings, and these over the defaults."""
-    from mcp_bridge._app.http_access import build_authenticator
+    """Choose the address and options. Options of the command override the settings, and these the defaults."""
+    from mcp_bridge._app.http_access import TokenReloader, build_authenticator
     from mcp_bridge._app.serve import build_metrics
+    from mcp_bridge._cli.server_address import read_token
     from mcp_bridge._transports.http.access import Access
 
+    host, port = DEFAULT_ADDRESS
+    if target.settings is not None:
+        host, port = target.settings.http.host, target.settings.http.port
+    if http != SETTINGS_ADDRESS:
+        try:
+            host, port = split_address(http)
+        except ValueError as error:
+            hint = "Use --http 8808, --http 127.0.0.1:8808 or --http settings"
+            raise ConfigError(str(error), where="--http", hint=hint) from error
     if target.settings is None:
-        host, port = DEFAULT_ADDRESS if http == SETTINGS_ADDRESS else _parse_address(http)
-        return host, port, build_http_options(None, Access.for_host(host, token=_read_token(token_env)))
+        return host, port, build_http_options(None, Access.for_host(host, token=read_token(token_env)))
     settings = target.settings.http
-    host, port = (settings.host, settings.port) if http == SETTINGS_ADDRESS else _parse_address(http)
     try:
-        token = _read_token(token_env or settings.token_env)
+        token = read_token(token_env or settings.token_env)
     except ConfigError as error:
         if token_env is not None:
             raise
         raise target.settings.add_location(error, "http", "token_env") from error
-    reloader = _read_named_tokens(target)
+    reloader = None
+    if settings.tokens:
+        reloader = TokenReloader(target.path, target.settings, partial(hide_secrets, target.bridge))
     authenticator = build_authenticator(target.settings, token, reloader.tokens if reloader is not None else {})
     if reloader is not None and authenticator is not None:
         reloader.accepted = authenticator.tokens
@@ -126,6 +157,7 @@ def build_http_options(
 ) -> HttpOptions:
     """Build the options with the limits of the settings, if there are any."""
     from mcp_bridge._transports.http.app import HttpOptions
+    from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
     from mcp_bridge._transports.http1.connection import ClientTimeouts
 
     if settings is None:
@@ -134,10 +166,15 @@ def build_http_options(
     timeouts = ClientTimeouts()
     if http.client_timeout is not None:
         timeouts = ClientTimeouts(receive=http.client_timeout, send=http.client_timeout)
+    # Events have a separate store, because they would push other state out of a bounded one. It is in memory, unless
+    # the store is third-party: the sessions end with this process.
+    store = parse_store_address(settings.state.store).type
+    event_store = make_store(store if ":" in store else "memory")
+    sessions = SessionOptions(sessions=http.sessions, idle=http.idle, resuming=ResumeOptions(store=event_store))
     return HttpOptions(
         access=access,
         body=settings.limits.arguments,
-        sessions=_build_session_options(settings),
+        sessions=sessions,
         timeouts=timeouts,
         shutdown_delay=http.shutdown_delay,
         background=background,
@@ -164,49 +201,12 @@ def _build_page(target: BridgeTarget, host: str) -> OperatorApi:
 
 
 def make_entry_builder(target: BridgeTarget) -> Callable[[], tuple[ServerEntry, str]]:
-    """Return what builds the entry of a served file for clients, as `install` does, and the path of the file."""
+    """Return a function for the page. It builds the entry of the served file, and returns the path of the file, too."""
 
-    def build_own_entry() -> tuple[ServerEntry, str]:
+    def build_target_entry() -> tuple[ServerEntry, str]:
         from mcp_bridge._cli.install import build_entry
 
-        entry, served = build_entry(target.path, None)
-        return entry, str(served.path)
+        entry, file = build_entry(target.path, None)
+        return entry, str(file.path)
 
-    return build_own_entry
-
-
-def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:
-    """Return the reloader of named tokens, or None if the settings have none at start-up."""
-    if target.settings is None or not target.settings.http.tokens:
-        return None
-    from mcp_bridge._app.http_access import TokenReloader
-
-    return TokenReloader(target.path, target.settings, partial(hide_secrets, target.bridge))
-
-
-def _build_session_options(settings: Settings) -> SessionOptions:
-    from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
-
-    # Events get a store of their own, or they would push other state out of a bounded one. It is in memory, unless the
-    # store is third-party: the sessions end with this process.
-    store = parse_store_address(settings.state.store).type
-    resuming = ResumeOptions(store=make_store(store if ":" in store else "memory"))
-    return SessionOptions(sessions=settings.http.sessions, idle=settings.http.idle, resuming=resuming)
-
-
-def _parse_address(http: str) -> tuple[str, int]:
-    try:
-        return split_address(http)
-    except ValueError as error:
-        hint = "Use --http 8808, --http 127.0.0.1:8808 or --http settings"
-        raise ConfigError(str(error), where="--http", hint=hint) from error
-
-
-def _read_token(name: str | None) -> str | None:
-    if name is None:
-        return None
-    token = os.environ.get(name, "")
-    if not token:
-        hint = f"Set {name} to the token"
-        raise ConfigError(f"the environment variable {name} is not set", where="--token-env", hint=hint)
-    return token
+    return build_target_entry

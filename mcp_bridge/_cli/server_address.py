@@ -1,4 +1,4 @@
-"""Where another MCP server is: its URL, or the command that starts it."""
+"""Where another MCP server is: its URL, or the command to start it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _URL = re.compile(r"https?://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """The URL of a server, or the command that starts it over stdio; `token` is a bearer token for the URL."""
+    """The URL of a server, or the command to start it over stdio; `token` is a bearer token for the URL."""
 
     url: str | None = None
     argv: Sequence[str] = ()
@@ -35,10 +35,11 @@ def find_address(target: str | None, command: str | None, token_env: str | None)
             raise ConfigError(f"cannot be used with '{target}'", where="--command", hint=hint)
         return ServerAddress(argv=parse_command(command))
     if target is not None and _URL.match(target):
-        if "@" in target.split("//", 1)[1].split("/", 1)[0]:  # it would be shown, and sent by some HTTP clients only
+        # Messages would show it, and only some HTTP clients would send it.
+        if "@" in target.split("//", 1)[1].split("/", 1)[0]:
             hint = "Remove them, and pass a bearer token with --token-env NAME"
             raise ConfigError("the URL contains a user name or password", where="URL", hint=hint)
-        return ServerAddress(url=target, token=_read_variable(token_env))
+        return ServerAddress(url=target, token=read_token(token_env))
     if token_env is not None:
         raise ConfigError("needs the URL of a server", where="--token-env", hint="Pass a URL, or leave it out")
     return None
@@ -63,37 +64,38 @@ def is_target(word: str) -> bool:
 
 
 def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[str | None, str, Sequence[str]]:
-    """Split `[TARGET] NAME [KEY=VALUE]...`; the target may also be given apart. Raises ConfigError without a name.
+    """Split `[TARGET] NAME [KEY=VALUE]...`; `target` is that of the option. Raises ConfigError without a name.
 
-    A plain word that no name follows is a name itself, even if there is a folder of that name.
+    A plain word is a name if an argument or nothing follows, even if there is a folder of that name.
     """
-    if target is None and words and is_target(words[0]) and not _is_name(*words[:2]):
-        target, words = words[0], words[1:]
+    if target is None and words and is_target(words[0]):
+        following = words[1] if len(words) > 1 else ""
+        is_last = not following or "=" in following or following.lstrip().startswith("{")
+        if not is_last or re.fullmatch(r"[\w-]+", words[0]) is None:
+            target, words = words[0], words[1:]
     if not words:
         raise make_missing_error(target, what)
     return target, words[0], words[1:]
 
 
-def _is_name(word: str, following: str = "") -> bool:
-    """Whether the first word is a name by what it looks like, and by an argument or nothing that follows."""
-    is_last = not following or "=" in following or following.lstrip().startswith("{")
-    return is_last and re.fullmatch(r"[\w-]+", word) is not None
-
-
 def make_missing_error(target: str | None, what: str) -> ConfigError:
     """Make the error for a command line without the name of a tool or prompt, or without a URI."""
-    command = shlex.join(["mcp-bridge", "list", *([target] if target is not None else [])])
-    return ConfigError(f"no {what} was given", hint=f"`{command}` lists what is available")
+    command = ["mcp-bridge", "list"]
+    if target is not None:
+        command.append(target)
+    return ConfigError(f"no {what} was given", hint=f"`{shlex.join(command)}` lists what is available")
 
 
-def _read_variable(name: str | None) -> str | None:
+def read_token(name: str | None) -> str | None:
+    """Return the bearer token in an environment variable. Raises ConfigError if no header can have it."""
     if name is None:
         return None
     value = os.environ.get(name)
     if not value:
         problem = f"the environment variable {name} is not set"
         raise ConfigError(problem, where="--token-env", hint=f"Set {name} to the token")
-    if not (value.isascii() and value.isprintable()):  # HTTP clients would show it in their error
+    # HTTP clients would show such a value in their error.
+    if not (value.isascii() and value.isprintable()):
         problem = f"the environment variable {name} has characters that no HTTP header can have"
         raise ConfigError(problem, where="--token-env", hint="Check it for line breaks")
     return value

@@ -1,4 +1,4 @@
-"""What a command works on: a Python file, a folder or a settings file, or the default one in the current folder."""
+"""The target of a command: a Python file, a folder or a settings file, or the default file of the current folder."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".jsonc")
 DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
 _PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
-"""Names that every project may have: such a file is named after its folder."""
+"""Names that every project may have. Such a file is named after its folder."""
 NO_RECORD = "MCP_BRIDGE_NO_RECORD"
-"""The variable with which `doctor` starts servers, so that a bridge only reads what it knows about other servers."""
+"""`doctor` starts servers with this variable. A bridge then reads the definitions of upstreams, and records none."""
 _HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
 RELOAD_HINT = f"Run `pip install '{DISTRIBUTION}[reload]'`"
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
@@ -31,7 +31,7 @@ _BUNDLE_HINT = "To serve a bundle of Amplifier, copy the lines between its first
 
 
 class BridgeTarget(NamedTuple):
-    """A bridge that is not running yet, with its settings and event loop where it comes from a settings file."""
+    """A bridge before its start. The settings and the event loop are those of a settings file."""
 
     path: Path
     bridge: Bridge
@@ -48,10 +48,10 @@ class ServedFile(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def find_file(path: Path | None) -> Path:
+def find_file(path: Path | str | None) -> Path:
     """Return the given path, or the default file of the current folder. Raises ConfigError if there is none."""
     if path is not None:
-        return path
+        return Path(path)
     for name in DEFAULT_FILES:
         if Path(name).is_file():
             return Path(name)
@@ -59,13 +59,23 @@ def find_file(path: Path | None) -> Path:
     raise ConfigError("no file was given, and the current folder has no default file", hint=hint)
 
 
+def find_settings(path: Path | None, purpose: str) -> Path:
+    """Return the given path or the default file. Raises ConfigError if it is not a settings file, with its purpose."""
+    path = find_file(path)
+    if not is_settings(path):
+        hint = f"Pass {purpose} ({', '.join(SETTINGS_SUFFIXES)})"
+        raise ConfigError("this is not a settings file", path=str(path), hint=hint)
+    return path
+
+
 def is_settings(path: Path) -> bool:
     return path.suffix.lower() in SETTINGS_SUFFIXES
 
 
 def check_servable(path: Path) -> None:
-    """Check that a path that is not a settings file can be served. Raises ConfigError."""
-    if not os.path.exists(path):  # Path.exists raises for a name that is too long
+    """Check that a path other than a settings file can be served. Raises ConfigError."""
+    # Path.exists raises for a name that is too long.
+    if not os.path.exists(path):
         hint = "The URL of a server begins with http://" if re.match(_HOST_AND_PORT, str(path)) else "Check the path"
         raise ConfigError("no such file or folder", path=str(path), hint=hint)
     if path.suffix != ".py" and not path.is_dir():
@@ -74,15 +84,15 @@ def check_servable(path: Path) -> None:
 
 
 def load_target(
-    path: Path | None, *, watch: bool = False, token_env: str | None = None, private: bool = False
+    path: Path | str | None, *, watch: bool = False, token_env: str | None = None, private: bool = False
 ) -> BridgeTarget:
     """Make the bridge of a file. `private` is whether clients need a token although the file requires none.
 
-    Raises ConfigError for settings that cannot be used.
+    Raises ConfigError for invalid settings.
     """
     from mcp_bridge._app.factory import build_from_file, build_from_settings
 
-    path, settings = find_file(path), None
+    path, settings, loop_factory = find_file(path), None, None
     if is_settings(path):
         from mcp_bridge._settings import load
 
@@ -97,12 +107,16 @@ def load_target(
             from mcp_bridge._app.http_access import list_known_tokens
 
             hide_secrets(bridge, list_known_tokens(settings.directory, settings.http.tokens.values(), os.environ))
+        try:
+            loop_factory = make_loop_factory(settings.event_loop)
+        except ConfigError as error:
+            raise settings.add_location(error, "event_loop") from error
     else:
         check_servable(path)
         bridge = build_from_file(path, watch=watch, private=private or token_env is not None)
-    if token_env is not None and (token := os.environ.get(token_env)):
-        hide_secrets(bridge, [token])  # the token is a secret over stdio too
-    loop_factory = _choose_loop_factory(settings) if settings is not None else None
+    # The token is a secret over stdio, too.
+    if token_env is not None and os.environ.get(token_env):
+        hide_secrets(bridge, [os.environ[token_env]])
     return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=loop_factory)
 
 
@@ -114,7 +128,7 @@ def can_reload() -> bool:
 
 
 def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:
-    """Redact these values from now on in logs and in what clients receive."""
+    """Redact these values from now on in logs and in messages to clients."""
     secrets = list(secrets)
     logs.hide_secrets(secrets)
     bridge.hide_secrets(secrets)
@@ -122,7 +136,7 @@ def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:
 
 @contextlib.asynccontextmanager
 async def run_sources(bridge: Bridge, *, serving: bool = True) -> AsyncIterator[None]:
-    """Run the sources inside the block. Ctrl-C also ends the import of a file that takes long."""
+    """Run the sources inside the block. Ctrl-C also ends a long import of a file."""
     with interrupt_imports():
         async with bridge.run_sources(serving=serving):
             yield
@@ -135,15 +149,23 @@ async def run_until_started(bridge: Bridge) -> None:
         await bridge.wait_until_connected()
 
 
-def _choose_loop_factory(settings: Settings) -> LoopFactory:
-    try:
-        return make_loop_factory(settings.event_loop)
-    except ConfigError as error:
-        raise settings.add_location(error, "event_loop") from error
+def load_and_start(path: Path | str | None) -> Bridge:
+    """Make the bridge of a file, and run its sources until they have published. Raises ConfigError and SourceError.
+
+    Meanwhile, stdout is reserved for the result of the command, and prints of tools go to stderr.
+    """
+    import anyio
+
+    from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
+
+    with reserve_stdio():
+        bridge = load_target(path).bridge
+        anyio.run(run_until_started, bridge)
+    return bridge
 
 
 def check_file(path: Path) -> ServedFile:
-    """Check a file as far as that is possible without starting its sources. Raises ConfigError."""
+    """Check a file without starting its sources. Raises ConfigError."""
     absolute = Path(os.path.abspath(path))
     if is_settings(path):
         return _check_settings(absolute)
@@ -163,7 +185,8 @@ def _check_settings(path: Path) -> ServedFile:
     try:
         parse(document, {**os.environ, **dict.fromkeys(unset, "")})
     except ConfigError as error:
-        if not unset or error.problem.startswith("unknown key"):  # other errors may come from the missing values
+        # Other errors may come from the missing values.
+        if not unset or error.problem.startswith("unknown key"):
             raise
     name = document.data.get("name")
     if not isinstance(name, str) or not name or "${" in name:
@@ -173,12 +196,12 @@ def _check_settings(path: Path) -> ServedFile:
 
 
 def _choose_default_name(path: Path) -> str:
-    """The name of a folder, of a file, or of the folder of a file whose name says nothing."""
+    """Return the name of a folder or file. A file with a common name is named after its folder."""
     if path.is_dir():
         return path.name
     return path.parent.name if path.name in _PLAIN_NAMES else path.stem
 
 
 def to_server_name(text: str) -> str:
-    """Return a server name that every client accepts."""
+    """Return a server name for every client."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:64].strip("-") or "mcp-bridge"

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class TerminalPrompt:
     """Asks one question at a time on stderr, and reads the answers from the terminal `source`.
 
-    A question is shown, and its answer is validated, as for a client that supports every kind of form.
+    Questions and answers are those of a client that supports every kind of form.
 
     Attributes:
-        capabilities: What a terminal can answer, in the form of MCP.
+        capabilities: The capabilities of a terminal, in the form of MCP.
     """
 
     capabilities: ClassVar[Mapping[str, Any]] = {"elicitation": {"form": {}, "url": {}}}
@@ -35,34 +35,40 @@ class TerminalPrompt:
         self._lock = anyio.Lock()
 
     async def ask_user(self, question: Question) -> Answer[Any] | None:
-        """Return the user's answer, or None for a question that is not for the user. Raises ValueError."""
+        """Return the user's answer, or None for other questions than forms and links. Raises ValueError."""
         if not isinstance(question, Form | Link):
             return None
-        from mcp_bridge._server.questions.requests import AnswerMismatch, to_request  # the first question needs them
+        # Imported late, because most calls ask no question.
+        from mcp_bridge._server.questions.requests import AnswerMismatch, to_request
 
         request = to_request(question, "")
         async with self._lock:
             self._discard_input()
             report(request.params["message"])
             while True:
-                is_form = isinstance(question, Form) and question.schema is not None
-                raw = await (self._fill_in_form(request) if is_form else self._confirm(request))
+                if isinstance(question, Form) and question.schema is not None:
+                    response = await self._fill_in_form(request)
+                else:
+                    response = await self._confirm(request)
                 try:
-                    answer: Answer[Any] = request.read(raw)
+                    answer: Answer[Any] = request.read(response)
                     return answer
                 except AnswerMismatch as error:
-                    report(*(f"This is not valid: {problem.removeprefix('$.')}" for problem in error.problems))
+                    for problem in error.problems:
+                        report(f"This is not valid: {problem.removeprefix('$.')}")
 
     async def _confirm(self, request: QuestionRequest) -> dict[str, Any]:
         if "url" in request.params:
             report(f"  {request.params['url']}", "Open this page in your browser?")
-        report(*(f"  {choice}" for choice in CONFIRMATION))
+        for option in CONFIRMATION:
+            report(f"  {option}")
         while True:
             report("Type the number of your choice. An empty line cancels.")
             line = await self._read_line()
             if not line:
                 return {"action": "cancel"}
-            if choice := find_choice(CONFIRMATION, line):
+            choice = find_choice(CONFIRMATION, line)
+            if choice is not None:
                 return {"action": "accept" if choice.value == YES else "decline"}
 
     async def _fill_in_form(self, request: QuestionRequest) -> dict[str, Any]:
@@ -70,24 +76,28 @@ class TerminalPrompt:
         content: dict[str, Any] = {}
         fields = list_fields(request.params["requestedSchema"], request.form)
         for number, field in enumerate(fields, start=1):
-            if heading := field.heading:
+            heading = field.heading
+            if heading:
                 report(f"[{number}/{len(fields)}] {heading}" if len(fields) > 1 else heading)
-            report(*(f"  {choice}" for choice in field.choices))
-            filled_in = await self._fill_in_field(field)
-            if filled_in is None:
+            for choice in field.choices:
+                report(f"  {choice}")
+            values = await self._fill_in_field(field)
+            if values is None:
                 return {"action": "cancel"}
-            content |= filled_in
+            content |= values
         return {"action": "accept", "content": content}
 
     async def _fill_in_field(self, field: FormField) -> dict[str, Any] | None:
-        """Ask until the value is valid. Return it by its name, nothing for a field that is left out, None to cancel."""
+        """Ask until the value is valid. Return it by its name, an empty dict to leave it out, or None to cancel."""
         while True:
             report(field.instruction)
             line = await self._read_line()
+            if line is None:
+                return None
             if not line:
-                if line is None or field.is_canceled_by_empty_line:
-                    return None
-                return {field.name: field.schema["default"]} if "default" in field.schema else {}
+                if "default" in field.schema:
+                    return {field.name: field.schema["default"]}
+                return None if field.is_required else {}
             try:
                 return {field.name: field.parse_line(line)}
             except ValueError as error:
@@ -96,12 +106,15 @@ class TerminalPrompt:
     async def _read_line(self) -> str | None:
         """Return a line without its white space, or None at the end of input."""
         data = b""
-        while not data.endswith(b"\n") and (more := await self._input.read()):
-            data += more
+        while not data.endswith(b"\n"):
+            chunk = await self._input.read()
+            if not chunk:
+                break
+            data += chunk
         return data.decode(errors="replace").strip() if data else None
 
     def _discard_input(self) -> None:
-        """Discard what was typed before the question appeared."""
+        """Discard the input from before the question appeared."""
         if sys.platform != "win32":
             import termios
 

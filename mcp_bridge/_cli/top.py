@@ -50,32 +50,38 @@ def show_calls(options: TopOptions) -> None:
 
 
 def _find_server(options: TopOptions) -> OperatorClient:
-    """Return a client of the server at a URL, or of that of a settings file: at its private socket, or at its port."""
-    if (found := find_address(options.target, None, options.token_env)) is not None:
-        parts = urlsplit(found.url or "")
-        token = found.token or parse_qs(parts.fragment).get("token", [None])[0]
-        base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/mcp')}"
+    """Return a client of the server at a URL or of a file. A settings file may name a private socket or a port."""
+    address = find_address(options.target, None, options.token_env)
+    if address is not None:
+        url = urlsplit(address.url or "")
+        # `dev` prints the URL of its page with the token.
+        token = address.token or parse_qs(url.fragment).get("token", [None])[0]
+        base = f"{url.scheme}://{url.netloc}{url.path.rstrip('/').removesuffix('/mcp')}"
         return OperatorClient(base, token)
-    path = find_file(Path(options.target) if options.target is not None else None)
+    path = find_file(options.target)
     host, port = DEFAULT_ADDRESS
-    token_env = None
+    token = None
     if is_settings(path):
         from mcp_bridge._settings import load
 
         settings = load(path, os.environ)
         http = settings.http
-        if http.page is None and (sockets := _list_private_sockets(settings)):
-            return OperatorClient(socket=sockets[-1])
-        host, port, token_env = http.host, http.port, http.token_env
+        if http.page is None:
+            sockets = _list_private_sockets(settings)
+            if sockets:
+                return OperatorClient(socket=sockets[-1])
+        host, port = http.host, http.port
+        if http.token_env:
+            token = os.environ.get(http.token_env)
     if not port:
         hint = "Pass the URL that `serve` has reported"
         raise ConfigError("the port is 0, so the server chooses any free one", where="http.port", hint=hint)
     host = f"[{host}]" if ":" in host else host
-    return OperatorClient(f"http://{host}:{port}", os.environ.get(token_env) if token_env else None)
+    return OperatorClient(f"http://{host}:{port}", token)
 
 
 def _list_private_sockets(settings: Settings) -> Sequence[Path]:
-    """Return the private sockets of the servers that run with these settings, the latest last. Raises ConfigError."""
+    """Return the private sockets of the running servers with these settings, the latest last. Raises ConfigError."""
     if settings.approvals.terminal is None or not has_unix_sockets():
         return ()
     from mcp_bridge._policies.approvals.policy import get_socket_folder
@@ -87,7 +93,7 @@ def _list_private_sockets(settings: Settings) -> Sequence[Path]:
 
 
 class CallTable:
-    """What is known about a server: its latest calls and clients, and whether it is connected."""
+    """The state of a server: its latest calls, its clients and sources, and the problem of the connection."""
 
     def __init__(self) -> None:
         self.calls: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
@@ -98,7 +104,7 @@ class CallTable:
         self.problem = "connecting"
 
     def replace_state(self, state: Mapping[str, Any]) -> None:
-        """Show a state that was read."""
+        """Take over the whole state of the server."""
         self.server = state["server"]
         self.calls = OrderedDict((call["id"], call) for call in reversed(state["calls"]))
         self.clients = {client["id"]: client for client in state["clients"]}
@@ -106,7 +112,7 @@ class CallTable:
         self.questions = {question["id"] for question in state["questions"]}
 
     def apply_event(self, event: OperatorEvent) -> None:
-        """Show a change."""
+        """Apply one change of the state."""
         data = event.data
         match event.name:
             case "call":
@@ -140,16 +146,18 @@ class CallTable:
 
     def summarize(self) -> str:
         """Return the first line of the screen."""
-        broken = [name for name, source in self.sources.items() if source["state"] not in ("ready", "starting")]
-        parts = [
+        running = sum(call["state"] == "running" for call in self.calls.values())
+        texts = [
             self.server.get("title") or self.server.get("name", ""),
             format_count(len(self.clients), "client"),
-            f"{sum(call['state'] == 'running' for call in self.calls.values())} running",
-            f"not ready: {', '.join(broken)}" if broken else "",
-            format_count(len(self.questions), "question") if self.questions else "",
-            self.problem,
+            f"{running} running",
         ]
-        return escape_line("  ".join(filter(None, parts)))
+        broken = [name for name, source in self.sources.items() if source["state"] not in ("ready", "starting")]
+        if broken:
+            texts.append(f"not ready: {', '.join(broken)}")
+        if self.questions:
+            texts.append(format_count(len(self.questions), "question"))
+        return escape_line("  ".join(filter(None, [*texts, self.problem])))
 
     def format_cells(self, call: Mapping[str, Any]) -> list[str]:
         """Return the cells of a call: time, state, milliseconds, tool, client, and progress or arguments."""
@@ -157,18 +165,15 @@ class CallTable:
         if duration is None:
             duration = max(0.0, time.time() - call["started"]) * 1000
         clock = time.strftime("%H:%M:%S", time.localtime(call["started"]))
-        details = _format_progress(call) or json.dumps(call["arguments"], ensure_ascii=False)
-        state = call["code"] or call["state"] if call["state"] == "error" else call["state"]
+        state, details = call["state"], json.dumps(call["arguments"], ensure_ascii=False)
+        if state == "error":
+            state = call["code"] or state
+        if state == "running" and call["progress"] is not None:
+            progress, total, message = (call["progress"][key] for key in ("progress", "total", "message"))
+            amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+            details = f"{amount} {message or ''}".strip()
         cells = [clock, state, f"{duration:.1f}", call["tool"], call["client_name"], details]
         return [escape_line(str(cell)) for cell in cells]
-
-
-def _format_progress(call: Mapping[str, Any]) -> str:
-    progress = call["progress"] if call["state"] == "running" else None
-    if progress is None:
-        return ""
-    total = f"/{progress['total']:g}" if progress["total"] is not None else ""
-    return f"{progress['progress']:g}{total} {progress['message'] or ''}".strip()
 
 
 def _has_ended(call: Mapping[str, Any]) -> bool:
@@ -187,20 +192,20 @@ async def _follow(client: OperatorClient, table: CallTable, report_change: Calla
 
 
 async def _print_calls(client: OperatorClient) -> None:
-    """Print a line for each call that has ended, for pipes and files."""
+    """Print a line for each call at its end, for pipes and files."""
     table = CallTable()
     table.replace_state(await client.read_state())
-    printed = OrderedDict[int, None].fromkeys(number for number, call in table.calls.items() if _has_ended(call))
+    printed_calls = OrderedDict[int, None].fromkeys(number for number, call in table.calls.items() if _has_ended(call))
 
     def print_new(event: OperatorEvent) -> None:
         if event.name == "lost":
             report(f"mcp-bridge: {table.problem}")
         for number, call in table.calls.items():
-            if _has_ended(call) and number not in printed:
-                printed[number] = None
+            if _has_ended(call) and number not in printed_calls:
+                printed_calls[number] = None
                 print_lines("  ".join(table.format_cells(call)))
-        while len(printed) > 2 * MAX_CALLS:
-            printed.popitem(last=False)
+        while len(printed_calls) > 2 * MAX_CALLS:
+            printed_calls.popitem(last=False)
         sys.stdout.flush()
 
     with suppress(BrokenPipeError):
@@ -233,7 +238,7 @@ async def _show_screen(client: OperatorClient) -> None:
 
 
 async def _refresh(update: Callable[..., None], console: Console, table: CallTable, changed: asyncio.Event) -> None:
-    """Draw the table after changes, and while a call runs, but not more often than a slow line allows."""
+    """Draw the table after changes and while a call runs. A slow line allows no more updates than `REFRESH`."""
     while True:
         changed.clear()
         update(_render_table(console, table), refresh=True)
@@ -270,7 +275,8 @@ def _read_keys(stop: asyncio.Event) -> Iterator[None]:
     loop, before = asyncio.get_running_loop(), termios.tcgetattr(0)
 
     def handle_keys() -> None:
-        if not (keys := os.read(0, 64)) or b"q" in keys.lower():
+        keys = os.read(0, 64)
+        if not keys or b"q" in keys.lower():
             stop.set()
 
     tty.setcbreak(0)

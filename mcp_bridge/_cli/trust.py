@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -13,11 +12,10 @@ import anyio
 
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._cli import logs
-from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.exits import exit_with
 from mcp_bridge._cli.options import TrustOptions
 from mcp_bridge._cli.output import format_count, print_lines, report, report_problems, write_json
-from mcp_bridge._cli.target import SETTINGS_SUFFIXES, find_file, is_settings, load_target
-from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._cli.target import find_settings, load_target
 from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge._sources.upstream.source import UpstreamSource
 from mcp_bridge._upstream.trust.definition_lock import DefinitionLock
@@ -25,111 +23,94 @@ from mcp_bridge._upstream.trust.fingerprints import DefinitionKey
 from mcp_bridge._upstream.trust.guard import OMITTED, PendingDefinition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingReview:
-    """The definitions that wait for the user, and the problems of the servers."""
-
-    pending: Sequence[PendingDefinition]
-    problems: dict[str, list[str]]
-
-
 def review_definitions(options: TrustOptions) -> None:
-    """Show changed definitions and accept those that the user chooses; exit with 1 if any still waits.
+    """Show changed definitions and accept the user's choice of them; exit with 1 if any is not accepted.
 
     Raises ConfigError for a file without servers, and DefinitionLockError.
     """
     logs.configure_logging(options.log_level)
-    file = find_file(options.file)
-    if not is_settings(file):
-        hint = f"Pass the settings file with the servers ({', '.join(SETTINGS_SUFFIXES)})"
-        raise ConfigError("this is not a settings file, so it lists no servers", path=str(file), hint=hint)
-    with reserve_stdio():  # stdout is only for the result
+    file = find_settings(options.file, "the settings file with the servers")
+    # Stdout is only for the result.
+    with reserve_stdio():
         bridge = load_target(file).bridge
-        review = anyio.run(_connect_servers, bridge)
-    chosen = [one for one in review.pending if _is_chosen(one, options.tool or ["*"])]
-    accepted = []
-    for one in chosen:
+        pending = anyio.run(_find_pending, bridge, options.tool or ["*"])
+    accepted: list[PendingDefinition] = []
+    for definition in pending:
         if not options.as_json:
-            print_lines(*_describe_change(one))
-        if options.yes or (not options.as_json and _ask_user(one)):
-            accepted.append(one)
+            print_lines(*_describe_change(definition))
+        if options.yes or (not options.as_json and _ask_user(definition)):
+            accepted.append(definition)
     lock = DefinitionLock(file.resolve())
-    _accept_all(lock, accepted)
+    definitions: dict[str, dict[DefinitionKey, Any]] = defaultdict(dict)
+    for definition in accepted:
+        definitions[definition.server][definition.key] = definition.current
+    for server, server_definitions in definitions.items():
+        lock.accept_definitions(server, server_definitions)
+    # The changes themselves are shown in full.
+    problems: dict[str, list[str]] = {}
+    for name, lines in bridge.problems.items():
+        problems[name] = [line for line in lines if "mcp-bridge trust" not in line]
     if options.as_json:
-        rows = [_to_row(one, is_accepted=one in accepted) for one in chosen]
-        write_json({"lock": str(lock.path), "tools": rows, "problems": review.problems})
+        rows = [_to_row(definition, is_accepted=definition in accepted) for definition in pending]
+        write_json({"lock": str(lock.path), "tools": rows, "problems": problems})
     else:
-        _report_outcome(chosen, accepted, lock, review.problems, options.tool or ())
-    raise SystemExit(ExitCode.OK if len(accepted) == len(chosen) else ExitCode.FAILED)
+        report_problems(problems)
+        _print_outcome(len(pending), len(accepted), lock, options.tool or ())
+    exit_with(len(accepted) == len(pending))
 
 
-async def _connect_servers(bridge: Bridge) -> PendingReview:
+async def _find_pending(bridge: Bridge, patterns: Sequence[str]) -> list[PendingDefinition]:
+    """Connect to the servers, and return their pending definitions with a matching name."""
     sources = [source for source in bridge.sources if isinstance(source, UpstreamSource)]
     async with bridge.run_sources(serving=False), anyio.create_task_group() as tasks:
         for source in sources:
             tasks.start_soon(source.wait_for_attempt)
-    pending = [one for source in sources for one in source.guard.pending]
-    problems = {  # the changes themselves are shown in full
-        name: [line for line in lines if "mcp-bridge trust" not in line] for name, lines in bridge.problems.items()
-    }
-    return PendingReview(pending=sorted(pending, key=lambda one: (one.server, one.key)), problems=problems)
+    pending: list[PendingDefinition] = []
+    for source in sources:
+        for definition in source.guard.pending:
+            name = str(definition.key)
+            server_and_name = f"{definition.server}/{name}"
+            if any(fnmatchcase(name, pattern) or fnmatchcase(server_and_name, pattern) for pattern in patterns):
+                pending.append(definition)
+    return sorted(pending, key=lambda definition: (definition.server, definition.key))
 
 
-def _is_chosen(pending: PendingDefinition, patterns: Sequence[str]) -> bool:
-    names = (str(pending.key), f"{pending.server}/{pending.key}")
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
-
-
-def _describe_change(pending: PendingDefinition) -> Iterator[str]:
-    """Yield the lines of a change: each part that differs, old lines with `-` and new ones with `+`."""
-    state = "is new" if pending.accepted is None else "has changed"
-    yield f"{pending.server}/{pending.key} {state}"
-    for part, lines in pending.list_differences():
-        yield f"  {part}"
-        yield from (f"    {line[0]} {line[1:]}" if line != OMITTED else f"    {line}" for line in lines)
+def _describe_change(definition: PendingDefinition) -> Iterator[str]:
+    """Yield the lines of a change: each part with a difference, old lines with `-` and new ones with `+`."""
+    state = "is new" if definition.accepted is None else "has changed"
+    yield f"{definition.server}/{definition.key} {state}"
+    for section, lines in definition.list_differences():
+        yield f"  {section}"
+        for line in lines:
+            yield f"    {line}" if line == OMITTED else f"    {line[0]} {line[1:]}"
     yield ""
 
 
-def _ask_user(pending: PendingDefinition) -> bool:
+def _ask_user(definition: PendingDefinition) -> bool:
     if not sys.stdin.isatty():
         return False
-    report(f"Accept {pending.server}/{pending.key} as it is now? Type y to accept it; anything else holds it back.")
+    name = f"{definition.server}/{definition.key}"
+    report(f"Accept {name} as it is now? Type y to accept it; anything else holds it back.")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _accept_all(lock: DefinitionLock, accepted: Sequence[PendingDefinition]) -> None:
-    by_server: dict[str, dict[DefinitionKey, Any]] = defaultdict(dict)
-    for one in accepted:
-        by_server[one.server][one.key] = one.current
-    for server, definitions in by_server.items():
-        lock.accept_definitions(server, definitions)
-
-
-def _to_row(pending: PendingDefinition, *, is_accepted: bool) -> dict[str, Any]:
+def _to_row(definition: PendingDefinition, *, is_accepted: bool) -> dict[str, Any]:
     return {
-        "server": pending.server,
-        "tool": str(pending.key),
-        "changed": pending.list_changed_parts(),
-        "old": pending.accepted,
-        "new": pending.current,
+        "server": definition.server,
+        "tool": str(definition.key),
+        "changed": definition.list_changed_parts(),
+        "old": definition.accepted,
+        "new": definition.current,
         "accepted": is_accepted,
     }
 
 
-def _report_outcome(
-    chosen: Sequence[PendingDefinition],
-    accepted: Sequence[PendingDefinition],
-    lock: DefinitionLock,
-    problems: dict[str, list[str]],
-    tools: Sequence[str],
-) -> None:
-    report_problems(problems)
-    if not chosen:
+def _print_outcome(pending: int, accepted: int, lock: DefinitionLock, tools: Sequence[str]) -> None:
+    if not pending:
         matching = f" that matches {' or '.join(map(repr, tools))}" if tools else ""
         print_lines(f"no definition{matching} waits for approval")
-        return
     if accepted:
-        print_lines(f"accepted {format_count(len(accepted), 'definition')} in {lock.path}")
-    if waiting := len(chosen) - len(accepted):
+        print_lines(f"accepted {format_count(accepted, 'definition')} in {lock.path}")
+    if accepted < pending:
         hint = "" if sys.stdin.isatty() else ". To accept all of them, add --yes; to accept some, also --tool NAME"
-        print_lines(f"{format_count(waiting, 'definition')} not accepted{hint}")
+        print_lines(f"{format_count(pending - accepted, 'definition')} not accepted{hint}")

@@ -1,4 +1,4 @@
-"""`uninstall`: removes the server from an MCP client, or shows what would be removed."""
+"""`uninstall`: removes the server from an MCP client, or shows the change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def uninstall_server(options: UninstallOptions) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Remover:
-    """Removes servers from one client. Its methods report what they do, and return that as JSON rows."""
+    """Removes servers from one client. Its methods report their actions, and return them as rows of JSON."""
 
     client: Client
     machine: Machine
@@ -47,39 +47,39 @@ class _Remover:
     options: UninstallOptions
 
     def remove_all(self) -> list[dict[str, Any]]:
-        selection = self.client, self.machine, self.journal
-        name, scope = self.options.name, self.options.scope
-        gone = removal.find_vanished_records(*selection, name=name, scope=scope)
+        client, machine, journal, options = self.client, self.machine, self.journal, self.options
+        records = removal.find_vanished_records(client, machine, journal, name=options.name, scope=options.scope)
         try:
-            servers = removal.select_servers(*selection, name=name, scope=scope, force=self.options.force)
+            servers = removal.select_servers(
+                client, machine, journal, name=options.name, scope=options.scope, force=options.force
+            )
         except ConfigError:
-            if not gone:
+            if not records:
                 raise
             servers = ()
         servers = self._choose_servers(servers)
-        return [*map(self._forget, gone), *map(self._remove_entry, servers)]
+        rows = [self._forget(record) for record in records]
+        rows += [self._remove_entry(server) for server in servers]
+        return rows
 
     def _choose_servers(self, servers: Sequence[InstalledServer]) -> Sequence[InstalledServer]:
-        """Return the servers to remove: one, all with --all, or what the user types at a terminal.
+        """Return the servers to remove: the only one, all with --all, or the choice of the user at a terminal.
 
-        Raises ConfigError where the user cannot be asked.
+        Raises ConfigError if the user cannot be asked.
         """
         if len(servers) < 2 or self.options.all_servers:
             return servers
-        lines = [self._describe_server(server) for server in servers]
-        if sys.stdin.isatty() and not self.options.as_json:
-            return self._ask_which_server(servers, lines)
-        hint = "\n  ".join(["Pass the name of one, or --all:", *lines])
-        raise ConfigError(f"{self.client.title} has {len(servers)} bridges", hint=hint)
-
-    def _describe_server(self, server: InstalledServer) -> str:
-        if (url := get_entry_url(self.client, server.value)) is not None:
-            return f"{server.name} is at {url}"
-        return f"{server.name} serves {get_served_settings(self.client, server.value) or 'no explicit file'}"
-
-    def _ask_which_server(self, servers: Sequence[InstalledServer], lines: Sequence[str]) -> Sequence[InstalledServer]:
+        lines: list[str] = []
+        for server in servers:
+            url, settings = get_entry_url(self.client, server.value), get_served_settings(self.client, server.value)
+            place = f"is at {url}" if url is not None else f"serves {settings or 'no explicit file'}"
+            lines.append(f"{server.name} {place}")
+        if not sys.stdin.isatty() or self.options.as_json:
+            hint = "\n  ".join(["Pass the name of one, or --all:", *lines])
+            raise ConfigError(f"{self.client.title} has {len(servers)} bridges", hint=hint)
         report(f"{self.client.title} has {len(servers)} bridges:")
-        report(*(f"  {number} = {line}" for number, line in enumerate(lines, start=1)))
+        for number, line in enumerate(lines, start=1):
+            report(f"  {number} = {line}")
         while True:
             report("Type the number of the one to remove, or `all`. An empty line cancels.")
             word = sys.stdin.readline().strip()
@@ -95,7 +95,7 @@ class _Remover:
             report(text)
 
     def _forget(self, record: InstallationRecord) -> dict[str, Any]:
-        """Forget a server that the user or another program has removed from the file."""
+        """Forget a server after the user or another program has removed it from the file."""
         action = "would forget" if self.options.dry_run else "forgotten"
         if not self.options.dry_run:
             removal.remove_record(record, self.journal, file_exists=os.path.exists(record.path))
@@ -108,27 +108,23 @@ class _Remover:
         try:
             if self.options.dry_run:
                 return row | {"action": "would remove"} | self._show_plan(self._make_plan(server), location)
-            gone = retry_if_changed(lambda: removal.apply_removal(self._make_plan(server), self.machine, self.journal))
+            result = retry_if_changed(
+                lambda: removal.apply_removal(self._make_plan(server), self.machine, self.journal)
+            )
         except UnsafeEdit as error:
             self._report(f"mcp-bridge: {error}\nRemove '{server.name}' from {server.path} yourself.")
             return row | {"action": "left alone", "problem": str(error)}
         self._report(f"removed: {location}")
-        if gone.command_problem is not None:
-            self._report(f"  by editing the file, because the client's own command failed: {gone.command_problem}")
-        if gone.is_restored:
+        if result.command_problem is not None:
+            self._report(f"  by editing the file, because the client's own command failed: {result.command_problem}")
+        if result.is_restored:
             self._report("  and restored the entry that it had replaced")
-        if gone.backup is not None:
-            self._report(f"  backup: {gone.backup}")
+        if result.backup is not None:
+            self._report(f"  backup: {result.backup}")
         if self.client.removal_steps:
             self._report(f"  {self.client.removal_steps}")
-        return (
-            row
-            | {"action": "removed", "restored": gone.is_restored}
-            | {
-                "backup": gone.backup,
-                "note": gone.command_problem,
-            }
-        )
+        row |= {"action": "removed", "restored": result.is_restored}
+        return row | {"backup": result.backup, "note": result.command_problem}
 
     def _make_plan(self, server: InstalledServer) -> RemovalPlan:
         use_command = self.options.use_client_command

@@ -1,4 +1,4 @@
-"""`validate`: the problems that serving a file would have, and what MCP clients would reject of its tools."""
+"""`validate`: checks a file without serving it, and its tools against the limits of MCP clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import anyio
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.clients import suggest_clients
-from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.exits import exit_with
 from mcp_bridge._cli.options import ValidateOptions
 from mcp_bridge._cli.output import format_count, format_entry_counts, format_problems, print_lines, write_json
 from mcp_bridge._cli.target import BridgeTarget, check_file, load_target, run_until_started
@@ -31,8 +31,8 @@ _NAME_LIMIT = 200
 def validate_target(options: ValidateOptions) -> None:
     """Report the problems of a file; exit with 1 if there are any, or if a chosen client would reject a tool.
 
-    Patterns that match no tool are notes, because a tool may appear later, and so are tools that are published with a
-    change. Raises ConfigError for an unknown client, and for settings that cannot be used.
+    Patterns without a matching tool are notes, because a tool may appear later. So are published changes of tools.
+    Raises ConfigError for an unknown client, and for invalid settings.
     """
     logs.configure_logging(options.log_level)
     profiles = _choose_profiles(options.client)
@@ -75,7 +75,7 @@ def validate_target(options: ValidateOptions) -> None:
         )
         if profiles:
             print_lines(_summarize(findings, profiles))
-    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
+    exit_with(ok)
 
 
 def _choose_profiles(client: str | None) -> Sequence[Profile]:
@@ -103,7 +103,7 @@ def _find_unmatched_patterns(target: BridgeTarget) -> Sequence[str]:
 
 
 def _lint_tools(bridge: Bridge, profiles: Sequence[Profile], server_name: str) -> list[LintFinding]:
-    """Check the tools as a client would list them, which is after the rewriting by the dialect of the settings."""
+    """Check the tools as clients get them, after the rewriting by the dialect of the settings."""
     tools = render_tools(bridge.registry.list(), bridge.dialect)
     listing, result = bridge.identity.listing, bridge.identity.result
     count = len(listing.select_listed(bridge.registry.list_names())) + len(listing.built_in)
@@ -114,7 +114,7 @@ def _lint_tools(bridge: Bridge, profiles: Sequence[Profile], server_name: str) -
 
 
 def _describe_findings(findings: Sequence[LintFinding], client: str | None) -> Iterator[str]:
-    """Yield the lines about each client. The notes of all clients together would hide what has to be fixed."""
+    """Yield the lines about each client. The notes of all clients together would hide the errors."""
     if client == ALL_CLIENTS:
         findings = [finding for finding in findings if finding.level != "note"]
     for name, client_findings in groupby(findings, key=lambda finding: finding.client):

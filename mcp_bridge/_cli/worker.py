@@ -1,8 +1,7 @@
-"""`worker`: runs the tasks that servers create in Redis, until a signal arrives."""
+"""`worker`: runs the tasks of servers in Redis, until a signal arrives."""
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 
 from mcp_bridge._app.serve import run_on_event_loop, run_worker
@@ -10,21 +9,18 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.options import WorkerOptions
 from mcp_bridge._cli.output import format_count, format_entry_counts, report
+from mcp_bridge._cli.serve import own_process
 from mcp_bridge._cli.target import load_target
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.tasks import MEMORY
-from mcp_bridge._runtime.process_tree import end_descendants
-from mcp_bridge._runtime.stderr_relay import relay_stderr
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin
-from mcp_bridge._runtime.supervisor import GRACE, Supervisor
-from mcp_bridge._transports.shutdown import ShutdownSignals
+from mcp_bridge._runtime.supervisor import Supervisor
 
 
 def run_tasks(options: WorkerOptions, guard: Supervisor | None) -> None:
     """Run tasks; `guard` is the process guard, if one is running. Raises ConfigError if no tasks are in Redis."""
     logs.configure_logging(options.log_level, options.log_file)
-    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
-    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised, detach_stdin():
+    with own_process(guard) as ending, detach_stdin():
         target = load_target(options.file)
         bridge, settings = target.bridge, target.settings
         tasks = bridge.state.tasks

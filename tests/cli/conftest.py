@@ -12,7 +12,7 @@ import pytest
 
 from mcp_bridge._cli import exits, main
 from mcp_bridge._runtime import supervisor
-from tests.kits.cli.cli_running import Done, Inside
+from tests.kits.cli.cli_running import CommandResult, RunHere
 
 
 @pytest.fixture
@@ -22,31 +22,32 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def inside(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, unspoilt: None
-) -> Inside:
-    """Run `main` here, in `tmp_path`: its exit code and its two streams."""
+def run_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, restored_process: None
+) -> RunHere:
+    """Return a function that runs `main` here, in `tmp_path`, and returns its exit code and its output."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)  # the test forks no supervisor
-    monkeypatch.setattr(exits, "has_running_threads", lambda: False)  # ignore the threads of the test runner
+    # The test forks no supervisor, ignores the threads of the test runner, and may import amplifier-core.
+    monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)
+    monkeypatch.setattr(exits, "has_running_threads", lambda: False)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
-    monkeypatch.setattr(exits, "CRASHING_PACKAGE", "")  # another test may have imported the package
+    monkeypatch.setattr(exits, "CRASHING_PACKAGE", "")
 
-    def run(*args: str | Path) -> Done:
+    def run(*args: str | Path) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["mcp-bridge", *map(str, args)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main()
         streams = capsys.readouterr()
         assert isinstance(end.value.code, int)
-        return Done(end.value.code, streams.out, streams.err)
+        return CommandResult(end.value.code, streams.out, streams.err)
 
     return run
 
 
 @pytest.fixture
-def unspoilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a command does to its process is undone: handlers and hooks of the log, importable folders, imports."""
+def restored_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore the process after a command: handlers and hooks of the log, importable folders, imports."""
     for module, hook in ((sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook")):
         monkeypatch.setattr(module, hook, getattr(module, hook))
     monkeypatch.setattr(logging, "raiseExceptions", logging.raiseExceptions)

@@ -18,7 +18,7 @@ import pytest
 from mcp_bridge._policies.audit_trail.reader import MAX_ROWS
 from mcp_bridge._policies.audit_trail.writer import AuditWriter
 from tests.kits.audit.audit_kit import write_settings
-from tests.kits.cli.cli_running import Inside
+from tests.kits.cli.cli_running import RunHere
 
 CALL = {"time": "2026-11-26T10:00:00.000000Z", "kind": "tool", "name": "add", "outcome": "ok", "duration_ms": 1.25}
 DENIAL = {
@@ -47,8 +47,8 @@ def append(path: Path, record: dict[str, Any]) -> None:
     anyio.run(AuditWriter(path).append_record, record)
 
 
-def test_records_are_shown_as_a_table(inside: Inside, trail: Path) -> None:
-    header, call, denial, gap = inside("audit", trail).out.splitlines()
+def test_records_are_shown_as_a_table(run_here: RunHere, trail: Path) -> None:
+    header, call, denial, gap = run_here("audit", trail).out.splitlines()
     assert header.split()[:2] == ["number", "time"]
     assert call.split() == ["1", "2026-11-26", "10:00:00", "add", "ok", "1.2"]
     assert "ada" in denial
@@ -71,20 +71,20 @@ def test_records_are_shown_as_a_table(inside: Inside, trail: Path) -> None:
         (["--limit", "0"], [1, 2, 3]),
     ],
 )
-def test_options_select_records(inside: Inside, trail: Path, options: list[str], expected: list[int]) -> None:
-    done = inside("audit", trail, "--json", *options)
-    assert [json.loads(line)["seq"] for line in done.out.splitlines()] == expected
+def test_options_select_records(run_here: RunHere, trail: Path, options: list[str], expected: list[int]) -> None:
+    result = run_here("audit", trail, "--json", *options)
+    assert [json.loads(line)["seq"] for line in result.out.splitlines()] == expected
 
 
-def test_json_has_each_record_as_it_is_hashed(inside: Inside, trail: Path) -> None:
+def test_json_has_each_record_as_it_is_hashed(run_here: RunHere, trail: Path) -> None:
     previous = "0" * 64
-    for line in inside("audit", trail, "--json").out.splitlines():
+    for line in run_here("audit", trail, "--json").out.splitlines():
         text = line.partition(',"record":')[2][:-1]
         previous = hashlib.sha256((previous + text).encode()).hexdigest()
         assert json.loads(line)["hash"] == previous
 
 
-def test_more_records_than_a_page_has_are_exported_in_their_order(inside: Inside, tmp_path: Path) -> None:
+def test_more_records_than_a_page_has_are_exported_in_their_order(run_here: RunHere, tmp_path: Path) -> None:
     writer = AuditWriter(tmp_path / "trail.sqlite3")
 
     async def write() -> None:
@@ -93,19 +93,19 @@ def test_more_records_than_a_page_has_are_exported_in_their_order(inside: Inside
                 tasks.start_soon(writer.append_record, CALL)
 
     anyio.run(write)
-    exported = inside("audit", writer.path, "--json", "--limit", "0").out.splitlines()
-    assert [json.loads(line)["seq"] for line in exported] == list(range(1, MAX_ROWS + 2))
+    lines = run_here("audit", writer.path, "--json", "--limit", "0").out.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(1, MAX_ROWS + 2))
 
 
-def test_a_settings_file_names_its_trail(inside: Inside, trail: Path) -> None:
+def test_a_settings_file_names_its_trail(run_here: RunHere, trail: Path) -> None:
     settings = write_settings(trail.parent)
-    assert inside("audit", settings, "--verify").out.startswith(f"{trail} is intact: 3 records.")
+    assert run_here("audit", settings, "--verify").out.startswith(f"{trail} is intact: 3 records.")
     settings.write_text("sources: []", encoding="utf-8")
-    done = inside("audit", settings)
-    assert (done.code, "have no audit trail" in done.err) == (2, True)
+    result = run_here("audit", settings)
+    assert (result.code, "have no audit trail" in result.err) == (2, True)
 
 
-def test_an_inserted_anchor_does_not_hide_that_records_were_deleted(inside: Inside, trail: Path) -> None:
+def test_an_inserted_anchor_does_not_hide_that_records_were_deleted(run_here: RunHere, trail: Path) -> None:
     settings = write_settings(trail.parent)
     with closing(sqlite3.connect(trail, isolation_level=None)) as database:
         (hash_of_second,) = database.execute("SELECT hash FROM records WHERE seq = 2").fetchone()
@@ -114,34 +114,34 @@ def test_an_inserted_anchor_does_not_hide_that_records_were_deleted(inside: Insi
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {name}")
         database.execute("DELETE FROM records WHERE seq <= 2")
-    done = inside("audit", settings, "--verify")
-    assert done.code == 1
-    assert "is BROKEN at record 1: the records up to 2 were removed, but the settings keep all records." in done.out
-    assert "as anyone who can write the file could" in inside("audit", trail, "--verify").out
+    result = run_here("audit", settings, "--verify")
+    assert result.code == 1
+    assert "is BROKEN at record 1: the records up to 2 were removed, but the settings keep all records." in result.out
+    assert "as anyone who can write the file could" in run_here("audit", trail, "--verify").out
 
 
-def test_verification_exits_with_1_and_names_the_broken_record(inside: Inside, trail: Path) -> None:
-    done = inside("audit", trail, "--verify")
-    assert done.code == 0
-    head = done.out.split()[-1]
-    assert inside("audit", trail, "--contains", head[:12]).code == 0
-    unknown = inside("audit", trail, "--contains", "f" * 64)
-    assert (unknown.code, "is NOT the file that had" in unknown.out) == (1, True)
+def test_verification_exits_with_1_and_names_the_broken_record(run_here: RunHere, trail: Path) -> None:
+    result = run_here("audit", trail, "--verify")
+    assert result.code == 0
+    head = result.out.split()[-1]
+    assert run_here("audit", trail, "--contains", head[:12]).code == 0
+    result_for_hash = run_here("audit", trail, "--contains", "f" * 64)
+    assert (result_for_hash.code, "is NOT the file that had" in result_for_hash.out) == (1, True)
     with closing(sqlite3.connect(trail, isolation_level=None)) as database:
         database.execute("DROP TRIGGER records_do_not_change")
         database.execute("UPDATE records SET record = replace(record, 'denied', 'ok') WHERE seq = 2")
-    broken = inside("audit", trail, "--verify")
+    broken = run_here("audit", trail, "--verify")
     assert broken.code == 1
     assert "BROKEN at record 2" in broken.out
-    report = json.loads(inside("audit", trail, "--verify", "--json").out)
+    report = json.loads(run_here("audit", trail, "--verify", "--json").out)
     assert (report["is_intact"], report["broken"], report["checked"]) == (False, 2, 1)
 
 
-def test_a_record_that_was_changed_to_something_else_is_still_shown(inside: Inside, trail: Path) -> None:
+def test_a_record_that_was_changed_to_something_else_is_still_shown(run_here: RunHere, trail: Path) -> None:
     with closing(sqlite3.connect(trail, isolation_level=None)) as database:
         database.execute("DROP TRIGGER records_do_not_change")
         database.execute("UPDATE records SET record = json_set(record, '$.decisions', 5) WHERE seq = 2")
-    assert "remove  denied" in inside("audit", trail).out
+    assert "remove  denied" in run_here("audit", trail).out
 
 
 @pytest.mark.parametrize(
@@ -153,19 +153,19 @@ def test_a_record_that_was_changed_to_something_else_is_still_shown(inside: Insi
         (["--outcome", "fine"], "--outcome: unknown outcome 'fine'"),
     ],
 )
-def test_unknown_values_are_errors(inside: Inside, trail: Path, options: list[str], problem: str) -> None:
-    done = inside("audit", trail, *options)
-    assert (done.code, problem in done.err) == (2, True)
+def test_unknown_values_are_errors(run_here: RunHere, trail: Path, options: list[str], problem: str) -> None:
+    result = run_here("audit", trail, *options)
+    assert (result.code, problem in result.err) == (2, True)
 
 
-def test_a_file_that_is_no_trail_is_an_error(inside: Inside, tmp_path: Path) -> None:
-    assert "there is no audit trail at" in inside("audit", tmp_path / "none").err
+def test_a_file_that_is_no_trail_is_an_error(run_here: RunHere, tmp_path: Path) -> None:
+    assert "there is no audit trail at" in run_here("audit", tmp_path / "none").err
     (tmp_path / "text").write_text("hello", encoding="utf-8")
-    done = inside("audit", tmp_path / "text")
-    assert (done.code, "is not an audit trail" in done.err) == (2, True)
+    result = run_here("audit", tmp_path / "text")
+    assert (result.code, "is not an audit trail" in result.err) == (2, True)
 
 
-def test_follow_shows_what_is_appended_until_ctrl_c(trail: Path) -> None:
+def test_follow_shows_new_records_until_ctrl_c(trail: Path) -> None:
     command = [sys.executable, "-m", "mcp_bridge", "audit", str(trail), "--follow", "-n", "1", "--tool", "*"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline().startswith("2  2026-11-26 11:00:00  remove")

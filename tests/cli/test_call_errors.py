@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.cli.cli_running import Inside
+from tests.kits.cli.cli_running import RunHere
 
 TOOLS = """
 from mcp_bridge import CallContext, tool
@@ -62,52 +62,52 @@ def list_files(log: str) -> list[str]:
     return [Path(file).name for file in re.findall(r'File "(.*?)"', log)]
 
 
-def test_a_result_that_breaks_its_schema_is_shown_with_the_error(inside: Inside) -> None:
-    done = inside("call", "break_schema")
+def test_a_result_that_breaks_its_schema_is_shown_with_the_error(run_here: RunHere) -> None:
+    done = run_here("call", "break_schema")
     assert (done.code, done.out) == (1, "")
     error, _, result = done.err.partition("The result was:\n")
     assert "$.apples" in error
     assert result == '{"apples":"none left"}\n'
 
 
-def test_the_traceback_has_the_users_frames_alone(inside: Inside) -> None:
-    done = inside("call", "fail")
-    assert done.code == 1
-    assert list_files(done.err) == ["tools.py"] * 3
-    assert "ZeroDivisionError" in done.err
-    assert "RuntimeError: broken" in done.err
+def test_the_traceback_has_only_frames_of_the_user(run_here: RunHere) -> None:
+    result = run_here("call", "fail")
+    assert result.code == 1
+    assert list_files(result.err) == ["tools.py"] * 3
+    assert "ZeroDivisionError" in result.err
+    assert "RuntimeError: broken" in result.err
 
 
-def test_the_traceback_of_a_worker_has_the_users_frames_alone(inside: Inside, tools: Path) -> None:
+def test_the_traceback_of_a_worker_has_only_frames_of_the_user(run_here: RunHere, tools: Path) -> None:
     settings = "sources:\n  - {type: python, path: tools.py, isolation: process}\n"
     (tools.parent / "isolated.yaml").write_text(settings)
-    done = inside("call", "fail", "--file", "isolated.yaml")
-    assert list_files(done.err) == ["tools.py"] * 3
-    assert "RuntimeError: broken" in done.err
+    result = run_here("call", "fail", "--file", "isolated.yaml")
+    assert list_files(result.err) == ["tools.py"] * 3
+    assert "RuntimeError: broken" in result.err
 
 
-def test_at_debug_the_traceback_has_all_frames(inside: Inside) -> None:
-    assert "pipeline.py" in list_files(inside("call", "fail", "--log-level", "debug").err)
+def test_at_debug_the_traceback_has_all_frames(run_here: RunHere) -> None:
+    assert "pipeline.py" in list_files(run_here("call", "fail", "--log-level", "debug").err)
 
 
-def test_json_has_the_exception_and_its_reference(inside: Inside) -> None:
-    result = inside("call", "fail", "--json", "--log-level", "critical").json
+def test_json_has_the_exception_and_its_reference(run_here: RunHere) -> None:
+    result = run_here("call", "fail", "--json", "--log-level", "critical").json
     assert result["reference"] in result["error"]
     exception = result["exception"]
     assert (exception["type"], exception["message"]) == ("RuntimeError", "broken")
     assert list_files(exception["traceback"]) == ["tools.py"] * 3
 
 
-def test_json_has_no_exception_of_another_call(inside: Inside) -> None:
-    assert inside("call", "fail_inside", "--json").json.keys() == {"ok", "output", "duration_ms"}
+def test_json_has_no_exception_of_another_call(run_here: RunHere) -> None:
+    assert run_here("call", "fail_inside", "--json").json.keys() == {"ok", "output", "duration_ms"}
 
 
-def test_an_exception_without_text_is_shown(inside: Inside) -> None:
-    assert inside("call", "hide", "--json").json["exception"]["type"] == "Unprintable"
+def test_an_exception_without_text_is_shown(run_here: RunHere) -> None:
+    assert run_here("call", "hide", "--json").json["exception"]["type"] == "Unprintable"
 
 
-def test_a_forgotten_await_is_explained_without_a_warning(inside: Inside) -> None:
-    done = inside("call", "forget")
-    assert "TypeError: ctx.ask(...) was not awaited" in done.err
-    assert "never awaited" not in done.err
-    assert list_files(done.err) == ["tools.py"]
+def test_a_missing_await_is_explained_without_a_warning(run_here: RunHere) -> None:
+    result = run_here("call", "forget")
+    assert "TypeError: ctx.ask(...) was not awaited" in result.err
+    assert "never awaited" not in result.err
+    assert list_files(result.err) == ["tools.py"]

@@ -1,4 +1,4 @@
-"""`call` at a terminal asks its own user to approve, to choose and to confirm."""
+"""`call` at a terminal asks the user to approve, to choose and to confirm."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def name(ctx: CallContext) -> str:
 
 @pytest.fixture
 def gated(tmp_path: Path) -> Path:
-    """A folder with a tool that a hook governs."""
+    """Return a folder with a tool and a hook that asks for approval."""
     (tmp_path / "gate.py").write_text(GATE)
     (tmp_path / "mcp-bridge.yaml").write_text(SETTINGS)
     return tmp_path
@@ -74,21 +74,21 @@ def gated(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("answers", [["1\n"], ["allow once\n"], ["maybe\n", "7\n", "1\n"]], ids=str)
 def test_a_call_that_the_user_at_the_terminal_approves_runs(answers: list[str], gated: Path) -> None:
-    ended = call_at_terminal(gated, "shout", answers=answers)
-    assert (ended.code, ended.out) == (0, "HUSH\n")
-    assert r"Shout at\u001b[31m this hour?" in ended.shown
-    assert "  1 = Allow once\r\n  2 = Allow always (same arguments)\r\n  3 = Deny" in ended.shown
+    result = call_at_terminal(gated, "shout", answers=answers)
+    assert (result.code, result.out) == (0, "HUSH\n")
+    assert r"Shout at\u001b[31m this hour?" in result.shown
+    assert "  1 = Allow once\r\n  2 = Allow always (same arguments)\r\n  3 = Deny" in result.shown
 
 
 @pytest.mark.parametrize("answer", ["3\n", "\n", "\x04"], ids=["deny", "nothing", "end of input"])
 def test_a_call_that_the_user_does_not_approve_never_runs(answer: str, gated: Path) -> None:
-    ended = call_at_terminal(gated, "shout", answers=[answer])
-    assert (ended.code, ended.out) == (1, "")
-    assert "Tool 'shout' was not approved." in ended.shown
+    result = call_at_terminal(gated, "shout", answers=[answer])
+    assert (result.code, result.out) == (1, "")
+    assert "Tool 'shout' was not approved." in result.shown
     assert '"how": "elicitation"' in (gated / "audit.jsonl").read_text()
 
 
-def test_what_was_typed_before_the_question_is_no_answer(gated: Path) -> None:
+def test_text_typed_before_the_question_is_no_answer(gated: Path) -> None:
     assert call_at_terminal(gated, "shout", answers=["3\n"], early="1\n").code == 1
 
 
@@ -99,8 +99,8 @@ def test_a_choice_for_always_is_remembered(gated: Path) -> None:
 
 def test_tools_can_ask_for_a_choice_and_a_confirmation_but_not_for_a_model(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
-    ended = call_at_terminal(tmp_path, "order", answers=["2\n", "no\n"])
-    assert (ended.code, ended.out) == (0, "Size.LARGE decline\n"), ended.shown
+    result = call_at_terminal(tmp_path, "order", answers=["2\n", "no\n"])
+    assert (result.code, result.out) == (0, "Size.LARGE decline\n"), result.shown
     unable = call_at_terminal(tmp_path, "name", answers=[])
     assert unable.code == 1
     assert "cannot be asked" in unable.shown
@@ -112,6 +112,6 @@ def test_a_breakpoint_in_a_tool_stops_at_the_terminal(word: str, tmp_path: Path)
         f"from mcp_bridge import tool\n@tool\n{word}def look(text: str) -> str:\n    breakpoint()\n    return text\n"
     )
     answers = ["p text\n", "text = 'changed'\n", "c\n"]
-    ended = call_at_terminal(tmp_path, "look", "text=given", answers=answers, prompt=re.compile(rb"\(Pdb\) "))
-    assert (ended.code, ended.out) == (0, "changed\n")
-    assert "'given'" in ended.shown
+    result = call_at_terminal(tmp_path, "look", "text=given", answers=answers, prompt=re.compile(rb"\(Pdb\) "))
+    assert (result.code, result.out) == (0, "changed\n")
+    assert "'given'" in result.shown

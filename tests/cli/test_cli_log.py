@@ -1,4 +1,4 @@
-"""The log: stderr and a rotated file, one line a record, no secrets, nothing forged."""
+"""The log on stderr and in a rotated file: one line for each record, without secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._cli import logs
 from mcp_bridge._contracts.errors import ConfigError
-from tests.kits.cli.cli_running import TOOLS, calls, run, serve, started
+from tests.kits.cli.cli_running import TOOLS, calls, run, serve, start_command
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) [\w.]+: ")
 SECRET = 'hunter2 "quoted"\nsecond line'
@@ -39,43 +39,43 @@ def secret_settings(tmp_path: Path) -> Path:
 
 
 def leaks(text: str) -> list[str]:
-    return [part for part in ("hunter2", "quoted", "second line") if part in text]
+    return [secret for secret in ("hunter2", "quoted", "second line") if secret in text]
 
 
-def test_secrets_of_the_environment_are_masked_wherever_a_tool_logs_them(secret_settings: Path) -> None:
+def test_secrets_of_the_environment_are_redacted_in_every_log_message(secret_settings: Path) -> None:
     log = secret_settings.with_name("the.log")
-    _, done = serve(secret_settings, calls("tells"), options=("--log-file", str(log)), env={"TEST_SECRET": SECRET})
-    assert done.code == 0
-    for text in (done.err, log.read_text()):
+    _, result = serve(secret_settings, calls("tells"), options=("--log-file", str(log)), env={"TEST_SECRET": SECRET})
+    assert result.code == 0
+    for text in (result.err, log.read_text()):
         assert not leaks(text)
         assert text.count("[secret]") == 3
         assert "ValueError: wrong secret [secret]" in text
 
 
-def test_call_masks_secrets_too(secret_settings: Path) -> None:
-    done = run("call", "tells", "-f", secret_settings, cwd=secret_settings.parent, env={"TEST_SECRET": SECRET})
-    assert done.code == 1
-    assert not leaks(done.err)
-    assert done.err.count("[secret]") == 3
+def test_call_redacts_secrets_too(secret_settings: Path) -> None:
+    result = run("call", "tells", "-f", secret_settings, cwd=secret_settings.parent, env={"TEST_SECRET": SECRET})
+    assert result.code == 1
+    assert not leaks(result.err)
+    assert result.err.count("[secret]") == 3
 
 
-def test_the_bearer_token_is_masked(secret_settings: Path) -> None:
+def test_the_bearer_token_is_redacted(secret_settings: Path) -> None:
     file = secret_settings.with_name("tells.py")
     file.write_text('import logging\nlogging.getLogger("mcp_bridge.x").error("it is token-123")\n')
     options = ("serve", file, "--http", "0", "--token-env", "TEST_TOKEN")
-    with started(*options, cwd=file.parent, env={"TEST_TOKEN": "token-123"}) as command:
-        assert "it is [secret]" in command.until("it is")
+    with start_command(*options, cwd=file.parent, env={"TEST_TOKEN": "token-123"}) as command:
+        assert "it is [secret]" in command.wait_for("it is")
 
 
-def test_short_values_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_values_are_not_redacted(caplog: pytest.LogCaptureFixture) -> None:
     formatter = logs.OneLineFormatter()
-    formatter.hide_secrets(["abc", "abcd"])
+    formatter.redactor.add_secrets(["abc", "abcd"])
     record = logging.LogRecord("n", logging.ERROR, "", 1, "abc abcd", (), None)
     assert formatter.format(record).endswith("n: abc [secret]")
 
 
 @pytest.mark.parametrize("breaker", ["\n", "\x85", "\u2028", "\x1b[2K\r"])
-def test_a_log_line_cannot_be_forged(tmp_path: Path, breaker: str, unspoilt: None) -> None:
+def test_a_log_line_cannot_be_forged(tmp_path: Path, breaker: str, restored_process: None) -> None:
     log = tmp_path / "the.log"
     logs.configure_logging("debug", log)
     logger = logging.getLogger("mcp_bridge.x")
@@ -94,32 +94,32 @@ def test_a_log_line_cannot_be_forged(tmp_path: Path, breaker: str, unspoilt: Non
 
 
 def test_a_tool_with_a_forging_name_writes_one_line(tmp_path: Path) -> None:
-    done = run("call", "st\x1b[31meers\nforged", "-f", TOOLS, cwd=tmp_path)
-    assert done.code == 1
-    assert "\x1b" not in done.err
-    assert sum(bool(STAMP.match(line)) for line in done.err.splitlines()) == 1
+    result = run("call", "st\x1b[31meers\nforged", "-f", TOOLS, cwd=tmp_path)
+    assert result.code == 1
+    assert "\x1b" not in result.err
+    assert sum(bool(STAMP.match(line)) for line in result.err.splitlines()) == 1
 
 
-def test_a_log_file_gets_what_stderr_gets_and_later_runs_append(tmp_path: Path) -> None:
+def test_a_log_file_gets_the_lines_of_stderr_and_later_runs_append(tmp_path: Path) -> None:
     log = tmp_path / "the.log"
     for count in (1, 2):
-        _, done = serve(TOOLS, calls("breaks", text="xyz"), options=("--log-file", str(log)))
-        assert "ValueError: broken xyz" in done.err
+        _, result = serve(TOOLS, calls("breaks", text="xyz"), options=("--log-file", str(log)))
+        assert "ValueError: broken xyz" in result.err
         assert log.read_text().count("ValueError: broken xyz") == count
 
 
-def test_a_log_file_is_rotated(tmp_path: Path, unspoilt: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_file_is_rotated(tmp_path: Path, restored_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "FILE_BYTES", 1000)
     log = tmp_path / "the.log"
     logs.configure_logging("info", log)
     for _ in range(100):
         logging.getLogger("mcp_bridge.x").info("x" * 100)
-    written = sorted(path.name for path in tmp_path.iterdir())
-    assert written == ["the.log", "the.log.1", "the.log.2", "the.log.3"]
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["the.log", "the.log.1", "the.log.2", "the.log.3"]
     assert all(path.stat().st_size <= 1000 for path in tmp_path.iterdir())
 
 
-def test_configured_again_there_is_one_log(tmp_path: Path, unspoilt: None) -> None:
+def test_a_second_configuration_replaces_the_first(tmp_path: Path, restored_process: None) -> None:
     for _ in range(2):
         logs.configure_logging("warning", tmp_path / "the.log")
     assert [type(handler) for handler in logging.getLogger().handlers] == [logging.StreamHandler, RotatingFileHandler]
@@ -130,7 +130,7 @@ def test_configured_again_there_is_one_log(tmp_path: Path, unspoilt: None) -> No
     [("debug", "diwec"), ("INFO", "iwec"), ("critical", "c")],
 )
 def test_the_level_is_that_of_this_package_and_others_warn(
-    level: str, expected: str, unspoilt: None, capsys: pytest.CaptureFixture[str]
+    level: str, expected: str, restored_process: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs.configure_logging(level)
     for name in ("debug", "info", "warning", "error", "critical"):
@@ -145,7 +145,7 @@ def test_the_level_is_that_of_this_package_and_others_warn(
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "is_reported"),
     [
         (KeyboardInterrupt(), False),
         (BaseExceptionGroup("", [KeyboardInterrupt()]), False),
@@ -154,14 +154,14 @@ def test_the_level_is_that_of_this_package_and_others_warn(
     ],
 )
 def test_asyncio_does_not_report_a_ctrl_c(
-    error: BaseException | None, said: bool, unspoilt: None, capsys: pytest.CaptureFixture[str]
+    error: BaseException | None, is_reported: bool, restored_process: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs.configure_logging("warning")
     logging.getLogger("asyncio").error("unhandled exception", exc_info=error)
-    assert ("unhandled exception" in capsys.readouterr().err) is said
+    assert ("unhandled exception" in capsys.readouterr().err) is is_reported
 
 
-def test_an_unknown_level_is_refused() -> None:
+def test_an_unknown_level_is_an_error() -> None:
     with pytest.raises(
         ConfigError, match=r"unknown log level 'loud'\. Use one of: debug, info, warning, error, critical"
     ):

@@ -1,9 +1,8 @@
-"""The arguments of `serve` are parsed without typer, to the same options."""
+"""`serve` parses plain arguments without typer, with the same result."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,11 @@ from mcp_bridge._cli.serve_options import ServeOptions
 
 
 def parse_with_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> ServeOptions:
-    """The options that `serve` is called with."""
-    called: list[ServeOptions] = []
-    monkeypatch.setattr(serve, "serve_target", lambda options, _: called.append(options))
+    """Return the options that typer passes to `serve`."""
+    calls: list[ServeOptions] = []
+    monkeypatch.setattr(serve, "serve_target", lambda options, _: calls.append(options))
     app.app(["serve", *words], standalone_mode=False)
-    return called[0]
+    return calls[0]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +68,3 @@ def test_words_that_typer_expands_on_windows_are_left_to_it(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert (parse_arguments(ServeOptions, words) is not None) is is_parsed
-
-
-def test_paths_and_texts_keep_their_types() -> None:
-    options = parse_arguments(ServeOptions, ["tools.py", "--http", "8808", "--reload"])
-    assert options == ServeOptions(file=Path("tools.py"), http="8808", reload=True)

@@ -1,4 +1,4 @@
-"""`serve`: a settings file that says everything is honoured; sources and their mistakes stay apart."""
+"""`serve`: all settings take effect, and the errors of a source do not affect other sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
-from tests.kits.cli.cli_running import COMMAND, LIST, TOOLS, Done, Inside, calls, names, requests, serve, started, text
+from tests.kits.cli.cli_running import (
+    COMMAND,
+    LIST,
+    TOOLS,
+    CommandResult,
+    RunHere,
+    calls,
+    names,
+    requests,
+    serve,
+    start_command,
+    text,
+)
 from tests.kits.constants import STATELESS, TIMEOUT
 
 FIRST = """
@@ -118,12 +130,12 @@ def environment(folder: Path) -> dict[str, str]:
     return {"SERVER_NAME": "ours", "TEST_TOKEN": SECRET, "PYTHONPATH": os.pathsep.join(path)}
 
 
-async def test_a_file_that_sets_everything_is_honoured(folder: Path) -> None:
-    covered = {key: value for key, value in os.environ.items() if "COV" in key}
+async def test_a_file_with_all_settings_takes_effect(folder: Path) -> None:
+    coverage_variables = {key: value for key, value in os.environ.items() if "COV" in key}
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "mcp_bridge", "serve", str(folder / "everything.yaml")],
-        env={**get_default_environment(), **covered, **environment(folder)},
+        env={**get_default_environment(), **coverage_variables, **environment(folder)},
         cwd=os.path.sep,
     )
     with anyio.fail_after(100):
@@ -144,7 +156,7 @@ async def test_a_file_that_sets_everything_is_honoured(folder: Path) -> None:
     assert "ValueError: seen by everybody" in answers["one__breaks"]
 
 
-def test_the_http_part_is_honoured(folder: Path) -> None:
+def test_the_http_settings_take_effect(folder: Path) -> None:
     options = ("serve", folder / "everything.yaml", "--http", "settings")
     body = requests(LIST).strip()
     headers = {
@@ -154,8 +166,8 @@ def test_the_http_part_is_honoured(folder: Path) -> None:
         "MCP-Protocol-Version": STATELESS,
         "Mcp-Method": "tools/list",
     }
-    with started(*options, cwd=folder, env=environment(folder)) as command:
-        line = command.until("Serving")
+    with start_command(*options, cwd=folder, env=environment(folder)) as command:
+        line = command.wait_for("Serving")
         assert "Serving 6 tools on http://127.0.0.1:" in line
         url = line.split()[4]
         with httpx2.Client(timeout=TIMEOUT) as client:
@@ -170,19 +182,19 @@ def test_the_http_part_is_honoured(folder: Path) -> None:
             )
             assert client.post(url, content=body + " " * 2048, headers=headers).status_code == 413
         command.interrupt()
-        done = command.end()
-    assert done.code == 0
-    assert SECRET not in done.err
+        result = command.end()
+    assert result.code == 0
+    assert SECRET not in result.err
 
 
 def test_prints_at_import_and_in_a_tool_never_reach_the_client(folder: Path) -> None:
     file = folder / "loud.py"
     file.write_text(f'print("printed at import")\n{TOOLS.read_text()}')
-    (called,), done = serve(file, calls("loud"))
+    (called,), result = serve(file, calls("loud"))
     assert text(called) == "answer"
-    assert len(done.out.splitlines()) == 1
-    assert "printed at import" in done.err
-    assert "printed by the tool" in done.err
+    assert len(result.out.splitlines()) == 1
+    assert "printed at import" in result.err
+    assert "printed by the tool" in result.err
 
 
 def settings(folder: Path, *sources: str) -> Path:
@@ -194,48 +206,48 @@ def settings(folder: Path, *sources: str) -> Path:
 def test_what_a_tool_prints_appears_on_stderr_during_the_call(tmp_path: Path) -> None:
     source = "import time\nfrom mcp_bridge import tool\n\n@tool\ndef talk():\n  print('begun')\n  time.sleep(3600)\n"
     (tmp_path / "tools.py").write_text(source)
-    with started("serve", cwd=tmp_path) as server:
-        server.ask(calls("talk"))
-        server.until("begun")
+    with start_command("serve", cwd=tmp_path) as server:
+        server.send(calls("talk"))
+        server.wait_for("begun")
 
 
-def test_two_tools_of_one_name_end_the_start_and_name_both_sources(folder: Path) -> None:
+def test_two_tools_with_one_name_end_the_start_with_an_error_about_both_sources(folder: Path) -> None:
     file = settings(folder, "type: python, path: first.py", "type: python, path: second.py")
-    _, done = serve(file, LIST)
-    assert (done.code, done.out) == (2, "")
-    for part in ("'plain'", "'first'", "'second'", "prefix", "alias"):
-        assert part in done.err
-    assert "Traceback" not in done.err
+    _, result = serve(file, LIST)
+    assert (result.code, result.out) == (2, "")
+    for word in ("'plain'", "'first'", "'second'", "prefix", "alias"):
+        assert word in result.err
+    assert "Traceback" not in result.err
 
 
-def test_a_prefix_or_an_alias_tells_two_tools_of_one_name_apart(folder: Path) -> None:
+def test_a_prefix_or_an_alias_separates_two_tools_with_one_name(folder: Path) -> None:
     file = settings(
         folder,
         "type: python, path: first.py, include: [plain]",
         "type: python, path: second.py, prefix: p",
         "type: python, path: second.py, name: third, alias: {plain: renamed}",
     )
-    (listed, first, second, third), done = serve(file, LIST, calls("plain"), calls("p__plain"), calls("renamed"))
-    assert names(listed) == ["p__plain", "plain", "renamed"]
+    (listing, first, second, third), done = serve(file, LIST, calls("plain"), calls("p__plain"), calls("renamed"))
+    assert names(listing) == ["p__plain", "plain", "renamed"]
     assert [text(result) for result in (first, second, third)] == ["plain", "second plain", "second plain"]
     assert (done.code, done.err) == (0, "")
 
 
-def test_one_broken_source_leaves_the_others_serving(folder: Path) -> None:
+def test_other_sources_are_served_beside_a_broken_one(folder: Path) -> None:
     (folder / "broken.py").write_text("\nimport nothing_of_this_name\n")
     file = settings(folder, "type: python, path: broken.py", "type: python, path: second.py")
-    (listed, called), done = serve(file, LIST, calls("plain"))
-    assert names(listed) == ["plain"]
+    (listing, called), result = serve(file, LIST, calls("plain"))
+    assert names(listing) == ["plain"]
     assert text(called) == "second plain"
-    assert done.code == 0
-    assert f"{folder / 'broken.py'}:2: ModuleNotFoundError" in done.err
+    assert result.code == 0
+    assert f"{folder / 'broken.py'}:2: ModuleNotFoundError" in result.err
 
 
-def test_no_source_that_works_ends_the_start(folder: Path) -> None:
+def test_a_start_without_a_working_source_fails(folder: Path) -> None:
     (folder / "broken.py").write_text("import nothing_of_this_name\n")
-    _, done = serve(settings(folder, "type: python, path: broken.py"), LIST)
-    assert (done.code, done.out) == (1, "")
-    assert f"mcp-bridge: {folder / 'broken.py'}:1: ModuleNotFoundError" in done.err
+    _, result = serve(settings(folder, "type: python, path: broken.py"), LIST)
+    assert (result.code, result.out) == (1, "")
+    assert f"mcp-bridge: {folder / 'broken.py'}:1: ModuleNotFoundError" in result.err
 
 
 @pytest.mark.parametrize(
@@ -247,17 +259,17 @@ def test_no_source_that_works_ends_the_start(folder: Path) -> None:
         ("type: 'clocks:Clock', hour: seven", "some.yaml:2: sources[0].hour: expected a whole number, found"),
     ],
 )
-def test_a_type_that_cannot_be_had_is_an_error_with_its_line(
-    folder: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch, source: str, problem: str
+def test_a_type_that_cannot_be_loaded_is_an_error_with_its_line(
+    folder: Path, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, source: str, problem: str
 ) -> None:
     monkeypatch.syspath_prepend(folder)
-    done = inside("serve", settings(folder, source))
-    assert (done.code, done.out) == (2, "")
-    assert problem in done.err
+    result = run_here("serve", settings(folder, source))
+    assert (result.code, result.out) == (2, "")
+    assert problem in result.err
 
 
-def http(inside: Inside, folder: Path, *options: str) -> Done:
-    return inside("serve", folder / "second.py", *options)
+def http(run_here: RunHere, folder: Path, *options: str) -> CommandResult:
+    return run_here("serve", folder / "second.py", *options)
 
 
 @pytest.mark.parametrize(
@@ -271,35 +283,36 @@ def http(inside: Inside, folder: Path, *options: str) -> Done:
         (("--log-file", "no/such/folder/x.log"), "--log-file: cannot write the log to no/such/folder/x.log"),
     ],
 )
-def test_options_that_cannot_be_used_say_which_and_what_to_do(
-    inside: Inside, folder: Path, options: tuple[str, ...], problem: str
+def test_an_unusable_option_is_an_error_with_advice(
+    run_here: RunHere, folder: Path, options: tuple[str, ...], problem: str
 ) -> None:
-    done = http(inside, folder, *options)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"mcp-bridge: {problem}"), done.err
+    result = http(run_here, folder, *options)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"mcp-bridge: {problem}"), result.err
 
 
-def test_an_unset_variable_of_the_settings_is_an_error_with_its_line(inside: Inside, folder: Path) -> None:
+def test_an_unset_variable_of_the_settings_is_an_error_with_its_line(run_here: RunHere, folder: Path) -> None:
     (folder / "http.yaml").write_text("sources: [{type: python, path: second.py}]\nhttp: {token_env: UNSET_X}\n")
-    done = inside("serve", folder / "http.yaml", "--http", "settings")
-    assert (done.code, done.out) == (2, "")
-    assert "http.yaml:2: http.token_env: the environment variable UNSET_X is not set. Set UNSET_X" in done.err
+    result = run_here("serve", folder / "http.yaml", "--http", "settings")
+    assert (result.code, result.out) == (2, "")
+    assert "http.yaml:2: http.token_env: the environment variable UNSET_X is not set. Set UNSET_X" in result.err
 
 
-def test_a_plain_file_has_the_default_address(inside: Inside, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def test_a_plain_file_has_the_default_address(run_here: RunHere, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            taken.bind(("127.0.0.1", 8808))
-            taken.listen()
+            listener.bind(("127.0.0.1", 8808))
+            listener.listen()
         except OSError:
-            pass  # somebody else has it, which serves as well
-        done = http(inside, folder, "--http", "settings")
-    assert done.code == 2
-    assert "cannot listen on 127.0.0.1:8808" in done.err
+            # Another program uses the port.
+            pass
+        result = http(run_here, folder, "--http", "settings")
+    assert result.code == 2
+    assert "cannot listen on 127.0.0.1:8808" in result.err
 
 
-def test_a_terminal_is_told_what_is_going_on(folder: Path) -> None:
+def test_a_terminal_shows_that_the_server_waits_for_a_client(folder: Path) -> None:
     controller, terminal = os.openpty()
     with subprocess.Popen(
         [*COMMAND, "serve", "second.py"], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder
@@ -312,14 +325,14 @@ def test_a_terminal_is_told_what_is_going_on(folder: Path) -> None:
 
 
 def test_an_edited_file_is_served_again_with_reload(folder: Path) -> None:
-    with started("serve", "second.py", "--reload", "--log-level", "debug", cwd=folder) as command:
+    with start_command("serve", "second.py", "--reload", "--log-level", "debug", cwd=folder) as command:
         process = command.process
         assert process.stdout is not None
-        command.ask(calls("plain"))
+        command.send(calls("plain"))
         assert "second plain" in process.stdout.readline()
         (folder / "second.py").write_text(SECOND.replace("second plain", "edited"))
-        command.until("reloaded")
-        command.ask(calls("plain"))
+        command.wait_for("reloaded")
+        command.send(calls("plain"))
         assert "edited" in process.stdout.readline()
 
 
@@ -344,13 +357,13 @@ def test_tools_run_on_uvloop_only_where_the_settings_request_it(setting: str, ex
 
 
 def test_uvloop_that_is_requested_and_not_installed_is_an_error_at_its_line(
-    inside: Inside, folder: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: RunHere, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     settings = folder / "bridge.yaml"
     settings.write_text("name: fast\nevent_loop: uvloop\nsources: [{type: python, path: first.py}]\n")
     for command in ("validate", "serve"):
-        done = inside(command, str(settings))
-        assert done.code == 2
-        assert "bridge.yaml:2: event_loop: uvloop is not available" in done.err
-        assert "mcp-tool-bridge[uvloop]" in done.err
+        result = run_here(command, str(settings))
+        assert result.code == 2
+        assert "bridge.yaml:2: event_loop: uvloop is not available" in result.err
+        assert "mcp-tool-bridge[uvloop]" in result.err

@@ -1,4 +1,4 @@
-"""`validate` and `schema`; and what every command says of a file that cannot be used."""
+"""`validate` and `schema`, and the errors of every command for files that cannot be used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.kits.cli.cli_running import TOOLS, Inside, run_alone
+from tests.kits.cli.cli_running import TOOLS, RunHere, run_in_interpreter
 from tests.kits.paths import ROOT
 
 GOOD = "from mcp_bridge import tool\n\n@tool\ndef fine() -> int:\n    return 1\n"
@@ -22,20 +22,20 @@ peeks = ToolEntry("peeks", "", lambda data: 1, {"properties": {"a": {"type": "st
 """
 
 
-def test_a_sound_file_has_no_problems(inside: Inside) -> None:
-    done = inside("validate", TOOLS)
-    assert (done.code, done.err, done.out) == (0, "", "12 tools, no problems\n")
+def test_a_valid_file_has_no_problems(run_here: RunHere) -> None:
+    result = run_here("validate", TOOLS)
+    assert (result.code, result.err, result.out) == (0, "", "12 tools, no problems\n")
 
 
-def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
+def test_json_has_every_documented_key(run_here: RunHere, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(GOOD)
-    done = inside("validate", "--json")
-    assert (done.code, done.err) == (0, "")
+    result = run_here("validate", "--json")
+    assert (result.code, result.err) == (0, "")
     lists: dict[str, list[str]] = {"notes": [], "clients": [], "findings": [], "errors": []}
-    assert done.json == {"ok": True, "tools": ["fine"], "problems": {"tools": []}, **lists}
+    assert result.json == {"ok": True, "tools": ["fine"], "problems": {"tools": []}, **lists}
 
 
-def test_patterns_that_match_no_tool_are_noted(inside: Inside, tmp_path: Path) -> None:
+def test_patterns_that_match_no_tool_are_noted(run_here: RunHere, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(GOOD)
     (tmp_path / "bridge.yaml").write_text(
         "sources: [{type: python, path: tools.py}]\n"
@@ -43,11 +43,11 @@ def test_patterns_that_match_no_tool_are_noted(inside: Inside, tmp_path: Path) -
         "limits: {tools: {fine: {timeout: 5}, fnie: {timeout: 9}}}\n"
         "tool_search: 50\n"
     )
-    done = inside("validate", "bridge.yaml")
+    result = run_here("validate", "bridge.yaml")
     first = "policy[0].deny.tools: no tool matches the pattern 'fin_*'"
     second = "limits.tools: no tool matches the pattern 'fnie'"
-    assert (done.code, done.err, done.out) == (0, "", f"{first}\n{second}\n1 tool, no problems\n")
-    assert inside("validate", "bridge.yaml", "--json").json["notes"] == [first, second]
+    assert (result.code, result.err, result.out) == (0, "", f"{first}\n{second}\n1 tool, no problems\n")
+    assert run_here("validate", "bridge.yaml", "--json").json["notes"] == [first, second]
 
 
 @pytest.mark.parametrize(
@@ -58,52 +58,52 @@ def test_patterns_that_match_no_tool_are_noted(inside: Inside, tmp_path: Path) -
         ("\nraise SystemExit(4)\n", 2, "SystemExit: 4"),
     ],
 )
-def test_an_import_error_is_told_once_with_file_and_line(
-    inside: Inside, tmp_path: Path, source: str, line: int, problem: str
+def test_an_import_error_is_reported_once_with_file_and_line(
+    run_here: RunHere, tmp_path: Path, source: str, line: int, problem: str
 ) -> None:
     file = tmp_path / "tools.py"
     file.write_text(source)
-    done = inside("validate")
-    assert (done.code, done.err) == (1, "")
-    assert done.out.count(f"source 'tools': {file}:{line}: {problem}") == 1
-    assert done.out.endswith("\n0 tools; see the problems above\n")
-    assert len(done.out.splitlines()) == 2
-    problems = inside("validate", "--json").json["problems"]["tools"]
+    result = run_here("validate")
+    assert (result.code, result.err) == (1, "")
+    assert result.out.count(f"source 'tools': {file}:{line}: {problem}") == 1
+    assert result.out.endswith("\n0 tools; see the problems above\n")
+    assert len(result.out.splitlines()) == 2
+    problems = run_here("validate", "--json").json["problems"]["tools"]
     assert problems[0].startswith(f"{file}:{line}: {problem}")
 
 
-def test_a_pattern_with_look_around_is_refused_by_tool_place_and_pattern(inside: Inside, tmp_path: Path) -> None:
+def test_a_pattern_with_look_around_is_reported_with_its_tool_and_place(run_here: RunHere, tmp_path: Path) -> None:
     file = tmp_path / "tools.py"
     file.write_text(LOOK_AROUND + GOOD)
-    done = inside("validate", "--json")
-    assert done.code == 1
-    assert done.json["ok"] is False
-    assert done.json["tools"] == ["fine"]
-    (problem,) = done.json["problems"]["tools"]
-    for part in ("'peeks'", "properties/a/pattern", "(?=a)b"):
-        assert part in problem
+    result = run_here("validate", "--json")
+    assert result.code == 1
+    assert result.json["ok"] is False
+    assert result.json["tools"] == ["fine"]
+    (problem,) = result.json["problems"]["tools"]
+    for text in ("'peeks'", "properties/a/pattern", "(?=a)b"):
+        assert text in problem
 
 
-def test_two_tools_of_one_name_are_told_once_with_both_sources(inside: Inside, tmp_path: Path) -> None:
+def test_two_tools_with_one_name_are_reported_once_with_both_sources(run_here: RunHere, tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / f"{name}.py").write_text(GOOD)
     file = tmp_path / "x.yaml"
     file.write_text("sources: [{type: python, path: first.py}, {type: python, path: second.py}]\n")
-    done = inside("validate", file)
-    assert (done.code, done.err) == (1, "")
-    assert done.out.count("Tool 'fine' comes from both source 'first' and source 'second'") == 1
-    assert "prefix" in done.out
-    assert inside("validate", file, "--json").json["ok"] is False
-    listed = inside("list", file)
-    assert (listed.code, listed.out) == (2, "")
-    assert listed.err.startswith("mcp-bridge: Tool 'fine' comes from both")
+    result = run_here("validate", file)
+    assert (result.code, result.err) == (1, "")
+    assert result.out.count("Tool 'fine' comes from both source 'first' and source 'second'") == 1
+    assert "prefix" in result.out
+    assert run_here("validate", file, "--json").json["ok"] is False
+    listing = run_here("list", file)
+    assert (listing.code, listing.out) == (2, "")
+    assert listing.err.startswith("mcp-bridge: Tool 'fine' comes from both")
 
 
-def test_a_file_without_tools_says_what_to_do(inside: Inside, tmp_path: Path) -> None:
+def test_a_file_without_tools_is_an_error_with_advice(run_here: RunHere, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("x = 1\n")
-    done = inside("validate")
-    assert done.code == 1
-    assert "no tools found. Mark a function with @tool" in done.out
+    result = run_here("validate")
+    assert result.code == 1
+    assert "no tools found. Mark a function with @tool" in result.out
 
 
 @pytest.mark.parametrize(
@@ -117,17 +117,17 @@ def test_a_file_without_tools_says_what_to_do(inside: Inside, tmp_path: Path) ->
         ("yaml", "sources:\n  - {type: python}\n", 2, "give either path or module"),
     ],
 )
-def test_an_error_of_the_settings_is_told_with_file_and_line(
-    inside: Inside, tmp_path: Path, suffix: str, content: str, line: int, problem: str
+def test_an_error_in_the_settings_is_reported_with_file_and_line(
+    run_here: RunHere, tmp_path: Path, suffix: str, content: str, line: int, problem: str
 ) -> None:
     file = tmp_path / f"settings.{suffix}"
     file.write_text(content)
-    done = inside("validate", file)
-    assert (done.code, done.out) == (2, "")
-    assert re.match(rf"mcp-bridge: {re.escape(str(file))}:{line}: ", done.err), done.err
-    assert problem in done.err
-    as_json = inside("validate", file, "--json")
-    assert (as_json.code, as_json.err) == (2, done.err)
+    result = run_here("validate", file)
+    assert (result.code, result.out) == (2, "")
+    assert re.match(rf"mcp-bridge: {re.escape(str(file))}:{line}: ", result.err), result.err
+    assert problem in result.err
+    as_json = run_here("validate", file, "--json")
+    assert (as_json.code, as_json.err) == (2, result.err)
     assert as_json.json.keys() == {"ok", "tools", "problems", "notes", "clients", "findings", "errors"}
     assert as_json.json["ok"] is False
     assert as_json.json["errors"][0].startswith(f"{file}:{line}: ")
@@ -153,56 +153,56 @@ def test_an_error_of_the_settings_is_told_with_file_and_line(
     ],
 )
 def test_a_path_that_cannot_be_served_is_a_usage_error(
-    inside: Inside, tmp_path: Path, command: list[str], name: str, problem: str
+    run_here: RunHere, tmp_path: Path, command: list[str], name: str, problem: str
 ) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "bundle.md").write_text("---\nbundle: {name: x}\n---\n")
     (tmp_path / "folder.yaml").mkdir()
-    done = inside(*command, name)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"mcp-bridge: {name}: ")
-    assert problem in done.err
+    result = run_here(*command, name)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"mcp-bridge: {name}: ")
+    assert problem in result.err
 
 
-def test_without_a_path_the_default_files_of_the_folder_are_found(inside: Inside, tmp_path: Path) -> None:
-    done = inside("list")
-    assert (done.code, done.out) == (2, "")
-    assert "no file was given, and the current folder has no default file" in done.err
-    assert "mcp-bridge.yaml" in done.err
-    assert "or create a project: mcp-bridge init" in done.err
+def test_without_a_path_the_default_files_of_the_folder_are_found(run_here: RunHere, tmp_path: Path) -> None:
+    result = run_here("list")
+    assert (result.code, result.out) == (2, "")
+    assert "no file was given, and the current folder has no default file" in result.err
+    assert "mcp-bridge.yaml" in result.err
+    assert "or create a project: mcp-bridge init" in result.err
     (tmp_path / "tools.py").write_text(GOOD)
-    assert inside("list", "-q").out == "fine\n"
+    assert run_here("list", "-q").out == "fine\n"
     (tmp_path / "mcp-bridge.yaml").write_text("sources: [{type: python, path: tools.py, prefix: yaml}]\n")
-    assert inside("list", "-q").out == "yaml__fine\n"
-    assert inside("call", "yaml__fine").out == "1\n"
+    assert run_here("list", "-q").out == "yaml__fine\n"
+    assert run_here("call", "yaml__fine").out == "1\n"
 
 
-def test_a_folder_serves_its_files(inside: Inside, tmp_path: Path) -> None:
+def test_a_folder_serves_its_files(run_here: RunHere, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "first.py").write_text(GOOD)
     (folder / "second.py").write_text(GOOD.replace("fine", "good"))
     (folder / "_not_this.py").write_text("raise ValueError\n")
-    assert inside("list", folder, "-q").out == "fine\ngood\n"
+    assert run_here("list", folder, "-q").out == "fine\ngood\n"
 
 
-def test_every_example_is_sound(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_is_valid(run_here: RunHere, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [path for path in sorted((ROOT / "config").iterdir()) if path.suffix in {".yaml", ".toml"}]
     assert examples
     # One example starts `mcp-bridge`, which has to be the one of this checkout.
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     for path in examples:
-        done = inside("validate", path)
-        assert done.code == 0, done.err
+        result = run_here("validate", path)
+        assert result.code == 0, result.err
 
 
-def test_the_schema_of_the_settings_judges_examples(inside: Inside) -> None:
-    done = inside("schema")
-    assert (done.code, done.err) == (0, "")
-    validator = jsonschema.Draft202012Validator(done.json)
+def test_the_schema_of_the_settings_accepts_valid_and_rejects_invalid_settings(run_here: RunHere) -> None:
+    result = run_here("schema")
+    assert (result.code, result.err) == (0, "")
+    validator = jsonschema.Draft202012Validator(result.json)
     assert validator.is_valid({"name": "x", "sources": [{"type": "python", "path": "tools.py"}]})
     assert not validator.is_valid({"nme": "x"})
-    assert json.loads((ROOT / "config" / "settings.schema.json").read_text()) == done.json
+    assert json.loads((ROOT / "config" / "settings.schema.json").read_text()) == result.json
 
 
 @pytest.mark.parametrize(
@@ -219,16 +219,16 @@ def test_the_schema_of_the_settings_judges_examples(inside: Inside) -> None:
         (["call"], 2, "", ".*Missing argument.*"),
     ],
 )
-def test_help_is_data_and_usage_errors_are_not(
-    tmp_path: Path, inside: Inside, arguments: list[str], code: int, out: str, err: str
+def test_help_is_on_stdout_and_usage_errors_are_on_stderr(
+    tmp_path: Path, run_here: RunHere, arguments: list[str], code: int, out: str, err: str
 ) -> None:
-    done = inside(*arguments)
-    assert done.code == code
-    assert re.fullmatch(out, done.out, re.DOTALL), done.out
-    assert re.fullmatch(err, done.err, re.DOTALL), done.err
+    result = run_here(*arguments)
+    assert result.code == code
+    assert re.fullmatch(out, result.out, re.DOTALL), result.out
+    assert re.fullmatch(err, result.err, re.DOTALL), result.err
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
-    done = run_alone("validate", TOOLS, "--json", cwd=tmp_path)
-    assert done.code == 0
-    assert done.json["ok"] is True
+    result = run_in_interpreter("validate", TOOLS, "--json", cwd=tmp_path)
+    assert result.code == 0
+    assert result.json["ok"] is True

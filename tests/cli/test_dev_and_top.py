@@ -32,15 +32,15 @@ async def call_add(base: str, token: str | None) -> str:
 
 
 async def test_dev_serves_a_page_with_a_random_token_and_opens_the_browser(tmp_path: Path) -> None:
-    browser, opened = tmp_path / "browser", tmp_path / "opened"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.new\nmv {opened}.new {opened}\n')
+    browser, url_file = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {url_file}.new\nmv {url_file}.new {url_file}\n')
     browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
     async with running_command(tmp_path, "dev", "--port", "0", BROWSER=str(browser)) as dev:
         url, base, token = (await dev.wait_for(PAGE)).groups()
         with anyio.fail_after(TIMEOUT):
-            while not opened.exists():  # noqa: ASYNC110 - the browser is a process
+            while not url_file.exists():  # noqa: ASYNC110 - the browser is a process
                 await anyio.sleep(0.05)
-        assert opened.read_text().strip() == url
+        assert url_file.read_text().strip() == url
         async with httpx2.AsyncClient(base_url=base) as http:
             assert (await http.get("/page/state")).status_code == 401
             state = (await http.get("/page/state", headers={"Authorization": f"Bearer {token}"})).json()
@@ -56,23 +56,25 @@ async def test_dev_serves_a_page_with_a_random_token_and_opens_the_browser(tmp_p
 
 async def test_dev_takes_another_port_if_its_own_is_in_use(tmp_path: Path) -> None:
     try:
-        taken: socket.socket | None = socket.create_server(("127.0.0.1", 8808))
-    except OSError:  # by another program, which is as good
-        taken = None
+        listener: socket.socket | None = socket.create_server(("127.0.0.1", 8808))
+    # Another program uses the port.
+    except OSError:
+        listener = None
     try:
         async with running_command(tmp_path, "dev", "--no-open") as dev:
             _, base, _ = (await dev.wait_for(PAGE)).groups()
             assert not base.endswith(":8808")
             assert await dev.end(signal.SIGTERM) == 0
     finally:
-        if taken is not None:
-            taken.close()
+        if listener is not None:
+            listener.close()
 
 
 async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None:
     async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
         url, base, token = (await dev.wait_for(PAGE)).groups()
-        await call_add(base, token)  # before `top` looks
+        # This call ends before `top` starts.
+        await call_add(base, token)
         async with running_command(tmp_path, "top", f"{base}/mcp", "--token-env", "KEY", KEY=token) as top:
             async with anyio.create_task_group() as tasks:
 
@@ -87,7 +89,8 @@ async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None
             assert line
             assert await top.end(signal.SIGINT) == 0
         assert "Traceback" not in top.errors
-        async with running_command(tmp_path, "top", url) as top:  # the URL that `dev` reports has the token
+        # `dev` reports a URL with the token.
+        async with running_command(tmp_path, "top", url) as top:
             await dev.end(signal.SIGINT)
             await top.wait_for("cannot be reached|disconnected")
 
@@ -101,7 +104,7 @@ async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None
         (["missing.yaml"], 2, "missing.yaml"),
     ],
 )
-async def test_top_explains_why_it_shows_nothing(tmp_path: Path, arguments: list[str], code: int, problem: str) -> None:
+async def test_top_reports_why_it_cannot_connect(tmp_path: Path, arguments: list[str], code: int, problem: str) -> None:
     async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
         _, base, _ = (await dev.wait_for(PAGE)).groups()
         async with running_command(tmp_path, "top", *(word.format(base=base) for word in arguments)) as top:
@@ -123,9 +126,10 @@ async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path
         )
         os.close(terminal)
         try:
-            shown = await read_until(controller, b"q: quit", b'{"a": 1, "b": 2}')
-            assert b"1 client" in shown
-            assert b"\x1b[?1049h" in shown  # the alternate screen, so that the terminal is as before afterwards
+            output = await read_until(controller, b"q: quit", b'{"a": 1, "b": 2}')
+            assert b"1 client" in output
+            # The alternate screen leaves the terminal unchanged at the end.
+            assert b"\x1b[?1049h" in output
             os.write(controller, b"q")
             assert b"\x1b[?1049l" in await read_until(controller, b"\x1b[?1049l")
             assert await anyio.to_thread.run_sync(process.wait, TIMEOUT) == 0
@@ -136,13 +140,14 @@ async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path
 
 
 async def read_until(controller: int, *words: bytes) -> bytes:
-    """Read what a terminal shows until it has all of these words."""
-    shown = b""
+    """Read the output of a terminal until it has all of these words."""
+    output = b""
     with anyio.fail_after(TIMEOUT):
-        while not all(word in shown for word in words):
+        while not all(word in output for word in words):
             await anyio.wait_readable(controller)
             try:
-                shown += os.read(controller, 65536)
-            except OSError:  # the other end is closed
+                output += os.read(controller, 65536)
+            # The other end is closed.
+            except OSError:
                 break
-    return shown
+    return output

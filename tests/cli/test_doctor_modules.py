@@ -1,4 +1,4 @@
-"""`doctor` and Amplifier modules: one that is not in place is a finding, and so is a source that has ended."""
+"""`doctor` and Amplifier modules: it reports missing and useless modules, and sources that have ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._cli.doctor.checks import check_modules, find_ended_sources
 from mcp_bridge._cli.doctor.conversation import Conversation, StartCommand
 from mcp_bridge._cli.doctor.report import CheckResult
-from tests.kits.cli.cli_running import Inside
+from tests.kits.cli.cli_running import RunHere
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 MODULES = {
@@ -23,11 +23,15 @@ MODULES = {
     ),
     "plain": "from mcp_bridge import tool\n\n@tool\ndef plain() -> int:\n    return 1\n",
 }
-STRANGER = """
+REMINDS = """
+async def mount(coordinator, config):
+    coordinator.hooks.register("provider:request", lambda event, data: None)
+"""
+THIRD_PARTY_SERVER = """
 import json, sys
 for line in sys.stdin:
     request = json.loads(line)
-    answers = {
+    results = {
         "initialize": {"capabilities": {"resources": {}}, "protocolVersion": "2025-11-25"},
         "server/discover": {"capabilities": {"resources": {}}},
         "tools/list": {"tools": []},
@@ -35,60 +39,72 @@ for line in sys.stdin:
         "resources/read": {"contents": [{"text": TEXT}]},
     }
     if "id" in request:
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": answers[request["method"]]}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": results[request["method"]]}), flush=True)
 """
 
 
-def written(folder: Path, *tools: str, more: str = "") -> Path:
-    """A settings file with modules."""
+def write_settings(folder: Path, *tools: str, sources: str = "") -> Path:
+    """Write a settings file with modules, and with further sources."""
     for name, text in MODULES.items():
         (folder / f"{name}.py").write_text(text)
-    named = ", ".join(f"{{module: {name}, source: {name}.py}}" for name in tools)
+    modules = ", ".join(f"{{module: {name}, source: {name}.py}}" for name in tools)
     path = folder / "s.yaml"
-    path.write_text(f"sources:\n  - {{type: amplifier, name: mine, plan: {{tools: [{named}]}}}}\n{more}")
+    path.write_text(f"sources:\n  - {{type: amplifier, name: mine, plan: {{tools: [{modules}]}}}}\n{sources}")
     return path
 
 
-def test_modules_and_sources_that_are_not_in_place_are_findings_and_each_is_told_once(
-    inside: Inside, tmp_path: Path
-) -> None:
-    gone = "  - {type: amplifier, name: gone, plan: {tools: [{module: bad, source: bad.py}]}}\n"
-    done = inside("doctor", written(tmp_path, "good", "bad", "unready", more=gone))
-    assert done.code == 1
-    assert "ok   modules of 'mine': 1 module of 3 mounted and ready" in done.out.splitlines()
-    assert done.out.count("FAIL module 'bad' of 'mine': ") == 1
-    assert "ZeroDivisionError" in done.out
-    assert done.out.count("FAIL module 'unready' of 'mine': on_session_ready failed: ValueError: why") == 1
-    assert done.out.count("FAIL source 'gone': it has ended: bad: module 'bad' cannot be imported") == 1
+def test_each_missing_module_and_source_is_reported_once(run_here: RunHere, tmp_path: Path) -> None:
+    missing_source = "  - {type: amplifier, name: gone, plan: {tools: [{module: bad, source: bad.py}]}}\n"
+    result = run_here("doctor", write_settings(tmp_path, "good", "bad", "unready", sources=missing_source))
+    assert result.code == 1
+    assert "ok   modules of 'mine': 1 module of 3 mounted and ready" in result.out.splitlines()
+    assert result.out.count("FAIL module 'bad' of 'mine': ") == 1
+    assert "ZeroDivisionError" in result.out
+    assert result.out.count("FAIL module 'unready' of 'mine': on_session_ready failed: ValueError: why") == 1
+    assert result.out.count("FAIL source 'gone': it has ended: bad: module 'bad' cannot be imported") == 1
 
 
-def test_validate_names_what_is_not_in_place_too(inside: Inside, tmp_path: Path) -> None:
-    done = inside("validate", written(tmp_path, "good", "bad", "unready"))
-    assert done.code == 1
-    assert "source 'mine': bad: module 'bad' cannot be imported: ZeroDivisionError" in done.out
-    assert "source 'mine': unready: on_session_ready failed: ValueError: why" in done.out
+def test_validate_reports_missing_modules_too(run_here: RunHere, tmp_path: Path) -> None:
+    result = run_here("validate", write_settings(tmp_path, "good", "bad", "unready"))
+    assert result.code == 1
+    assert "source 'mine': bad: module 'bad' cannot be imported: ZeroDivisionError" in result.out
+    assert "source 'mine': unready: on_session_ready failed: ValueError: why" in result.out
 
 
 @pytest.mark.parametrize("text", ["'no JSON'", "'[]'", "json.dumps({'source': 'x', 'session': None})"])
-def test_a_stranger_that_says_odd_things_at_such_an_address_is_no_finding(
-    inside: Inside, tmp_path: Path, text: str
+def test_a_third_party_resource_at_the_address_of_a_status_is_ignored(
+    run_here: RunHere, tmp_path: Path, text: str
 ) -> None:
-    (tmp_path / "stranger.py").write_text(STRANGER.replace("TEXT", text))
-    done = inside("doctor", "--command", f"{sys.executable} '{tmp_path / 'stranger.py'}'", "--json")
-    assert (done.code, len(done.json["checks"])) == (0, 2), done.err
+    (tmp_path / "stranger.py").write_text(THIRD_PARTY_SERVER.replace("TEXT", text))
+    result = run_here("doctor", "--command", f"{sys.executable} '{tmp_path / 'stranger.py'}'", "--json")
+    assert (result.code, len(result.json["checks"])) == (0, 2), result.err
 
 
 @pytest.mark.parametrize("introduction", [{}, {"capabilities": None}], ids=str)
-async def test_a_server_that_declares_no_resources_is_not_asked(tmp_path: Path, introduction: dict[str, Any]) -> None:
+async def test_a_server_without_resources_receives_no_request_for_them(
+    tmp_path: Path, introduction: dict[str, Any]
+) -> None:
     start = StartCommand(argv=[sys.executable], folder=tmp_path, timeout=30, environ={})
     assert await check_modules(Conversation(start), introduction, {}) == []
 
 
-def test_ends_of_sources_are_told_from_what_others_say() -> None:
-    said = (
+def test_ends_of_sources_are_found_among_other_log_messages() -> None:
+    log = (
         "2026-01-01 ERROR mcp_bridge.bridge: source 'it's' ended: why: 1\n"
         "2026-01-01 ERROR mcp_bridge.bridge: source 'x': a problem\n"
         "source 'y' ended: not in the log\n"
     )
-    assert [(one.check, one.detail) for one in find_ended_sources(said)] == [("source 'it's'", "it has ended: why: 1")]
-    assert all(isinstance(one, CheckResult) and not one.ok for one in find_ended_sources(said))
+    assert [(finding.check, finding.detail) for finding in find_ended_sources(log)] == [
+        ("source 'it's'", "it has ended: why: 1")
+    ]
+    assert all(isinstance(finding, CheckResult) and not finding.ok for finding in find_ended_sources(log))
+
+
+def test_validate_and_doctor_report_useless_modules(run_here: RunHere, tmp_path: Path) -> None:
+    (tmp_path / "reminds.py").write_text(REMINDS)
+    path = tmp_path / "plan.yaml"
+    path.write_text("hooks: [{module: reminds, source: reminds.py}]\n")
+    for command in ("validate", "doctor"):
+        result = run_here(command, path)
+        assert result.code == 1
+        assert "it has no effect, because its hooks only receive 'provider:request'" in result.out + result.err

@@ -1,4 +1,4 @@
-"""`doctor` of a URL and of a command after `--`, and what it shows while a server is silent."""
+"""`doctor` of a URL and of a command after `--`, and the report of a wait for a silent server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._cli.doctor import conversation
-from tests.kits.cli.cli_running import TOOLS, Inside, started
+from tests.kits.cli.cli_running import TOOLS, RunHere, start_command
 
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 
@@ -23,21 +23,21 @@ CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     options = ("--http", "127.0.0.1:0", "--token-env", "SECRET")
     folder = tmp_path_factory.mktemp("served")
-    with started("serve", TOOLS, *options, cwd=folder, env={"SECRET": "a-secret-token"}) as server:
-        match = re.search(r"http://\S+/mcp", server.until("Serving"))
+    with start_command("serve", TOOLS, *options, cwd=folder, env={"SECRET": "a-secret-token"}) as server:
+        match = re.search(r"http://\S+/mcp", server.wait_for("Serving"))
         assert match is not None
         yield match.group()
 
 
 @contextmanager
-def answering(status: int, body: bytes, kind: str = "application/json", **headers: str) -> Iterator[str]:
-    """The URL of a server that gives the same answer to every request."""
+def answering(status: int, body: bytes, media_type: str = "application/json", **headers: str) -> Iterator[str]:
+    """Start a server that sends the same response to every request, and yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(status)
-            for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            for name, value in {"Content-Type": media_type, "Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
@@ -52,11 +52,11 @@ def answering(status: int, body: bytes, kind: str = "application/json", **header
         thread.join()
 
 
-def test_a_url_is_checked_in_both_eras(inside: Inside, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_is_checked_in_both_eras(run_here: RunHere, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "a-secret-token")
-    done = inside("doctor", url, "--token-env", "SECRET", "--call", 'echo={"text": "hello"}')
-    assert done.code == 0
-    first, *checks = done.out.splitlines()
+    result = run_here("doctor", url, "--token-env", "SECRET", "--call", 'echo={"text": "hello"}')
+    assert result.code == 0
+    first, *checks = result.out.splitlines()
     assert first == f"url: {url}"
     assert checks[:2] == [
         f"ok   {CHECKS[0]}: 'mcp-bridge' responds, 12 tools",
@@ -64,19 +64,19 @@ def test_a_url_is_checked_in_both_eras(inside: Inside, url: str, monkeypatch: py
     ]
     assert checks[2].startswith("ok   call of 'echo': returned after")
     assert "hello" in checks[2]
-    found = inside("doctor", url, "--token-env", "SECRET", "--json").json
-    assert (found["url"], found["ok"], len(found["checks"])) == (url, True, 2)
+    report = run_here("doctor", url, "--token-env", "SECRET", "--json").json
+    assert (report["url"], report["ok"], len(report["checks"])) == (url, True, 2)
 
 
-def test_a_missing_token_is_the_cause(inside: Inside, url: str) -> None:
-    done = inside("doctor", url)
-    assert done.code == 1
-    assert f"FAIL {CHECKS[0]}: the response to server/discover has the status 401 Unauthorized" in done.out
-    assert "--token-env NAME" in done.out
+def test_a_missing_token_is_the_cause(run_here: RunHere, url: str) -> None:
+    result = run_here("doctor", url)
+    assert result.code == 1
+    assert f"FAIL {CHECKS[0]}: the response to server/discover has the status 401 Unauthorized" in result.out
+    assert "--token-env NAME" in result.out
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "problem"),
+    ("status", "body", "media_type", "problem"),
     [
         (404, b"nothing here", "text/plain", "has the status 404 Not Found"),
         (
@@ -98,69 +98,73 @@ def test_a_missing_token_is_the_cause(inside: Inside, url: str) -> None:
     ],
 )
 def test_responses_that_are_not_mcp_are_reported(
-    inside: Inside, status: int, body: bytes, kind: str, problem: str
+    run_here: RunHere, status: int, body: bytes, media_type: str, problem: str
 ) -> None:
-    with answering(status, body, kind) as url:
-        done = inside("doctor", url, "--json")
-    assert done.code == 1
-    check = done.json["checks"][0]
+    with answering(status, body, media_type) as url:
+        result = run_here("doctor", url, "--json")
+    assert result.code == 1
+    check = result.json["checks"][0]
     assert problem in check["detail"] or problem in check["advice"]
     assert check["advice"]
 
 
-def test_a_redirect_is_reported_and_not_followed(inside: Inside) -> None:
+def test_a_redirect_is_reported_and_not_followed(run_here: RunHere) -> None:
     with answering(302, b"", Location="http://127.0.0.1:9/elsewhere") as url:
-        done = inside("doctor", url)
-    assert done.code == 1
-    assert "the server redirects to http://127.0.0.1:9/elsewhere" in done.out
+        result = run_here("doctor", url)
+    assert result.code == 1
+    assert "the server redirects to http://127.0.0.1:9/elsewhere" in result.out
 
 
-def test_a_url_without_a_server_is_reported(inside: Inside) -> None:
-    done = inside("doctor", "http://127.0.0.1:9/mcp")
-    assert done.code == 1
-    assert f"FAIL {CHECKS[0]}: the server cannot be reached: " in done.out
+def test_a_url_without_a_server_is_reported(run_here: RunHere) -> None:
+    result = run_here("doctor", "http://127.0.0.1:9/mcp")
+    assert result.code == 1
+    assert f"FAIL {CHECKS[0]}: the server cannot be reached: " in result.out
 
 
-def test_a_silent_url_times_out_and_the_wait_is_reported(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_without_responses_times_out_and_the_wait_is_reported(
+    run_here: RunHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(conversation, "NOTICE", 0.05)
     with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler, bind_and_activate=True) as server:
-        done = inside("doctor", f"http://127.0.0.1:{server.server_address[1]}/mcp", "--timeout", "0.4")
-    assert done.code == 1
-    assert f"FAIL {CHECKS[0]}: no response to server/discover within 0.4 seconds" in done.out
-    assert done.err.splitlines() == [
+        result = run_here("doctor", f"http://127.0.0.1:{server.server_address[1]}/mcp", "--timeout", "0.4")
+    assert result.code == 1
+    assert f"FAIL {CHECKS[0]}: no response to server/discover within 0.4 seconds" in result.out
+    assert result.err.splitlines() == [
         "waiting for the response to server/discover, at most 0.4 seconds",
         "waiting for the response to initialize, at most 0.4 seconds",
     ]
 
 
-def test_a_process_that_is_silent_is_reported_on_stderr_while_it_is_awaited(
-    inside: Inside, monkeypatch: pytest.MonkeyPatch
+def test_the_wait_for_a_silent_process_is_reported_on_stderr(
+    run_here: RunHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversation, "NOTICE", 0.05)
-    done = inside("doctor", "--json", "--timeout", "0.4", "--", sys.executable, "-c", "import time; time.sleep(100)")
-    assert done.code == 1
-    assert done.json["command"] == [sys.executable, "-c", "import time; time.sleep(100)"]
-    assert done.err.splitlines()[0] == "waiting for the response to server/discover, at most 0.4 seconds"
+    result = run_here(
+        "doctor", "--json", "--timeout", "0.4", "--", sys.executable, "-c", "import time; time.sleep(100)"
+    )
+    assert result.code == 1
+    assert result.json["command"] == [sys.executable, "-c", "import time; time.sleep(100)"]
+    assert result.err.splitlines()[0] == "waiting for the response to server/discover, at most 0.4 seconds"
 
 
-def test_a_command_after_two_dashes_is_checked(inside: Inside, tmp_path: Path) -> None:
-    done = inside("doctor", "--", sys.executable, "-m", "mcp_bridge", "serve", str(TOOLS))
-    assert done.code == 0
-    assert f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools" in done.out
+def test_a_command_after_two_dashes_is_checked(run_here: RunHere, tmp_path: Path) -> None:
+    result = run_here("doctor", "--", sys.executable, "-m", "mcp_bridge", "serve", str(TOOLS))
+    assert result.code == 0
+    assert f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools" in result.out
 
 
 @pytest.mark.parametrize("command", ["doctor", "list"])
 def test_a_token_that_no_header_can_have_is_rejected_and_not_shown(
-    inside: Inside, command: str, monkeypatch: pytest.MonkeyPatch
+    run_here: RunHere, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "the-token\n")
-    done = inside(command, "http://127.0.0.1:1/mcp", "--token-env", "SECRET")
-    assert "the-token" not in done.out + done.err
-    assert "SECRET has characters that no HTTP header can have" in done.err
+    result = run_here(command, "http://127.0.0.1:1/mcp", "--token-env", "SECRET")
+    assert "the-token" not in result.out + result.err
+    assert "SECRET has characters that no HTTP header can have" in result.err
 
 
 @pytest.mark.parametrize("command", ["doctor", "list"])
-def test_a_password_in_a_url_is_rejected_and_not_shown(inside: Inside, command: str) -> None:
-    done = inside(command, "http://anna:hidden@127.0.0.1:1/mcp")
-    assert "hidden" not in done.out + done.err
-    assert "the URL contains a user name or password. Remove them" in done.err
+def test_a_password_in_a_url_is_rejected_and_not_shown(run_here: RunHere, command: str) -> None:
+    result = run_here(command, "http://anna:hidden@127.0.0.1:1/mcp")
+    assert "hidden" not in result.out + result.err
+    assert "the URL contains a user name or password. Remove them" in result.err

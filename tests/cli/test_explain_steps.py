@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.cli.cli_running import Inside
+from tests.kits.cli.cli_running import RunHere
 
 SETTINGS = """
 sources:
@@ -50,10 +50,10 @@ def settings(tmp_path: Path, forgotten: None) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
 
 
-def test_the_steps_of_a_chain_are_shown_with_their_arguments(inside: Inside) -> None:
-    done = inside("explain", "s.yaml", "whole", "url=x")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.endswith(
+def test_the_steps_of_a_chain_are_shown_with_their_arguments(run_here: RunHere) -> None:
+    result = run_here("explain", "s.yaml", "whole", "url=x")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.endswith(
         "\n\n'whole' would run:\n"
         '  1. fetch {"url": "x"}\n'
         '  2. count {"words": "<page.text from step 1, fetch>", "extra": 2}\n'
@@ -61,8 +61,8 @@ def test_the_steps_of_a_chain_are_shown_with_their_arguments(inside: Inside) -> 
     )
 
 
-def test_values_that_a_step_merges_into_the_context_are_unknown(inside: Inside) -> None:
-    assert inside("explain", "s.yaml", "merged", "url=x", "--json").json["steps"] == [
+def test_values_that_a_step_merges_into_the_context_are_unknown(run_here: RunHere) -> None:
+    assert run_here("explain", "s.yaml", "merged", "url=x", "--json").json["steps"] == [
         {"action": "fetch", "arguments": {"url": "x"}},
         {"action": "count", "arguments": {"words": "<text from step 1, fetch>"}},
         {
@@ -76,19 +76,19 @@ def test_values_that_a_step_merges_into_the_context_are_unknown(inside: Inside) 
     ]
 
 
-def test_the_command_line_of_a_command_is_shown(inside: Inside, tmp_path: Path) -> None:
+def test_the_command_line_of_a_command_is_shown(run_here: RunHere, tmp_path: Path) -> None:
     steps = [{"action": "ls -I '*.py' -- 'a b'", "arguments": {"cwd": str(tmp_path)}}]
-    assert inside("explain", "s.yaml", "list", "folder=a b", "pattern=*.py", "--json").json["steps"] == steps
-    assert inside("explain", "s.yaml", "texts", "folder=a b", "--json").json["steps"] == steps
+    assert run_here("explain", "s.yaml", "list", "folder=a b", "pattern=*.py", "--json").json["steps"] == steps
+    assert run_here("explain", "s.yaml", "texts", "folder=a b", "--json").json["steps"] == steps
 
 
-def test_arguments_that_only_the_command_checks_stop_the_call(inside: Inside) -> None:
-    done = inside("explain", "s.yaml", "list", "folder=..")
-    assert "$.folder: this path leads out of the folder" in done.out
-    assert done.out.endswith("The call to 'list' would be stopped by: run the tool.\n")
-    assert done.code == 1
+def test_arguments_that_only_the_command_checks_stop_the_call(run_here: RunHere) -> None:
+    result = run_here("explain", "s.yaml", "list", "folder=..")
+    assert "$.folder: this path leads out of the folder" in result.out
+    assert result.out.endswith("The call to 'list' would be stopped by: run the tool.\n")
+    assert result.code == 1
 
 
 @pytest.mark.parametrize("words", [["whole"], ["whole", "url:=5"], ["fetch", "url=x"]])
-def test_no_steps_are_shown_without_valid_arguments_or_for_a_single_tool(inside: Inside, words: list[str]) -> None:
-    assert inside("explain", "s.yaml", *words, "--json").json["steps"] == []
+def test_no_steps_are_shown_without_valid_arguments_or_for_a_single_tool(run_here: RunHere, words: list[str]) -> None:
+    assert run_here("explain", "s.yaml", *words, "--json").json["steps"] == []

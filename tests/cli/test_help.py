@@ -1,4 +1,4 @@
-"""`--help` reads as prose, and shells complete commands and clients."""
+"""`--help` has whole sentences, and shells complete commands and clients."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._cli.app import COMMANDS, EXPORT_COMMANDS, RootGroup
-from tests.kits.cli.cli_running import Inside
+from tests.kits.cli.cli_running import RunHere
 
 
-def test_every_command_is_in_a_section_with_a_whole_sentence(inside: Inside) -> None:
-    shown = inside("--help").out
-    listed = [name for names in RootGroup.sections.values() for name in names]
-    assert sorted(listed) == sorted([*COMMANDS, "export", "module", "import", "approvals"])
-    for name in listed:
-        assert re.search(rf"^  {name} +[A-Z]", shown, re.MULTILINE)
+def test_every_command_is_in_a_section_with_a_whole_sentence(run_here: RunHere) -> None:
+    help_text = run_here("--help").out
+    section_names = [name for names in RootGroup.sections.values() for name in names]
+    assert sorted(section_names) == sorted([*COMMANDS, "export", "module", "import", "approvals"])
+    for name in section_names:
+        assert re.search(rf"^  {name} +[A-Z]", help_text, re.MULTILINE)
     for title in RootGroup.sections:
-        assert f"\n{title}:\n" in shown
-    for text in (shown, inside("export", "--help").out):
+        assert f"\n{title}:\n" in help_text
+    for text in (help_text, run_here("export", "--help").out):
         assert "..." not in text.replace("[ARGS]...", "")
 
 
 @pytest.mark.parametrize("words", [*([name] for name in COMMANDS), *(["export", name] for name in EXPORT_COMMANDS)])
-def test_metavars_are_words_in_capitals(inside: Inside, words: list[str]) -> None:
-    shown = inside(*words, "--help").out
-    assert not re.search(r"<\w+|\{\w+\}|list\[", shown)
-    usage = shown.splitlines()[0].partition("[OPTIONS]")[2]
+def test_metavars_are_words_in_capitals(run_here: RunHere, words: list[str]) -> None:
+    help_text = run_here(*words, "--help").out
+    assert not re.search(r"<\w+|\{\w+\}|list\[", help_text)
+    usage = help_text.splitlines()[0].partition("[OPTIONS]")[2]
     assert usage == usage.upper()
 
 
-def test_the_parts_of_a_call_are_explained_one_by_one(inside: Inside) -> None:
-    shown = inside("call", "--help").out
-    assert shown.startswith("Usage: mcp-bridge call [OPTIONS] [TARGET] TOOL [KEY=VALUE]...\n")
-    for part in ("TARGET", "TOOL", "KEY=VALUE"):
-        assert re.search(rf"^  {part} +[A-Z]", shown, re.MULTILINE)
+def test_the_parts_of_a_call_are_explained_one_by_one(run_here: RunHere) -> None:
+    help_text = run_here("call", "--help").out
+    assert help_text.startswith("Usage: mcp-bridge call [OPTIONS] [TARGET] TOOL [KEY=VALUE]...\n")
+    for word in ("TARGET", "TOOL", "KEY=VALUE"):
+        assert re.search(rf"^  {word} +[A-Z]", help_text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_the_parts_of_a_call_are_explained_one_by_one(inside: Inside) -> None:
 def test_a_shell_completes_commands_options_and_clients(tmp_path: Path, line: str, expected: list[str]) -> None:
     script = Path(sys.executable).with_name("mcp-bridge")
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_MCP_BRIDGE_COMPLETE": "complete_bash"}
-    done = subprocess.run(
+    result = subprocess.run(
         [script], cwd=tmp_path, env={**os.environ, **words}, capture_output=True, text=True, timeout=60
     )
-    assert (done.stdout.split(), done.stderr) == (expected, "")
+    assert (result.stdout.split(), result.stderr) == (expected, "")
 
 
 def test_completion_is_installed_for_a_shell_by_its_option(tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("mcp-bridge")
     env = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(
+    result = subprocess.run(
         [script, "--install-completion", "bash"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 0, done.stderr
-    assert "bash completion installed" in done.stdout
+    assert result.returncode == 0, result.stderr
+    assert "bash completion installed" in result.stdout
     assert "mcp-bridge" in (tmp_path / ".bashrc").read_text()

@@ -1,4 +1,4 @@
-"""`import command`: drafts of commands from what real programs say about themselves."""
+"""`import command`: drafts of commands from the help texts of real programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_bridge._cli.drafting.help_text import parse_help
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.kits.cli.cli_running import Inside
+from tests.kits.cli.cli_running import RunHere
 from tests.kits.wire.speaking import call, words
 
 BIN = Path(sys.executable).parent
@@ -95,11 +95,11 @@ def write_script(folder: Path, name: str, code: str, call: str) -> str:
     return str(script)
 
 
-def draft(inside: Inside, *command: str) -> Any:
+def draft(run_here: RunHere, *command: str) -> Any:
     """Draft a command, and return the source of the settings."""
-    done = inside("import", "command", *command)
-    assert done.code == 0, done.err
-    (source,) = YAML(typ="safe").load(done.out)["sources"]
+    result = run_here("import", "command", *command)
+    assert result.code == 0, result.err
+    (source,) = YAML(typ="safe").load(result.out)["sources"]
     return source
 
 
@@ -120,20 +120,20 @@ def python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
 
 
 async def test_the_help_of_click_is_parsed_and_the_draft_works(
-    inside: Inside, tmp_path: Path, python_path: dict[str, str]
+    run_here: RunHere, tmp_path: Path, python_path: dict[str, str]
 ) -> None:
-    source = draft(inside, write_script(tmp_path, "greeter", CLICK, "cli"), "greet")
+    source = draft(run_here, write_script(tmp_path, "greeter", CLICK, "cli"), "greet")
     tool = source["tools"]["greeter_greet"]
     assert tool["description"] == "Greet a user."
     assert tool["parameters"]["count"] == {"type": "integer", "description": "How often."}
-    printed = await call_drafted(tmp_path, {**source, "env": python_path}, "greeter_greet", names=["a", "b"], count=2)
-    assert printed.splitlines()[-1] == "a b 2 None  None False"
+    output = await call_drafted(tmp_path, {**source, "env": python_path}, "greeter_greet", names=["a", "b"], count=2)
+    assert output.splitlines()[-1] == "a b 2 None  None False"
 
 
 async def test_the_help_of_typer_is_parsed_and_the_draft_works(
-    inside: Inside, tmp_path: Path, python_path: dict[str, str]
+    run_here: RunHere, tmp_path: Path, python_path: dict[str, str]
 ) -> None:
-    source = draft(inside, write_script(tmp_path, "adder", TYPER, "main"))
+    source = draft(run_here, write_script(tmp_path, "adder", TYPER, "main"))
     source |= {"env": python_path}
     assert await call_drafted(tmp_path, source, "adder", a="1", b="3", verbose=True, note="hi") == "4 True hi"
 
@@ -141,11 +141,11 @@ async def test_the_help_of_typer_is_parsed_and_the_draft_works(
 # Help texts
 
 
-async def test_the_help_of_argparse_is_parsed_and_the_draft_works(inside: Inside, tmp_path: Path) -> None:
+async def test_the_help_of_argparse_is_parsed_and_the_draft_works(run_here: RunHere, tmp_path: Path) -> None:
     script = tmp_path / "resize"
     script.write_text(f"#!{sys.executable}\n{ARGPARSE}")
     script.chmod(0o755)
-    source = draft(inside, str(script))
+    source = draft(run_here, str(script))
     assert source["tools"]["resize"] == {
         "description": "Resize an image.",
         "command": [
@@ -170,9 +170,9 @@ async def test_the_help_of_argparse_is_parsed_and_the_draft_works(inside: Inside
             "others": "string[]",
         },
     }  # fmt: skip
-    printed = await call_drafted(tmp_path, source, "resize", image="i", others=["o"], width=5, dry_run=True)
-    assert "('image', 'i'), ('others', ['o']), ('tag', None), ('width', 5)" in printed
-    assert "('dry_run', True), ('format', 'png')" in printed
+    output = await call_drafted(tmp_path, source, "resize", image="i", others=["o"], width=5, dry_run=True)
+    assert "('image', 'i'), ('others', ['o']), ('tag', None), ('width', 5)" in output
+    assert "('dry_run', True), ('format', 'png')" in output
 
 
 REAL: dict[str, tuple[tuple[str, ...], str, dict[str, Any], str]] = {
@@ -188,59 +188,59 @@ REAL: dict[str, tuple[tuple[str, ...], str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REAL)
-async def test_the_draft_of_a_real_program_works(inside: Inside, tmp_path: Path, name: str) -> None:
-    command, tool, arguments, printed = REAL[name]
+async def test_the_draft_of_a_real_program_works(run_here: RunHere, tmp_path: Path, name: str) -> None:
+    command, tool, arguments, expected_output = REAL[name]
     if shutil.which(shlex.split(command[0])[0]) is None:
         pytest.skip(f"{name} is not installed")
     (tmp_path / "letters").write_text("aa\nbb\n")
     (tmp_path / "ok.py").write_text("a = 1\n")
-    source = draft(inside, *command)
+    source = draft(run_here, *command)
     if name == "git":
         await anyio.run_process(["git", "init", "-q"], cwd=tmp_path)
-    found = await call_drafted(tmp_path, source, tool, **arguments)
-    assert printed in found
+    output = await call_drafted(tmp_path, source, tool, **arguments)
+    assert expected_output in output
 
 
 @pytest.mark.parametrize(
     ("line", "parameter"),
     [
-        ("  -v, --verbose     more", {"option": "--verbose", "kind": "boolean", "description": "more"}),
-        ("  -x                one letter", {"option": "-x", "kind": "boolean"}),
-        ("  -n, --number=NUM  lines", {"option": "--number", "kind": "integer", "joint": "="}),
-        ("  --color[=WHEN]    when", {"option": "--color", "kind": "string", "joint": "="}),
-        ("  -o FILE, --out FILE  to", {"option": "--out", "kind": "path", "joint": None}),
-        ("      --select <RULE>", {"option": "--select", "kind": "string"}),
+        ("  -v, --verbose     more", {"option": "--verbose", "type": "boolean", "description": "more"}),
+        ("  -x                one letter", {"option": "-x", "type": "boolean"}),
+        ("  -n, --number=NUM  lines", {"option": "--number", "type": "integer", "joint": "="}),
+        ("  --color[=WHEN]    when", {"option": "--color", "type": "string", "joint": "="}),
+        ("  -o FILE, --out FILE  to", {"option": "--out", "type": "path", "joint": None}),
+        ("      --select <RULE>", {"option": "--select", "type": "string"}),
         ("  --mode {a,b}  one", {"option": "--mode", "choices": ["a", "b"]}),
         ("  --mode <a|b>  one", {"option": "--mode", "choices": ["a", "b"]}),
         ("  --mode <M>  one [possible values: a, b-c]", {"option": "--mode", "choices": ["a", "b-c"]}),
         ("  --files F [F ...]  some", {"option": "--files", "takes_several": True, "is_list": True}),
-        ("  --[no-]edit  edit", {"option": "--edit", "negation": "--no-edit", "kind": "boolean"}),
+        ("  --[no-]edit  edit", {"option": "--edit", "negation": "--no-edit", "type": "boolean"}),
         ("  --edit / --no-edit  edit", {"option": "--edit", "negation": "--no-edit"}),
         ("  --edit, --no-edit  edit", {"option": "--edit", "negation": "--no-edit"}),
         ("  --long\n        described\n        below", {"option": "--long", "description": "described below"}),
         ("  -q, --quiet, --silent  say less", {"option": "--quiet"}),
-        ("  -in infile    read from", {"option": "-in", "kind": "path", "joint": None}),
-        ("  -std=<standard>  assume", {"option": "-std", "kind": "string", "joint": "="}),
-        ("-y              overwrite", {"option": "-y", "kind": "boolean"}),
-        ("-b     : issue warnings", {"option": "-b", "kind": "boolean", "description": "issue warnings"}),
-        ("  -q or --quiet    say less", {"option": "--quiet", "kind": "boolean"}),
-        ("  -q --quiet    say less", {"option": "--quiet", "kind": "boolean", "description": "say less"}),
-        ("  -q  --quiet   say less", {"option": "--quiet", "kind": "boolean", "description": "say less"}),
+        ("  -in infile    read from", {"option": "-in", "type": "path", "joint": None}),
+        ("  -std=<standard>  assume", {"option": "-std", "type": "string", "joint": "="}),
+        ("-y              overwrite", {"option": "-y", "type": "boolean"}),
+        ("-b     : issue warnings", {"option": "-b", "type": "boolean", "description": "issue warnings"}),
+        ("  -q or --quiet    say less", {"option": "--quiet", "type": "boolean"}),
+        ("  -q --quiet    say less", {"option": "--quiet", "type": "boolean", "description": "say less"}),
+        ("  -q  --quiet   say less", {"option": "--quiet", "type": "boolean", "description": "say less"}),
         ("  --null        -T reads names", {"option": "--null", "description": "-T reads names"}),
         ("  --thin      - make it thin", {"option": "--thin", "description": "make it thin"}),
         ("  -C[number]  features", {"option": "-C", "joint": ""}),
         ("  -D <value> Specify it", {"option": "-D", "joint": None, "description": "Specify it"}),
         ("  --bind SRC DEST  mount", {"option": "--bind", "takes_several": True, "is_list": True}),
         ("  --dns list  servers", {"option": "--dns", "takes_several": False, "is_list": True}),
-        ("  --cpus decimal  number", {"option": "--cpus", "kind": "number"}),
-        ("  --period int  limit", {"option": "--period", "kind": "integer"}),
-        ("  --all=false:\n\tshow all", {"option": "--all", "kind": "boolean", "negation": "--all=false"}),
+        ("  --cpus decimal  number", {"option": "--cpus", "type": "number"}),
+        ("  --period int  limit", {"option": "--period", "type": "integer"}),
+        ("  --all=false:\n\tshow all", {"option": "--all", "type": "boolean", "negation": "--all=false"}),
         ("  --[no]edit: edit", {"option": "--edit", "negation": "--noedit", "description": "edit"}),
     ],
 )
 def test_each_form_of_an_option_is_understood(line: str, parameter: dict[str, Any]) -> None:
-    (found,) = parse_help(f"Usage: p [OPTION]...\n\n{line}\n", False, ["p"]).parameters
-    assert {name: getattr(found, name) for name in parameter} == parameter
+    (option,) = parse_help(f"Usage: p [OPTION]...\n\n{line}\n", False, ["p"]).parameters
+    assert {name: getattr(option, name) for name in parameter} == parameter
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_each_form_of_an_option_is_understood(line: str, parameter: dict[str, An
         "  --no-OPTION  turn off",
     ],
 )
-def test_what_is_no_use_to_a_model_is_left_out(line: str) -> None:
+def test_options_of_no_use_to_a_model_are_left_out(line: str) -> None:
     (argument,) = parse_help(f"Usage: p FILE\n\n{line}\n", False, ["p"]).parameters
     assert argument.name == "FILE"
 
@@ -335,15 +335,15 @@ def test_the_description_is_text_about_the_program(text: str, description: str) 
         (("git",), "'git' needs a command. Name one of its commands: "),
     ],
 )
-def test_what_cannot_be_drafted_is_an_error(
-    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], problem: str
+def test_a_command_that_cannot_be_drafted_is_an_error(
+    run_here: RunHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], problem: str
 ) -> None:
     (tmp_path / "true").write_text("#!/bin/sh\n")
     (tmp_path / "true").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    done = inside("import", "command", *command)
-    assert done.code == 2
-    assert problem in done.err
+    result = run_here("import", "command", *command)
+    assert result.code == 2
+    assert problem in result.err
 
 
 FIND = "Usage: find [-H] [path...] [expression]\n\nTests:\n" + "      -amin N -anewer FILE -atime N\n" * 5
@@ -362,9 +362,9 @@ APT = "Usage: apt-get [options] command\n\nMost used commands:\n  update - Retri
 def test_a_text_without_parameters_is_an_error_with_an_example(
     tmp_path: Path, command: str, text: str, problem: str
 ) -> None:
-    with pytest.raises(ConfigError, match=re.escape(problem)) as raised:
+    with pytest.raises(ConfigError, match=re.escape(problem)) as error_info:
         parse_help(text, False, command.split())
-    example = str(raised.value).partition("For example:")[2]
+    example = str(error_info.value).partition("For example:")[2]
     (tmp_path / "settings.yaml").write_text(example)
     build_from_settings(load(tmp_path / "settings.yaml", os.environ))
     assert YAML(typ="safe").load(example)["sources"][0]["tools"][re.sub("[- ]", "_", command)]

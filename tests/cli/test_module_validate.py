@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.cli.cli_running import Done, Inside
+from tests.kits.cli.cli_running import CommandResult, RunHere
 from tests.kits.cli.validated_modules import BODIES, CONFIGS, project, source
 from tests.kits.paths import ROOT
 
@@ -16,16 +16,16 @@ ENTRY_POINT = "its_pyproject_has_an_entry_point_that_names_it"
 RETURNS_TEXT = source("tool").replace("return ToolResult(output=text)", "return text")
 
 
-def check(inside: Inside, target: Path | str, kind: str = "", *args: str) -> Done:
-    """The command's response about a module, as JSON."""
-    return inside("module", "validate", target, "--json", "--config", CONFIGS.get(kind, "{}"), *args)
+def check(run_here: RunHere, target: Path | str, module_type: str = "", *args: str) -> CommandResult:
+    """Run the command with --json."""
+    return run_here("module", "validate", target, "--json", "--config", CONFIGS.get(module_type, "{}"), *args)
 
 
-@pytest.mark.parametrize("kind", BODIES)
-def test_a_good_module_of_each_type_follows_all_rules(inside: Inside, tmp_path: Path, kind: str) -> None:
-    done = check(inside, project(tmp_path / "sample", source(kind)), kind)
-    assert (done.json["failed"], done.json["type"], done.code) == ([], kind, 0)
-    assert [outcome["rule"] for outcome in done.json["rules"]][:4] == [
+@pytest.mark.parametrize("module_type", BODIES)
+def test_a_good_module_of_each_type_follows_all_rules(run_here: RunHere, tmp_path: Path, module_type: str) -> None:
+    result = check(run_here, project(tmp_path / "sample", source(module_type)), module_type)
+    assert (result.json["failed"], result.json["type"], result.code) == ([], module_type, 0)
+    assert [outcome["rule"] for outcome in result.json["rules"]][:4] == [
         "its_import_name_is_valid",
         ENTRY_POINT,
         "it_can_be_imported",
@@ -34,39 +34,41 @@ def test_a_good_module_of_each_type_follows_all_rules(inside: Inside, tmp_path: 
 
 
 @pytest.mark.skipif(find_spec("amplifier_core") is None, reason="the extra is not installed")
-@pytest.mark.parametrize("kind", ["tool", "hook"])
-def test_modules_with_the_names_of_amplifier_core_follow_them_too(inside: Inside, tmp_path: Path, kind: str) -> None:
-    code = source(kind).replace("from mcp_bridge.amplifier import", "from amplifier_core import")
-    assert check(inside, project(tmp_path / "sample", code), kind).json["failed"] == []
+@pytest.mark.parametrize("module_type", ["tool", "hook"])
+def test_modules_with_the_names_of_amplifier_core_follow_them_too(
+    run_here: RunHere, tmp_path: Path, module_type: str
+) -> None:
+    code = source(module_type).replace("from mcp_bridge.amplifier import", "from amplifier_core import")
+    assert check(run_here, project(tmp_path / "sample", code), module_type).json["failed"] == []
 
 
 @pytest.mark.parametrize("name", ["greeter.py", "manners.py"])
-def test_the_examples_follow_all_rules(inside: Inside, name: str) -> None:
-    assert check(inside, ROOT / "config" / "amplifier" / name).json["failed"] == []
+def test_the_examples_follow_all_rules(run_here: RunHere, name: str) -> None:
+    assert check(run_here, ROOT / "config" / "amplifier" / name).json["failed"] == []
 
 
-def test_no_model_is_called(inside: Inside, tmp_path: Path) -> None:
-    done = check(inside, project(tmp_path / "sample", source("provider")), "provider")
-    outcomes = {outcome["rule"]: outcome["state"] for outcome in done.json["rules"]}
+def test_no_model_is_called(run_here: RunHere, tmp_path: Path) -> None:
+    result = check(run_here, project(tmp_path / "sample", source("provider")), "provider")
+    outcomes = {outcome["rule"]: outcome["state"] for outcome in result.json["rules"]}
     assert outcomes["complete_reports_usage"] == outcomes["list_models_describes_models"] == "skipped"
 
 
-def test_the_report_has_a_line_for_each_rule_and_a_summary(inside: Inside, tmp_path: Path) -> None:
-    done = inside("module", "validate", project(tmp_path / "sample", RETURNS_TEXT))
-    lines = done.out.splitlines()
+def test_the_report_has_a_line_for_each_rule_and_a_summary(run_here: RunHere, tmp_path: Path) -> None:
+    result = run_here("module", "validate", project(tmp_path / "sample", RETURNS_TEXT))
+    lines = result.out.splitlines()
     rule = "valid_arguments_give_a_result_and_are_not_changed"
-    assert (done.code, done.err) == (1, "")
+    assert (result.code, result.err) == (1, "")
     assert "ok   it_has_a_name_and_a_description" in lines
     reason = "'sample' with {'text': 'sample'} returned a str instead of a ToolResult"
     assert f"FAIL {rule}: {reason}" in lines
     assert lines[-1] == f"{tmp_path / 'sample'}: tool (from __amplifier_module_type__); 1 rule broken: {rule}"
 
 
-def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
-    done = check(inside, project(tmp_path / "sample", source("tool")))
-    assert done.err == ""
-    assert set(done.json) == {"module", "type", "type_from", "ok", "failed", "rules"}
-    assert all(set(outcome) == {"rule", "state", "reason"} for outcome in done.json["rules"])
+def test_json_has_every_documented_key(run_here: RunHere, tmp_path: Path) -> None:
+    result = check(run_here, project(tmp_path / "sample", source("tool")))
+    assert result.err == ""
+    assert set(result.json) == {"module", "type", "type_from", "ok", "failed", "rules"}
+    assert all(set(outcome) == {"rule", "state", "reason"} for outcome in result.json["rules"])
 
 
 @pytest.mark.parametrize(
@@ -87,15 +89,15 @@ def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
         (["./" + "x" * 5000], "File name too long"),
     ],
 )
-def test_invalid_arguments_are_usage_errors(inside: Inside, tmp_path: Path, args: list[str], problem: str) -> None:
+def test_invalid_arguments_are_usage_errors(run_here: RunHere, tmp_path: Path, args: list[str], problem: str) -> None:
     (tmp_path / "notes.txt").write_text("")
-    done = inside("module", "validate", *args)
-    assert (done.code, done.out) == (2, "")
-    assert problem in done.err
+    result = run_here("module", "validate", *args)
+    assert (result.code, result.out) == (2, "")
+    assert problem in result.err
 
 
 @pytest.mark.parametrize(
-    ("kind", "declares", "args", "expected"),
+    ("module_type", "declares", "args", "expected"),
     [
         ("tool", True, [], ("tool", "__amplifier_module_type__")),
         ("hook", False, [], ("hook", "what it mounts")),
@@ -104,43 +106,43 @@ def test_invalid_arguments_are_usage_errors(inside: Inside, tmp_path: Path, args
     ],
 )
 def test_the_type_is_given_or_declared_or_what_is_mounted(
-    inside: Inside, tmp_path: Path, kind: str, declares: bool, args: list[str], expected: tuple[str, str]
+    run_here: RunHere, tmp_path: Path, module_type: str, declares: bool, args: list[str], expected: tuple[str, str]
 ) -> None:
-    code = source(kind)
+    code = source(module_type)
     if not declares:
-        code = code.replace(f'__amplifier_module_type__ = "{kind}"', "")
-    done = check(inside, project(tmp_path / "sample", code), kind, *args)
-    assert (done.json["type"], done.json["type_from"], done.json["failed"]) == (*expected, [])
+        code = code.replace(f'__amplifier_module_type__ = "{module_type}"', "")
+    result = check(run_here, project(tmp_path / "sample", code), module_type, *args)
+    assert (result.json["type"], result.json["type_from"], result.json["failed"]) == (*expected, [])
 
 
-def test_a_module_of_another_type_than_asked_for_mounts_nothing_of_it(inside: Inside, tmp_path: Path) -> None:
-    done = check(inside, project(tmp_path / "sample", source("tool")), "", "--type", "hook")
-    assert done.json["failed"] == ["it_mounts_what_its_type_requires"]
-    assert done.json["rules"][-2]["reason"] == "`mount` mounted nothing at 'hooks'"
+def test_a_module_of_another_type_than_requested_breaks_the_rule(run_here: RunHere, tmp_path: Path) -> None:
+    result = check(run_here, project(tmp_path / "sample", source("tool")), "", "--type", "hook")
+    assert result.json["failed"] == ["it_mounts_what_its_type_requires"]
+    assert result.json["rules"][-2]["reason"] == "`mount` mounted nothing at 'hooks'"
 
 
-def test_a_module_that_needs_the_extra_names_it(inside: Inside, tmp_path: Path) -> None:
+def test_a_module_that_needs_the_extra_names_it(run_here: RunHere, tmp_path: Path) -> None:
     raises = 'raise ModuleNotFoundError("No module named \'amplifier_core\'", name="amplifier_core.models")\nlogger = '
-    done = check(inside, project(tmp_path / "sample", source("tool").replace("logger = ", raises)))
-    assert done.json["failed"] == ["it_can_be_imported"]
-    assert "pip install 'mcp-tool-bridge[amplifier]'" in done.out
+    result = check(run_here, project(tmp_path / "sample", source("tool").replace("logger = ", raises)))
+    assert result.json["failed"] == ["it_can_be_imported"]
+    assert "pip install 'mcp-tool-bridge[amplifier]'" in result.out
 
 
-def test_the_configuration_is_passed_and_its_secrets_are_redacted(inside: Inside, tmp_path: Path) -> None:
+def test_the_configuration_is_passed_and_its_secrets_are_redacted(run_here: RunHere, tmp_path: Path) -> None:
     raises = "    raise RuntimeError(str(config))\n"
     code = source("tool").replace(
         "async def mount(coordinator, config):\n", f"async def mount(coordinator, config):\n{raises}"
     )
     config = '{"level": "visible", "api_key": "not to be seen", "auth": {"users": ["nor this one"]}}'
-    done = inside("module", "validate", project(tmp_path / "sample", code), "--json", "--config", config)
-    assert done.json["failed"] == ["it_mounts_what_its_type_requires"]
-    assert "visible" in done.out
-    assert "not to be seen" not in done.out
-    assert "nor this one" not in done.out
+    result = run_here("module", "validate", project(tmp_path / "sample", code), "--json", "--config", config)
+    assert result.json["failed"] == ["it_mounts_what_its_type_requires"]
+    assert "visible" in result.out
+    assert "not to be seen" not in result.out
+    assert "nor this one" not in result.out
 
 
 @pytest.mark.parametrize("target", ["project/sample", "source", "one/alone.py", "sample", "file"])
-def test_a_module_is_found_as_the_loader_finds_it(inside: Inside, tmp_path: Path, target: str) -> None:
+def test_a_module_is_found_as_the_loader_finds_it(run_here: RunHere, tmp_path: Path, target: str) -> None:
     code = source("tool")
     folder = project(tmp_path / "project", code)
     project(tmp_path / "amplifier-module-sample", code)
@@ -148,12 +150,12 @@ def test_a_module_is_found_as_the_loader_finds_it(inside: Inside, tmp_path: Path
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "alone.py").write_text(code, "utf-8")
     (tmp_path / "one" / "pyproject.toml").write_text("[project]\nname = 'more'\n", "utf-8")
-    done = check(inside, f"file://{folder}" if target == "file" else target)
-    assert (done.json["failed"], done.json["type"]) == ([], "tool"), done.out
+    result = check(run_here, f"file://{folder}" if target == "file" else target)
+    assert (result.json["failed"], result.json["type"]) == ([], "tool"), result.out
 
 
 def test_an_installed_module_is_found_by_its_name(
-    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: RunHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project(tmp_path / "project", source("tool"))
     info = folder / "sample-1.0.dist-info"
@@ -162,9 +164,9 @@ def test_an_installed_module_is_found_by_its_name(
     (info / "entry_points.txt").write_text("[amplifier.modules]\nmy-sample = sample:mount\n")
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])))
-    done = check(inside, "my-sample")
-    assert done.json["failed"] == [], done.out
-    assert ENTRY_POINT not in {outcome["rule"] for outcome in done.json["rules"]}
+    result = check(run_here, "my-sample")
+    assert result.json["failed"] == [], result.out
+    assert ENTRY_POINT not in {outcome["rule"] for outcome in result.json["rules"]}
 
 
 @pytest.mark.parametrize(
@@ -176,14 +178,16 @@ def test_an_installed_module_is_found_by_its_name(
         ("", "has no pyproject.toml"),
     ],
 )
-def test_a_pyproject_without_the_entry_point_is_found(inside: Inside, tmp_path: Path, text: str, problem: str) -> None:
-    done = check(inside, project(tmp_path / "sample", source("tool"), {"pyproject.toml": text}))
-    assert done.json["failed"] == [ENTRY_POINT]
-    assert problem in done.json["rules"][1]["reason"]
+def test_a_pyproject_without_the_entry_point_is_found(
+    run_here: RunHere, tmp_path: Path, text: str, problem: str
+) -> None:
+    result = check(run_here, project(tmp_path / "sample", source("tool"), {"pyproject.toml": text}))
+    assert result.json["failed"] == [ENTRY_POINT]
+    assert problem in result.json["rules"][1]["reason"]
 
 
-def test_names_that_cannot_be_imported_are_found(inside: Inside, tmp_path: Path) -> None:
+def test_names_that_cannot_be_imported_are_found(run_here: RunHere, tmp_path: Path) -> None:
     for name, problem in (("class", "not valid in an import"), ("json", "of the standard library")):
         (tmp_path / f"{name}.py").write_text(source("tool"))
-        done = check(inside, f"{name}.py")
-        assert problem in done.json["rules"][0]["reason"]
+        result = check(run_here, f"{name}.py")
+        assert problem in result.json["rules"][0]["reason"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.kits.cli.cli_running import Done, Inside, run
+from tests.kits.cli.cli_running import CommandResult, RunHere, run
 from tests.kits.cli.validated_modules import project, source
 from tests.kits.constants import TIMEOUT
 
@@ -27,21 +27,21 @@ GARBLES = """for fd in range(3, 30):
 MOUNT = "async def mount(coordinator, config):\n"
 
 
-def check(inside: Inside, folder: Path, code: str, timeout: str = "20") -> Done:
-    """The command's answer about a tool of this code."""
-    return inside("module", "validate", project(folder / "sample", code), "--json", "--timeout", timeout)
+def check(run_here: RunHere, folder: Path, code: str, timeout: str = "20") -> CommandResult:
+    """Check a tool module with this code."""
+    return run_here("module", "validate", project(folder / "sample", code), "--json", "--timeout", timeout)
 
 
 def placed(place: str, does: str) -> str:
-    """The good tool, but for what it does at its import, when it is mounted, or when it is called."""
+    """Return the code of a valid tool with statements at its import, in its mount, or in its call."""
     if place == "import":
         return source("tool").replace("logger = ", f"{does}\nlogger = ")
     old, indent = (MOUNT, "    ") if place == "mount" else (CALL, "        ")
     return source("tool").replace(old, f"{old}{indent}{does}\n")
 
 
-def get_reason(done: Done, rule: str) -> str:
-    return next(str(outcome["reason"]) for outcome in done.json["rules"] if outcome["rule"] == rule)
+def get_reason(result: CommandResult, rule: str) -> str:
+    return next(str(outcome["reason"]) for outcome in result.json["rules"] if outcome["rule"] == rule)
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,17 @@ def get_reason(done: Done, rule: str) -> str:
     ],
 )
 def test_a_module_that_ends_or_blocks_its_process_breaks_rules(
-    inside: Inside, tmp_path: Path, place: str, does: str, rule: str, reason: str
+    run_here: RunHere, tmp_path: Path, place: str, does: str, rule: str, reason: str
 ) -> None:
-    if place == "call":  # only a call with valid arguments
+    # Only a call with valid arguments runs the statements.
+    if place == "call":
         does = f"if text == 'sample': {does.strip()}" if "\n" not in does else does
-    done = check(inside, tmp_path, placed(place, does), "2")
-    assert rule in done.json["failed"]
-    others = {"a_call_that_is_cancelled_stops", "missing_arguments_cause_no_error_of_the_code"}
-    assert set(done.json["failed"]) <= {rule, *others}, done.out
-    assert done.code == 1
-    assert reason in get_reason(done, rule)
+    result = check(run_here, tmp_path, placed(place, does), "2")
+    assert rule in result.json["failed"]
+    other_rules = {"a_call_that_is_cancelled_stops", "missing_arguments_cause_no_error_of_the_code"}
+    assert set(result.json["failed"]) <= {rule, *other_rules}, result.out
+    assert result.code == 1
+    assert reason in get_reason(result, rule)
 
 
 @pytest.mark.parametrize(
@@ -88,107 +89,107 @@ def test_a_module_that_ends_or_blocks_its_process_breaks_rules(
         ("call", "sys.__stdout__.write('hello')"),
     ],
 )
-def test_whatever_is_printed_is_found(inside: Inside, tmp_path: Path, prints: str, place: str) -> None:
-    done = check(inside, tmp_path, placed(place, prints))
-    assert done.json["failed"] == [STDOUT], done.out
-    assert "hello" in get_reason(done, STDOUT)
+def test_prints_during_any_rule_are_reported(run_here: RunHere, tmp_path: Path, prints: str, place: str) -> None:
+    result = check(run_here, tmp_path, placed(place, prints))
+    assert result.json["failed"] == [STDOUT], result.out
+    assert "hello" in get_reason(result, STDOUT)
 
 
-def test_what_is_read_from_stdin_is_its_end(inside: Inside, tmp_path: Path) -> None:
-    done = check(inside, tmp_path, source("tool").replace(CALL, f"{CALL}        assert sys.stdin.read() == ''\n"))
-    assert done.json["failed"] == []
+def test_a_module_reads_an_empty_stdin(run_here: RunHere, tmp_path: Path) -> None:
+    result = check(run_here, tmp_path, source("tool").replace(CALL, f"{CALL}        assert sys.stdin.read() == ''\n"))
+    assert result.json["failed"] == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a daemon is out of reach")
 @pytest.mark.parametrize("ends", ["", "time.sleep(3600)", "os._exit(1)"])
-def test_nothing_that_a_module_starts_is_left(inside: Inside, tmp_path: Path, ends: str) -> None:
-    started = tmp_path / "started"
+def test_nothing_that_a_module_starts_is_left(run_here: RunHere, tmp_path: Path, ends: str) -> None:
+    pid_file = tmp_path / "started"
     starts = f"""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            with open({str(started)!r}, "a") as file:
+            with open({str(pid_file)!r}, "a") as file:
                 print(os.getpid(), file=file)
             import signal
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.execvp("sleep", ["sleep", "3600"])
         os._exit(0)
     os.wait()
-    while not os.path.exists({str(started)!r}):
+    while not os.path.exists({str(pid_file)!r}):
         time.sleep(0.01)
     {ends}
 """
-    done = check(inside, tmp_path, source("tool").replace(MOUNT, MOUNT + starts), "2")
-    assert done.json["failed"] == ([MOUNTING] if ends else [])
-    pids = [int(line) for line in started.read_text().split()]
+    result = check(run_here, tmp_path, source("tool").replace(MOUNT, MOUNT + starts), "2")
+    assert result.json["failed"] == ([MOUNTING] if ends else [])
+    pids = [int(line) for line in pid_file.read_text().split()]
     assert pids
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a daemon is out of reach")
-def test_hundreds_of_processes_are_ended_too(inside: Inside, tmp_path: Path) -> None:
-    started = tmp_path / "started"
+def test_hundreds_of_processes_are_ended_too(run_here: RunHere, tmp_path: Path) -> None:
+    pid_file = tmp_path / "started"
     starts = f"""
     for _ in range(150):
         if os.fork() == 0:
             os.setsid()
-            os.write(os.open({str(started)!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), b"%d " % os.getpid())
+            os.write(os.open({str(pid_file)!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), b"%d " % os.getpid())
             time.sleep(3600)
             os._exit(0)
-    while len(open({str(started)!r}).read().split()) % 150:
+    while len(open({str(pid_file)!r}).read().split()) % 150:
         time.sleep(0.01)
 """
-    done = check(inside, tmp_path, source("tool").replace(MOUNT, MOUNT + starts))
-    assert done.json["failed"] == []
-    pids = [int(pid) for pid in started.read_text().split()]
+    result = check(run_here, tmp_path, source("tool").replace(MOUNT, MOUNT + starts))
+    assert result.json["failed"] == []
+    pids = [int(pid) for pid in pid_file.read_text().split()]
     assert len(pids) >= 300
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing keeps a worker")
-def test_a_module_that_stops_its_supervisor_is_ended_all_the_same(inside: Inside, tmp_path: Path) -> None:
+def test_a_module_that_stops_its_supervisor_is_ended(run_here: RunHere, tmp_path: Path) -> None:
     stops = f"{MOUNT}    import signal\n    os.kill(os.getppid(), signal.SIGSTOP)\n    time.sleep(3600)\n"
-    done = check(inside, tmp_path, source("tool").replace(MOUNT, stops), "2")
-    assert done.json["failed"] == [MOUNTING]
+    result = check(run_here, tmp_path, source("tool").replace(MOUNT, stops), "2")
+    assert result.json["failed"] == [MOUNTING]
 
 
-def test_a_module_sees_neither_the_folder_nor_the_home_of_the_person(
-    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_module_sees_neither_the_folder_nor_the_home_of_the_user(
+    run_here: RunHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     writes = f"{MOUNT}    open('here', 'w').close()\n    open(os.path.expanduser('~/home'), 'w').close()\n"
-    done = check(inside, tmp_path, source("tool").replace(MOUNT, writes))
-    assert done.json["ok"]
+    result = check(run_here, tmp_path, source("tool").replace(MOUNT, writes))
+    assert result.json["ok"]
     assert not (tmp_path / "here").exists()
     assert not (tmp_path / "home").exists()
 
 
 def test_the_command_itself_is_not_touched(tmp_path: Path) -> None:
     code = source("tool").replace(MOUNT, f"{MOUNT}    print('hello')\n    os._exit(0)\n")
-    done = run("module", "validate", project(tmp_path / "sample", code), cwd=tmp_path)
-    assert (done.code, done.err) == (1, "")
-    assert done.out.splitlines()[-1].endswith("1 rule broken: it_mounts_what_its_type_requires")
+    result = run("module", "validate", project(tmp_path / "sample", code), cwd=tmp_path)
+    assert (result.code, result.err) == (1, "")
+    assert result.out.splitlines()[-1].endswith("1 rule broken: it_mounts_what_its_type_requires")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a supervisor of the end of its parent")
 def test_when_the_command_is_killed_the_module_ends_too(tmp_path: Path) -> None:
-    started = tmp_path / "started"
+    pid_file = tmp_path / "started"
     code = source("tool").replace(
-        MOUNT, f"{MOUNT}    open({str(started)!r}, 'w').write(str(os.getpid()))\n    time.sleep(3600)\n"
+        MOUNT, f"{MOUNT}    open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n    time.sleep(3600)\n"
     )
     command = [sys.executable, "-m", "mcp_bridge", "module", "validate", str(project(tmp_path / "sample", code))]
     process = psutil.Popen([*command, "--timeout", "600"], env=dict(os.environ))
     try:
-        _until(lambda: started.exists() and bool(started.read_text()))
+        _until(lambda: pid_file.exists() and bool(pid_file.read_text()))
     finally:
         process.kill()
         process.wait()
-    worker = int(started.read_text())
+    worker = int(pid_file.read_text())
     _until(lambda: not psutil.pid_exists(worker))
 
 
 def _until(holds: object) -> None:
-    """Wait until something holds."""
+    """Wait until a condition is true."""
     end = time.monotonic() + TIMEOUT
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < end

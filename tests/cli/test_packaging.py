@@ -1,4 +1,4 @@
-"""The wheel: what is in it, that it works where it is installed, and the name it is installed by."""
+"""The wheel: its files, its installation, and the name of the distribution."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRONG = re.compile(
 
 
 def pip(*args: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
-    """pip, with its output kept for a failure."""
+    """Run pip, and show its output if it fails."""
     return subprocess.run(
         [python, "-m", "pip", "--disable-pip-version-check", *args],
         capture_output=True, text=True, timeout=BUILD,
@@ -40,11 +40,11 @@ def pip(*args: str | Path, python: str | Path = sys.executable) -> subprocess.Co
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """The project's wheel."""
+    """Build the wheel of this package."""
     return built_wheel(tmp_path_factory, pytestconfig)
 
 
-def test_the_wheel_has_the_package_and_nothing_of_the_workshop(wheel: Path) -> None:
+def test_the_wheel_has_only_the_package(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = archive.namelist()
     assert wheel.name == f"mcp_tool_bridge-{__version__}-py3-none-any.whl"
@@ -56,7 +56,7 @@ def test_the_wheel_has_the_package_and_nothing_of_the_workshop(wheel: Path) -> N
     assert modules <= set(names)
 
 
-def test_the_metadata_says_what_is_installed(wheel: Path) -> None:
+def test_the_metadata_matches_the_installed_package(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         folder = f"mcp_tool_bridge-{__version__}.dist-info"
         metadata = Parser().parsestr(archive.read(f"{folder}/METADATA").decode())
@@ -73,8 +73,8 @@ def test_the_installed_command_works_in_a_fresh_environment(wheel: Path, tmp_pat
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=BUILD)
     binaries = venv / ("Scripts" if os.name == "nt" else "bin")
-    done = pip("--python", str(venv), "install", "--no-deps", "--no-index", "--quiet", wheel)
-    assert done.returncode == 0, done.stderr
+    result = pip("--python", str(venv), "install", "--no-deps", "--no-index", "--quiet", wheel)
+    assert result.returncode == 0, result.stderr
     site = next(venv.glob("lib/python*/site-packages"))
     # The dependencies are those of this environment: the network is not what is tested. Its .pth files, such as
     # the one of this project's editable installation, are not read from there.
@@ -88,8 +88,8 @@ def test_the_installed_command_works_in_a_fresh_environment(wheel: Path, tmp_pat
 
     version = run("--version")
     assert version.stdout == f"mcp-bridge {__version__}\n", version.stderr
-    listed = run("list", "--quiet", TOOLS)
-    assert "echo" in listed.stdout.splitlines(), listed.stderr
+    listing = run("list", "--quiet", TOOLS)
+    assert "echo" in listing.stdout.splitlines(), listing.stderr
     code = "import mcp_bridge; print(mcp_bridge.__file__)"
     where = subprocess.run(
         [binaries / "python", "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=BUILD
@@ -98,23 +98,24 @@ def test_the_installed_command_works_in_a_fresh_environment(wheel: Path, tmp_pat
 
 
 def texts() -> list[Path]:
-    """Every file of the repository that people read or run."""
-    found = []
+    """Return the text files of the repository."""
+    paths = []
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in SKIPPED]
-        found += [Path(folder, name) for name in files if not name.startswith(".coverage")]
-    return found
+        paths += [Path(folder, name) for name in files if not name.startswith(".coverage")]
+    return paths
 
 
-def test_nothing_tells_to_install_the_other_package_of_that_name() -> None:
+def test_no_document_installs_the_other_package_of_that_name() -> None:
     wrong = []
     for path in texts():
         try:
             content = path.read_text(encoding="utf-8")
         except (UnicodeDecodeError, FileNotFoundError):
-            continue  # not text, or gone since
+            # The file is no text, or was removed in the meantime.
+            continue
         if path != Path(__file__):
-            wrong += [f"{path.relative_to(ROOT)}: {found[0]}" for found in WRONG.finditer(content)]
+            wrong += [f"{path.relative_to(ROOT)}: {match[0]}" for match in WRONG.finditer(content)]
     assert not wrong
 
 

@@ -1,4 +1,4 @@
-"""`list`, `call`, `read` and `get` of a file, of a URL and of a command give the same."""
+"""`list`, `call`, `read` and `get` have the same results for a file, a URL and a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from tests.kits.cli.cli_running import Inside, run, started
+from tests.kits.cli.cli_running import RunHere, run, start_command
 
 SOURCE = '''
 from mcp_bridge import CallContext, prompt, resource, tool
@@ -58,15 +58,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
     options = ("--http", "127.0.0.1:0", "--token-env", "SECRET")
-    with started("serve", "tools.py", *options, cwd=folder, env={"SECRET": "a-secret-token"}) as server:
-        match = re.search(r"http://\S+/mcp", server.until("Serving"))
+    with start_command("serve", "tools.py", *options, cwd=folder, env={"SECRET": "a-secret-token"}) as server:
+        match = re.search(r"http://\S+/mcp", server.wait_for("Serving"))
         assert match is not None
         yield match.group()
 
 
 @pytest.fixture(params=["file", "url", "command"])
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
-    """Words that choose the server, before and after the others."""
+    """Return the words for the server, before and after the other words."""
     if request.param == "file":
         return ["tools.py"], []
     if request.param == "command":
@@ -84,58 +84,58 @@ def test_everything_is_listed(server: Server, folder: Path) -> None:
     assert [row["kind"] for row in rows] == ["tool", "tool", "resource", "resource", "template", "prompt"]
     take = next(row for row in rows if row["name"] == "take")
     assert take["input_schema"]["properties"]["amount"] == {"default": 1, "type": "integer"}
-    done = run("list", *before, *after, cwd=folder)
-    assert "item: string, amount: integer = 1" in done.out
-    assert "who, how?" in done.out
-    assert "shelf://{name}" in done.out
-    assert done.err == ""
+    result = run("list", *before, *after, cwd=folder)
+    assert "item: string, amount: integer = 1" in result.out
+    assert "who, how?" in result.out
+    assert "shelf://{name}" in result.out
+    assert result.err == ""
 
 
 def test_a_call_has_typed_arguments_progress_and_a_log(server: Server, folder: Path) -> None:
     before, after = server
-    done = run("call", *before, "take", "item=5", "amount=2", *after, cwd=folder)
-    assert (done.code, done.out) == (0, TAKEN)
-    assert done.err.splitlines() == ["half (1/2)", "info: taking"]
-    found = run("call", *before, "take", "--json", '{"item": "5", "amount": 2}', *after, cwd=folder).json
-    assert (found["ok"], found["output"]) == (True, {"item": "5", "amount": 2})
-    assert found["duration_ms"] > 0
+    result = run("call", *before, "take", "item=5", "amount=2", *after, cwd=folder)
+    assert (result.code, result.out) == (0, TAKEN)
+    assert result.err.splitlines() == ["half (1/2)", "info: taking"]
+    row = run("call", *before, "take", "--json", '{"item": "5", "amount": 2}', *after, cwd=folder).json
+    assert (row["ok"], row["output"]) == (True, {"item": "5", "amount": 2})
+    assert row["duration_ms"] > 0
 
 
 def test_calls_that_fail_have_the_exit_codes_of_calls_of_files(server: Server, folder: Path) -> None:
     before, after = server
-    done = run("call", *before, "fail", *after, cwd=folder)
-    assert (done.code, done.out) == (1, "")
-    assert "reference" in done.err
-    done = run("call", *before, "tak", *after, cwd=folder)
-    assert (done.code, done.err) == (3, "mcp-bridge: Unknown tool: tak. Did you mean 'take'?\n")
+    result = run("call", *before, "fail", *after, cwd=folder)
+    assert (result.code, result.out) == (1, "")
+    assert "reference" in result.err
+    result = run("call", *before, "tak", *after, cwd=folder)
+    assert (result.code, result.err) == (3, "mcp-bridge: Unknown tool: tak. Did you mean 'take'?\n")
 
 
 def test_a_resource_is_read(server: Server, folder: Path) -> None:
     before, after = server
     assert run("read", *before, "shelf://all", *after, cwd=folder).out == "pears\n"
     assert run("read", *before, "shelf://plums", *after, cwd=folder).out == "plums\n"
-    found = run("read", *before, "shelf://picture", "--json", *after, cwd=folder).json
-    assert found["contents"][0]["blob"] == "iVBORw0K"
-    done = run("read", *before, "nowhere://x", *after, cwd=folder)
-    assert (done.code, done.out) == (1, "")
-    assert done.err == "mcp-bridge: the server returned an error: Resource not found: nowhere://x\n"
+    result_json = run("read", *before, "shelf://picture", "--json", *after, cwd=folder).json
+    assert result_json["contents"][0]["blob"] == "iVBORw0K"
+    result = run("read", *before, "nowhere://x", *after, cwd=folder)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "mcp-bridge: the server returned an error: Resource not found: nowhere://x\n"
 
 
 def test_a_prompt_is_shown_with_its_arguments(server: Server, folder: Path) -> None:
     before, after = server
     assert run("get", *before, "greet", "who=you", "how=a=b", *after, cwd=folder).out == "user: a=b you\n"
-    found = run("get", *before, "greet", "who=you", "--json", *after, cwd=folder).json
-    assert found["messages"] == [{"role": "user", "content": {"type": "text", "text": "Hello you"}}]
-    done = run("get", *before, "greet", *after, cwd=folder)
-    assert (done.code, done.out) == (1, "")
-    assert "$.who: required field missing" in done.err
+    result_json = run("get", *before, "greet", "who=you", "--json", *after, cwd=folder).json
+    assert result_json["messages"] == [{"role": "user", "content": {"type": "text", "text": "Hello you"}}]
+    result = run("get", *before, "greet", *after, cwd=folder)
+    assert (result.code, result.out) == (1, "")
+    assert "$.who: required field missing" in result.err
 
 
-def test_the_target_of_a_call_can_be_named_first_or_by_an_option(inside: Inside, folder: Path) -> None:
+def test_the_target_of_a_call_can_be_named_first_or_by_an_option(run_here: RunHere, folder: Path) -> None:
     file = str(folder / "tools.py")
-    assert inside("call", file, "take", "item=5", "amount=2").out == TAKEN
-    assert inside("call", "take", "item=5", "amount=2", "--file", file).out == TAKEN
-    assert inside("call", str(folder), "take", "item=5", "amount=2").out == TAKEN
+    assert run_here("call", file, "take", "item=5", "amount=2").out == TAKEN
+    assert run_here("call", "take", "item=5", "amount=2", "--file", file).out == TAKEN
+    assert run_here("call", str(folder), "take", "item=5", "amount=2").out == TAKEN
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_the_target_of_a_call_can_be_named_first_or_by_an_option(inside: Inside,
     ],
 )
 def test_a_server_that_cannot_be_used_is_an_error(tmp_path: Path, words: list[str], code: int, problem: str) -> None:
-    done = run(*words, cwd=tmp_path)
-    assert (done.code, done.out) == (code, "")
-    assert done.err.startswith(f"mcp-bridge: {problem}"), done.err
+    result = run(*words, cwd=tmp_path)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith(f"mcp-bridge: {problem}"), result.err
 
 
 def test_a_url_that_is_not_an_mcp_server_is_a_short_error(tmp_path: Path) -> None:
@@ -181,11 +181,11 @@ def test_a_url_that_is_not_an_mcp_server_is_a_short_error(tmp_path: Path) -> Non
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        done = run("list", f"http://127.0.0.1:{server.server_port}/", cwd=tmp_path)
+        result = run("list", f"http://127.0.0.1:{server.server_port}/", cwd=tmp_path)
         server.shutdown()
-    assert (done.code, done.out) == (1, "")
-    assert "Traceback" not in done.err
-    assert done.err.splitlines()[-1] == (
+    assert (result.code, result.out) == (1, "")
+    assert "Traceback" not in result.err
+    assert result.err.splitlines()[-1] == (
         "mcp-bridge: the server sent something else than the response to this request. "
         "Check the address, or use `mcp-bridge doctor`"
     )
@@ -193,17 +193,17 @@ def test_a_url_that_is_not_an_mcp_server_is_a_short_error(tmp_path: Path) -> Non
 
 def test_a_line_that_is_not_a_message_is_logged_without_a_traceback(folder: Path) -> None:
     script = "print('hello', flush=True); import runpy; runpy.run_module('mcp_bridge', run_name='__main__')"
-    done = run(
+    result = run(
         "list", "--quiet", "--log-level", "warning", "--", sys.executable, "-c", script, "serve", "tools.py", cwd=folder
     )
-    assert (done.code, done.out) == (0, "fail\ntake\n")
-    assert re.fullmatch(r".* WARNING mcp_bridge.upstream: .* sent something that is not a message, .*\n", done.err)
+    assert (result.code, result.out) == (0, "fail\ntake\n")
+    assert re.fullmatch(r".* WARNING mcp_bridge.upstream: .* sent something that is not a message, .*\n", result.err)
 
 
 def test_a_url_without_its_token_is_rejected(url: str, tmp_path: Path) -> None:
-    done = run("list", url, cwd=tmp_path)
-    assert (done.code, done.out) == (1, "")
-    assert done.err == "mcp-bridge: the server returned an error: A valid bearer token is required.\n"
+    result = run("list", url, cwd=tmp_path)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "mcp-bridge: the server returned an error: A valid bearer token is required.\n"
 
 
 @pytest.mark.parametrize(
@@ -217,10 +217,10 @@ def test_a_url_without_its_token_is_rejected(url: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_serve_explains_the_options_of_other_commands(inside: Inside, words: list[str], hint: str) -> None:
-    done = inside("serve", "tools.py", *words)
-    assert (done.code, done.out) == (2, "")
-    assert hint in done.err
+def test_serve_explains_the_options_of_other_commands(run_here: RunHere, words: list[str], hint: str) -> None:
+    result = run_here("serve", "tools.py", *words)
+    assert (result.code, result.out) == (2, "")
+    assert hint in result.err
 
 
 def test_json_of_a_remote_listing_has_the_keys_of_a_local_one(folder: Path) -> None:
@@ -232,11 +232,11 @@ def test_json_of_a_remote_listing_has_the_keys_of_a_local_one(folder: Path) -> N
 
 @pytest.mark.parametrize("arguments", [("item=pears",), ('{"item": "pears"}',)])
 def test_a_tool_is_called_although_there_is_a_folder_of_its_name(
-    inside: Inside, folder: Path, tmp_path: Path, arguments: tuple[str, ...]
+    run_here: RunHere, folder: Path, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     (tmp_path / "tools.py").write_text(SOURCE)
     (tmp_path / "take").mkdir()
     (tmp_path / "take" / "other.py").write_text("raise SystemExit('it was imported')")
-    done = inside("call", "take", *arguments)
-    assert (done.code, done.out) == (0, '{"item":"pears","amount":1}\n')
-    assert inside("call", "fail").code == 1
+    result = run_here("call", "take", *arguments)
+    assert (result.code, result.out) == (0, '{"item":"pears","amount":1}\n')
+    assert run_here("call", "fail").code == 1

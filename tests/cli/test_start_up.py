@@ -1,4 +1,4 @@
-"""Starting costs little: what each command imports."""
+"""The start of each command imports little."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ LATE = {
 
 
 def imported(*args: str, cwd: Path, line: str = "") -> set[str]:
-    """The top-level packages that a command imports, with a line of input."""
+    """Return the top-level packages that a command imports."""
     return {name.partition(".")[0] for name in list_imports(*args, cwd=cwd, line=line)}
 
 
 def list_imports(*args: str, cwd: Path, line: str = "") -> set[str]:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "mcp_bridge", *args],
         cwd=cwd, input=line, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stderr.splitlines() if line.startswith("import time:")]
     return {line.rpartition("|")[2].strip() for line in lines}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One tool in a file, and settings that name it."""
+    """Write a file with one tool, and settings with it."""
     source = 'from mcp_bridge import ToolEntry\na = ToolEntry("a", "A.", lambda data: 1, {"type": "object"})\n'
     (tmp_path / "tools.py").write_text(source)
     (tmp_path / "x.yaml").write_text("sources: [{type: python, path: tools.py}]\n")
@@ -109,7 +109,7 @@ def test_listing_tools_imports_nothing_that_only_calls_need(folder: Path) -> Non
 
 
 @pytest.mark.parametrize(("first", "imports"), [("import json", False), ("import amplifier_core", True)])
-def test_amplifier_core_is_imported_for_modules_that_import_it_alone(folder: Path, first: str, imports: bool) -> None:
+def test_amplifier_core_is_imported_only_for_modules_that_import_it(folder: Path, first: str, imports: bool) -> None:
     module = "from mcp_bridge.amplifier.testing import MockTool\n\ndef mount(c, d):\n    return MockTool('mine')\n"
     (folder / "mine.py").write_text(f"{first}\n{module}")
     (folder / "plan.yaml").write_text("tools: [{module: mine, source: mine.py}]\n")
@@ -121,8 +121,8 @@ def test_importing_the_package_imports_nothing_but_itself(tmp_path: Path) -> Non
         "import sys; before = set(sys.modules); import mcp_bridge; new = set(sys.modules) - before;"
         "print(sorted(name for name in new if name.partition('.')[0] not in sys.stdlib_module_names))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
-    assert done.stdout == "['mcp_bridge']\n", done.stderr
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert result.stdout == "['mcp_bridge']\n", result.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the supervisor needs Linux")

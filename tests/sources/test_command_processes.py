@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.kits.cli.cli_running import Started
+from tests.kits.cli.cli_running import RunningCommand
 from tests.kits.commands.command_kit import build_bridge, connect_commands, write_tool
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
@@ -90,8 +90,8 @@ async def test_a_program_that_prints_without_end_is_ended(tmp_path: Path) -> Non
 def test_a_program_ends_with_a_command_line_that_is_killed(tmp_path: Path) -> None:
     token = a_token()
     build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token, stream="progress")})
-    command = Started("call", "settings.json", "t", cwd=tmp_path)
-    command.until("started")
+    command = RunningCommand("call", "settings.json", "t", cwd=tmp_path)
+    command.wait_for("started")
     command.process.kill()
     is_gone(token)
     command.process.communicate()
@@ -100,8 +100,8 @@ def test_a_program_ends_with_a_command_line_that_is_killed(tmp_path: Path) -> No
 def test_ctrl_c_ends_the_program_of_a_call(tmp_path: Path) -> None:
     token = a_token()
     build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token, stream="progress")})
-    command = Started("call", "settings.json", "t", cwd=tmp_path)
-    command.until("started")
+    command = RunningCommand("call", "settings.json", "t", cwd=tmp_path)
+    command.wait_for("started")
     command.process.send_signal(signal.SIGINT)
     assert command.process.wait(TIMEOUT) == 130
     is_gone(token)

@@ -1,1 +1,1 @@
-"""`doctor`: starts a server as a client would, in that client's environment, and explains what is wrong with it."""
+"""`doctor`: starts a server as a client would, in that client's environment, and explains its faults."""

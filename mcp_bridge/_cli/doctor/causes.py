@@ -1,4 +1,4 @@
-"""The causes of failed starts, recognized by what the server has written, and how to fix them."""
+"""The causes of failed starts, recognized in the stderr of the server, and their fixes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge._version import DISTRIBUTION
 
 
 class Cause(NamedTuple):
-    """A pattern in the stderr of a server, what it means and how to fix it; `{match}` is the group of that name."""
+    """A pattern in the stderr of a server, its meaning and its fix. `{match}` is the group of that name."""
 
     pattern: str
     meaning: str
@@ -80,8 +80,9 @@ def check_start_time(first_response: float, server: ExaminedServer) -> CheckResu
     detail = f"first response after {first_response:.2f} s; {server.client.title} waits {limit:g} s"
     if first_response > limit:
         return CheckResult("start", False, detail, _advise_slow_start(server))
-    is_close = first_response > limit / 2
-    advice = f"On a busy machine this may be too slow. {_advise_slow_start(server)}" if is_close else ""
+    advice = ""
+    if first_response > limit / 2:
+        advice = f"On a busy machine this may be too slow. {_advise_slow_start(server)}"
     return CheckResult("start", True, detail, advice)
 
 
@@ -96,8 +97,9 @@ def _find_cause(fault: ServerFault, server: ExaminedServer) -> tuple[str, str]:
     }
     if fault.kind in ("ended", "silent"):
         for cause in CAUSES:
-            if (found := re.search(cause.pattern, fault.stderr or "")) is not None:
-                values |= {"match": found["match"], "reference": _advise_reference(found["match"], server)}
+            match = re.search(cause.pattern, fault.stderr or "")
+            if match is not None:
+                values |= {"match": match["match"], "reference": _advise_reference(match["match"], server)}
                 return cause.meaning.format(**values), cause.fix.format(**values).strip()
     meaning, fix = _BY_KIND.get(fault.kind, ("", ""))
     return meaning.format(**values), fix.format(**values)
@@ -112,4 +114,6 @@ def _advise_reference(name: str, server: ExaminedServer) -> str:
 
 def _advise_slow_start(server: ExaminedServer) -> str:
     key = server.client.launch_environment.timeout_key
-    return f"{_SLOW_START} Or raise '{key}' in the entry." if key is not None else _SLOW_START
+    if key is None:
+        return _SLOW_START
+    return f"{_SLOW_START} Or raise '{key}' in the entry."

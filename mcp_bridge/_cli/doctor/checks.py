@@ -1,4 +1,9 @@
-"""Checks of a server that runs: one call, its Amplifier modules, its log, and what a client rejects of its tools."""
+"""Checks of a running server: one call, its modules and upstreams, its log, and its tools as a client sees them.
+
+`doctor` talks to a server as a client does, so most checks read published resources. `amplifier://NAME/status` lists
+the modules of an Amplifier source, and `STATUS_URI` the upstreams of a bridge. The problems of unpublished entries are
+only in the log of a bridge, its stderr.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from mcp_bridge._app.status import STATUS_URI
 from mcp_bridge._cli.doctor.conversation import Conversation, ServerFault
 from mcp_bridge._cli.doctor.preflight import ExaminedServer
 from mcp_bridge._cli.doctor.report import CheckResult
-from mcp_bridge._cli.doctor.server_states import NOT_CONNECTED, check_servers
 from mcp_bridge._cli.output import format_count
 from mcp_bridge._cli.target import is_settings
 from mcp_bridge._contracts.errors import ConfigError
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
 MAX_PAGES = 1_000
 MAX_TEXT = 200
 """Characters of a result's text that are shown."""
+NOT_CONNECTED = "the server is not connected: "
+PATIENCE, INTERVAL = 30.0, 0.2
+"""Seconds that upstreams may take to start, and between two readings of their states."""
 _STATUS_URI = re.compile(r"amplifier://[^/]+/status")
 _ENDED_SOURCE = re.compile(r" ERROR mcp_bridge\.bridge: source '(?P<name>.*?)' ended: (?P<reason>.*)")
 _PROBLEM = re.compile(r""" ERROR mcp_bridge\.bridge: source (?P<q>['"])(?P<name>.*?)(?P=q): (?P<reason>.*)""")
@@ -45,12 +54,12 @@ class TrialCall:
     @classmethod
     def parse(cls, text: str) -> TrialCall:
         """Parse `TOOL` or `TOOL={"key": "value"}`. Raises ConfigError."""
-        tool, equals, given = text.partition("=")
+        tool, equals, json_text = text.partition("=")
         hint = """Use the name of a tool, optionally with arguments: 'add={"a": 1, "b": 2}'"""
         if not tool:
             raise ConfigError("the name of the tool is missing", where="--call", hint=hint)
         try:
-            arguments = json.loads(given) if equals else {}
+            arguments = json.loads(json_text) if equals else {}
         except ValueError as error:
             raise ConfigError(f"the arguments are not JSON: {error}", where="--call", hint=hint) from error
         if not isinstance(arguments, dict):
@@ -60,9 +69,9 @@ class TrialCall:
 
 
 class CallCheck:
-    """Calls one tool, in the first conversation alone: a call may have effects.
+    """Calls one tool, in the first conversation only, because a call may have effects.
 
-    Without a given call, it calls the first tool that is read-only and has no required arguments.
+    Without a given call, it calls the first read-only tool without required arguments.
     """
 
     def __init__(self, call: TrialCall | None) -> None:
@@ -79,7 +88,8 @@ class CallCheck:
         if call is None:
             detail = "skipped: no tool is read-only and callable without arguments; choose one with --call TOOL"
             return [CheckResult("call", True, detail)]
-        if call.tool not in (names := [str(tool.get("name")) for tool in tools if isinstance(tool, dict)]):
+        names = [str(tool.get("name")) for tool in tools if isinstance(tool, dict)]
+        if call.tool not in names:
             return [CheckResult("call", False, f"there is no tool '{call.tool}'", f"The tools are: {', '.join(names)}")]
         return [await _check_call(conversation, call, params)]
 
@@ -90,8 +100,8 @@ async def check_has_entries(
     """Check that the server has a tool, a resource or a prompt. Raises ServerFault."""
     if tools:
         return []
-    for kind in ("resources", "prompts"):
-        if await list_pages(conversation, f"{kind}/list", kind, params):
+    for key in ("resources", "prompts"):
+        if await list_pages(conversation, f"{key}/list", key, params):
             return []
     advice = "Mark a function with @tool, or add a source to the settings; `mcp-bridge list` shows what is served."
     return [CheckResult("tools", False, "it has no tools, resources or prompts", advice)]
@@ -109,14 +119,14 @@ def _find_safe_call(tools: Sequence[Any]) -> TrialCall | None:
 
 
 async def _check_call(conversation: Conversation, call: TrialCall, params: dict[str, Any]) -> CheckResult:
-    check, began = f"call of '{call.tool}'", time.monotonic()
+    check, start = f"call of '{call.tool}'", time.monotonic()
     try:
         result = await conversation.request(
             "tools/call", {**params, "name": call.tool, "arguments": dict(call.arguments)}
         )
     except ServerFault as fault:
         return CheckResult(check, False, fault.problem, fault.advice)
-    duration = f"after {time.monotonic() - began:.2f} s"
+    duration = f"after {time.monotonic() - start:.2f} s"
     if result.get("resultType") == "input_required":
         advice = "Doctor does not answer questions: call the tool from a client."
         return CheckResult(check, True, f"it asks the user a question {duration}", advice)
@@ -128,29 +138,33 @@ async def _check_call(conversation: Conversation, call: TrialCall, params: dict[
 
 
 def _format_text(result: dict[str, Any]) -> str:
+    """Return the first text of a result, shortened, or the types of its blocks."""
     content = result.get("content")
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    text = next((str(block["text"]) for block in blocks if "text" in block), None)
-    if text is None:
-        return ", ".join(str(block.get("type")) for block in blocks) or "nothing"
-    line = " ".join(text.split())
-    return repr(line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…")
+    types: list[str] = []
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict):
+            if "text" in block:
+                line = " ".join(str(block["text"]).split())
+                return repr(line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…")
+            types.append(str(block.get("type")))
+    return ", ".join(types) or "nothing"
 
 
-async def list_pages(conversation: Conversation, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
+async def list_pages(conversation: Conversation, method: str, key: str, params: dict[str, Any]) -> list[Any]:
     """List the items of all pages. Raises ServerFault, including if the pages do not end."""
     items: list[Any] = []
-    cursors: list[Any] = [None]
+    cursors: list[Any] = []
     while True:
-        page = await conversation.request(method, {**params, "cursor": cursors[-1]} if cursors[-1] else params)
-        if not isinstance(page_items := page.get(kind), list):
-            advice = f"A server without {kind} returns an empty list."
-            raise ServerFault(f"the result of {method} has no list '{kind}'", advice)
+        page = await conversation.request(method, {**params, "cursor": cursors[-1]} if cursors else params)
+        page_items = page.get(key)
+        if not isinstance(page_items, list):
+            advice = f"A server without {key} returns an empty list."
+            raise ServerFault(f"the result of {method} has no list '{key}'", advice)
         items += page_items
         cursor = page.get("nextCursor")
         if cursor is None:
             return items
-        if cursor in cursors or len(cursors) > MAX_PAGES:
+        if cursor in cursors or len(cursors) >= MAX_PAGES:
             problem = f"repeats the cursor {cursor!r}" if cursor in cursors else f"has more than {MAX_PAGES} pages"
             raise ServerFault(f"{method} {problem}", "Its pages never end, so clients would hang.")
         cursors.append(cursor)
@@ -159,9 +173,9 @@ async def list_pages(conversation: Conversation, method: str, kind: str, params:
 async def check_modules(
     conversation: Conversation, server: dict[str, Any], params: dict[str, Any]
 ) -> list[CheckResult]:
-    """Check the modules of Amplifier sources by their status resources; `server` is the server's introduction.
+    """Check the modules of Amplifier sources, and the upstreams, by their status resources.
 
-    Raises ServerFault.
+    `server` is the introduction of the server. Raises ServerFault.
     """
     capabilities = server.get("capabilities")
     if not isinstance(capabilities, dict) or "resources" not in capabilities:
@@ -172,7 +186,7 @@ async def check_modules(
         if _STATUS_URI.fullmatch(uri):
             results += _check_status(await conversation.request("resources/read", {**params, "uri": uri}))
         elif uri == STATUS_URI:
-            results += await check_servers(conversation, params)
+            results += await _check_upstreams(conversation, params)
     return results
 
 
@@ -180,12 +194,13 @@ def _check_status(result: dict[str, Any]) -> Iterator[CheckResult]:
     try:
         status = json.loads(result["contents"][0]["text"])
         source, modules, problems = status["source"], status["session"]["modules"], status["session"]["problems"]
-        failed = dict.fromkeys(f"{module['module']}: {module['problem']}" for module in modules if module["problem"])
+        module_problems = [f"{module['module']}: {module['problem']}" for module in modules if module["problem"]]
     except (KeyError, IndexError, TypeError, ValueError):
-        return  # there is no session, or the resource is not ours
-    mounted = format_count(len(modules) - len(failed), "module")
-    yield CheckResult(f"modules of '{source}'", True, f"{mounted} of {len(modules)} mounted and ready")
-    for problem in dict.fromkeys([*problems, *failed]):
+        # There is no session, or the resource is that of another server.
+        return
+    count = format_count(len(modules) - len({*module_problems}), "module")
+    yield CheckResult(f"modules of '{source}'", True, f"{count} of {len(modules)} mounted and ready")
+    for problem in dict.fromkeys([*problems, *module_problems]):
         module, _, reason = problem.partition(": ")
         advice = (
             f"Fix it, or remove it from the plan. `mcp-bridge module validate` checks what '{module}' has to provide."
@@ -193,39 +208,69 @@ def _check_status(result: dict[str, Any]) -> Iterator[CheckResult]:
         yield CheckResult(f"module '{module}' of '{source}'", False, reason, advice)
 
 
+async def _check_upstreams(conversation: Conversation, params: dict[str, Any]) -> list[CheckResult]:
+    """Wait until the upstreams of a bridge have started, and return a result for each. Raises ServerFault."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        result = await conversation.request("resources/read", {**params, "uri": STATUS_URI})
+        try:
+            sources: list[dict[str, Any]] = json.loads(result["contents"][0]["text"])["sources"]
+        except (KeyError, IndexError, TypeError, ValueError):
+            # The resource is that of another server.
+            return []
+        rows = [row for row in sources if "server" in row]
+        if time.monotonic() > deadline or all(row.get("state") != "starting" for row in rows):
+            return [_check_upstream(row) for row in rows]
+        await anyio.sleep(INTERVAL)
+
+
+def _check_upstream(row: dict[str, Any]) -> CheckResult:
+    check = f"server '{row['name']}'"
+    if row["state"] != "ready":
+        advice = "Its tools are missing or not up to date. The other servers are served."
+        return CheckResult(check, False, f"{row['state']}: {row['reason']}", advice)
+    label = " ".join(filter(None, (row["server"], row["version"])))
+    return CheckResult(check, True, ", ".join(filter(None, ("ready", label, format_count(row["tools"], "tool")))))
+
+
 def find_ended_sources(log: str) -> Iterator[CheckResult]:
-    for line in log.splitlines():
-        if (match := _ENDED_SOURCE.search(line)) is not None:
-            advice = "Its tools are missing, and calls governed by its hooks are denied. See `mcp-bridge validate`."
-            yield CheckResult(f"source '{match['name']}'", False, f"it has ended: {match['reason']}", advice)
+    for match in _ENDED_SOURCE.finditer(log):
+        advice = "Its tools are missing, and calls governed by its hooks are denied. See `mcp-bridge validate`."
+        yield CheckResult(f"source '{match['name']}'", False, f"it has ended: {match['reason']}", advice)
 
 
-def find_unpublished(log: str, known: Iterable[CheckResult] = ()) -> Iterator[CheckResult]:
-    """Find what is not published, according to the log of a bridge, except the `known` problems of modules.
+def find_unpublished(log: str, reported: Iterable[CheckResult] = ()) -> Iterator[CheckResult]:
+    """Find unpublished entries in the log of a bridge, except those in the `reported` results.
 
     `validate` reports the same problems. Reading them in the log avoids loading the tools in this process.
     """
-    reported = {f"{match[1]}: {result.detail}" for result in known if (match := _MODULE_CHECK.match(result.check))}
-    lines = [line for line in log.splitlines() if not _ENDED_SOURCE.search(line)]
-    matches = [match for line in lines if (match := _PROBLEM.search(line))]
-    states = {result.check: result.detail for result in known}
-    matches = [
-        match for match in matches if not _is_state(match["reason"], states.get(f"server '{match['name']}'", ""))
-    ]
-    for name, reason in dict.fromkeys((match["name"], match["reason"]) for match in matches):
-        if reason not in reported:
-            if "mcp-bridge trust" in reason:  # the reason names the command
-                advice = "Review the change before you accept it. The other tools of the server are served."
-            else:
-                advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."
-            yield CheckResult(f"source '{name}'", False, reason, advice)
+    details = {result.check: result.detail for result in reported}
+    reasons: set[str] = set()
+    for check, detail in details.items():
+        match = _MODULE_CHECK.match(check)
+        if match is not None:
+            reasons.add(f"{match[1]}: {detail}")
+    problems: dict[tuple[str, str], None] = {}
+    for line in log.splitlines():
+        match = _PROBLEM.search(line)
+        if match is not None and not _ENDED_SOURCE.search(line):
+            problems[match["name"], match["reason"]] = None
+    for name, reason in problems:
+        state = details.get(f"server '{name}'", "")
+        # A server that is unavailable, or was, is reported by its state.
+        repeats_state = bool(state) and (reason.startswith(NOT_CONNECTED) or reason in state)
+        if reason in reasons or repeats_state or STILL_STARTING in reason:
+            continue
+        if "mcp-bridge trust" in reason:
+            advice = "Review the change before you accept it. The other tools of the server are served."
+        else:
+            advice = "It is not published; the rest of the source is. Fix it, or exclude it with `exclude`."
+        yield CheckResult(f"source '{name}'", False, reason, advice)
 
 
 def find_notes(log: str) -> Iterator[CheckResult]:
-    """Find what is published with a change, and settings that are not read, according to the log of a bridge."""
-    for line in log.splitlines():
-        if (match := _NOTE.search(line)) is None:
-            continue
+    """Find entries with a change, and unread settings, in the log of a bridge."""
+    for match in _NOTE.finditer(log):
         reason = match["reason"]
         if any(note in reason for note in SCREENING_NOTES):
             advice = "It is served with this change. If you do not trust the server, remove it from the settings."
@@ -236,15 +281,8 @@ def find_notes(log: str) -> Iterator[CheckResult]:
         yield CheckResult(f"source '{match['name']}'", True, reason, advice)
 
 
-def _is_state(reason: str, detail: str) -> bool:
-    """Whether a problem in the log only repeats why a server is unavailable, or was."""
-    if STILL_STARTING in reason:
-        return True
-    return bool(detail) and (reason.startswith(NOT_CONNECTED) or reason in detail)
-
-
 def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> list[CheckResult]:
-    """Return a result for each tool name or schema that the client rejects, and one for all that it degrades.
+    """Return a result for each rejected tool name or schema, and one for all degraded ones.
 
     `name` is the server's name in the client: some clients put it before the names of tools.
     """
@@ -253,22 +291,19 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
 
     client, profile = server.client, PROFILES[server.client.name]
     valid = [tool for tool in tools if isinstance(tool, dict)]
-    if not any(finding.level != "note" for finding in lint(valid, profile, server_name=name)):
+    # The settings, which have the dialect, are only read for the few servers with a finding.
+    if all(finding.level == "note" for finding in lint(valid, profile, server_name=name)):
         return []
-    findings = lint(valid, profile, server_name=name, dialect=_read_dialect(server.launch))
-    results = [
-        CheckResult(
-            f"tool '{finding.tool}'" if finding.tool else "tools",
-            False,
-            f"{finding.path}: {finding.text}",
-            finding.cure,
-        )
-        for finding in findings
-        if finding.level == "error"
-    ]
-    warnings = [finding for finding in findings if finding.level == "warning"]
+    results: list[CheckResult] = []
+    warnings: list[str] = []
+    for finding in lint(valid, profile, server_name=name, dialect=_read_dialect(server.launch)):
+        if finding.level == "error":
+            check = f"tool '{finding.tool}'" if finding.tool else "tools"
+            results.append(CheckResult(check, False, f"{finding.path}: {finding.text}", finding.cure))
+        elif finding.level == "warning":
+            warnings.append(finding.text)
     if warnings:
-        detail = f"{client.title} degrades {format_count(len(warnings), 'thing')}, such as: {warnings[0].text}"
+        detail = f"{client.title} degrades {format_count(len(warnings), 'thing')}, such as: {warnings[0]}"
         results.append(CheckResult("tools", True, detail, f"See `mcp-bridge validate --client {profile.name}`."))
     return results
 
@@ -279,11 +314,10 @@ def _read_dialect(launch: ServerLaunch) -> SchemaDialect:
     from mcp_bridge._protocol.dialects.dialect import NO_DIALECT
     from mcp_bridge._settings import load
 
-    written = find_settings_argument(launch.argv) if is_bridge_command(launch.argv) else None
-    path = launch.folder / written if written is not None else None
-    if path is None or not is_settings(path):
+    argument = find_settings_argument(launch.argv) if is_bridge_command(launch.argv) else None
+    if argument is None or not is_settings(launch.folder / argument):
         return NO_DIALECT
     try:
-        return build_dialect(load(path, launch.environ))
+        return build_dialect(load(launch.folder / argument, launch.environ))
     except ConfigError:
         return NO_DIALECT

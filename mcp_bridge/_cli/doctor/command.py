@@ -13,9 +13,9 @@ from pathlib import Path
 
 from mcp_bridge._cli.doctor.checks import CallCheck, TrialCall
 from mcp_bridge._cli.doctor.conversation import INHERITED, RemoteStart, StartCommand, select_inherited
-from mcp_bridge._cli.doctor.eras import check_handshake, check_stateless, collect_others
-from mcp_bridge._cli.doctor.report import CheckResult, find_secret_values, print_results, redact_results
-from mcp_bridge._cli.exits import ExitCode
+from mcp_bridge._cli.doctor.eras import check_handshake, check_stateless, collect_checks
+from mcp_bridge._cli.doctor.report import CheckResult, find_secret_values, format_results, redact_results
+from mcp_bridge._cli.exits import exit_with
 from mcp_bridge._cli.options import DoctorOptions, check_timeout
 from mcp_bridge._cli.output import print_lines, write_json
 from mcp_bridge._cli.server_address import find_address
@@ -46,7 +46,7 @@ def run_doctor(options: DoctorOptions) -> None:
             if value is not None:
                 raise ConfigError("needs a client", where=option, hint="Use it with `mcp-bridge doctor CLIENT`")
         ok = _examine_server(target, options, call)
-    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
+    exit_with(ok)
 
 
 def _is_client(target: str) -> bool:
@@ -59,10 +59,13 @@ def _is_client(target: str) -> bool:
 
     if target in CLIENTS or target == ALL_CLIENTS:
         return True
-    if os.path.exists(target):  # Path.exists raises for a name that is too long
+    # Path.exists raises for a name that is too long.
+    if os.path.exists(target):
         return False
     names = suggest_clients(target)
-    hint = f"Did you mean {' or '.join(names)}?" if names else f"Known clients: {', '.join(CLIENTS)}"
+    hint = f"Known clients: {', '.join(CLIENTS)}"
+    if names:
+        hint = f"Did you mean {' or '.join(names)}?"
     raise ConfigError(f"'{target}' is neither a client nor an existing file", where="doctor", hint=hint)
 
 
@@ -71,56 +74,60 @@ def _examine_clients(target: str, options: DoctorOptions, call: TrialCall | None
 
     client = target if target != ALL_CLIENTS else None
     reports = examine_clients(client, scope=options.scope, name=options.name, timeout=options.timeout, call=call)
-    ok = all(each.ok for each in reports)
+    ok = all(report.ok for report in reports)
     if options.as_json:
-        write_json({"ok": ok, "servers": [each.to_json() for each in reports]})
+        write_json({"ok": ok, "servers": [report.to_json() for report in reports]})
     if not reports:
         hint = "Install one: mcp-bridge install CLIENT"
         raise ConfigError("no client on this machine has a bridge installed", where="doctor all", hint=hint)
     if not options.as_json:
-        for each in reports:
-            each.show()
+        for report in reports:
+            report.show()
     return ok
 
 
 def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall | None) -> bool:
+    """Check the server of a file, of a URL or of a command, in both eras."""
     address = find_address(target, options.command, options.token_env)
     names: Sequence[str] = ()
+    argv: Sequence[str]
     if address is None:
-        path = find_file(Path(target) if target is not None else None)
+        path = find_file(target)
         if not is_settings(path) or not os.path.exists(path):
             check_servable(path)
-        argv: Sequence[str] = [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
+        argv = [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
         names = _list_needed_variables(path)
     else:
         argv = address.argv
     timeout = options.timeout or DEFAULT_TIMEOUT
-    check = CallCheck(call) if call is not None else None
+    call_check = CallCheck(call) if call is not None else None
     environ = select_inherited(names)
-    with tempfile.TemporaryDirectory() as folder:  # an empty folder, so that relative paths cannot work by chance
-        start: StartCommand | RemoteStart = StartCommand(
-            argv=argv, folder=Path(folder), timeout=timeout, environ=environ
-        )
-        if address is not None and address.url is not None:
-            start = RemoteStart(url=address.url, timeout=timeout, token=address.token)
-        outcomes = [check_stateless(start, check), check_handshake(start, check)]
-    others = [*_warn_of_variables(names), *collect_others(outcomes, is_bridge=address is None)]
+    url = address.url if address is not None else None
+    # The folder is empty, so that relative paths cannot work by chance.
+    with tempfile.TemporaryDirectory() as folder:
+        start: StartCommand | RemoteStart
+        if address is not None and url is not None:
+            start = RemoteStart(url=url, timeout=timeout, token=address.token)
+        else:
+            start = StartCommand(argv=argv, folder=Path(folder), timeout=timeout, environ=environ)
+        outcomes = [check_stateless(start, call_check), check_handshake(start, call_check)]
+    checks = [*_warn_of_variables(names), *collect_checks(outcomes, is_bridge=address is None)]
     eras = [outcome.result for outcome in outcomes]
-    # A bridge supports both eras; another server needs to support one only.
-    eras_ok = any(era.ok for era in eras) if address is not None else all(era.ok for era in eras)
-    ok = eras_ok and all(other.ok for other in others)
-    results = redact_results([*eras, *others], find_secret_values(environ, ()))
+    # A bridge supports both eras; another server needs to support only one.
+    are_eras_ok = any(era.ok for era in eras) and (address is not None or all(era.ok for era in eras))
+    ok = are_eras_ok and all(check.ok for check in checks)
+    results = redact_results([*eras, *checks], find_secret_values(environ, ()))
     if options.as_json:
-        place = {"url": address.url} if address is not None and address.url else {"command": list(argv)}
+        place = {"url": url} if url is not None else {"command": list(argv)}
         write_json({**place, "ok": ok, "checks": [asdict(result) for result in results]})
     else:
-        print_lines(f"url: {address}" if address is not None and address.url else f"command: {shlex.join(argv)}")
-        print_results(results)
+        print_lines(f"url: {url}" if url is not None else f"command: {shlex.join(argv)}")
+        print_lines(*format_results(results))
     return ok
 
 
 def _list_needed_variables(path: Path) -> list[str]:
-    """Return the variables of this process that a settings file refers to, besides those that every client passes."""
+    """Return the variables in the references of a settings file, except those of every client and unset ones."""
     if not is_settings(path):
         return []
     from mcp_bridge._settings import prepare, read_document
@@ -129,16 +136,17 @@ def _list_needed_variables(path: Path) -> list[str]:
     try:
         document = prepare(read_document(path))
     except ConfigError:
-        # The server reports what is wrong with its file.
+        # The server itself reports the error in its file.
         return []
     names = [variable.name for variable in list_variables(document)]
     for _, value in walk_values(document.data):
-        names += _CREDENTIAL.findall(value) if isinstance(value, str) else ()
+        if isinstance(value, str):
+            names += _CREDENTIAL.findall(value)
     return [name for name in dict.fromkeys(names) if name in os.environ and name not in INHERITED]
 
 
 def _warn_of_variables(names: Sequence[str]) -> list[CheckResult]:
-    """Warn of variables that a client does not pass to a server unless its entry has them."""
+    """Warn of variables: a client passes them to a server only if its entry has them."""
     if not names:
         return []
     words = " ".join(f"--env {name}" for name in names)

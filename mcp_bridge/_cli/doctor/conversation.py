@@ -1,6 +1,9 @@
-"""A conversation with a server in one era, over the channel of upstreams, which finds the cause of every failure.
+"""A conversation with a server in one era, over the channel of upstreams. It finds the cause of every failure.
 
-What a session tolerates is a fault here: prints on stdout, a crash at import, silence.
+A session of an upstream tolerates much: other lines on stdout, a late response, an unknown error. Here
+each of these is a fault. A request ends in one of four ways: by its response (`_handle_message`), by a fault in the
+received data (`_handle_fault`), by the end of the connection (`_handle_end`), or by the timeout. The first fault is
+reported by every later request, because no later data can be trusted.
 """
 
 from __future__ import annotations
@@ -56,12 +59,12 @@ FaultKind = Literal["not started", "silent", "ended", "polluted", "refused", "ma
 
 
 def select_inherited(names: Iterable[str] = ()) -> dict[str, str]:
-    """Return the variables of this process that clients pass to servers, and those with these names."""
+    """Return the variables of this process for servers: those of every client, and those with these names."""
     return {name: os.environ[name] for name in (*INHERITED, *names) if name in os.environ}
 
 
 class ServerFault(Exception):
-    """A problem and how to fix it. The last lines of `stderr`, what the process has written there, are shown too."""
+    """A problem and how to fix it. `stderr` is the output of the process; its last lines are shown, too."""
 
     def __init__(self, problem: str, advice: str, *, kind: FaultKind = "malformed", stderr: str | None = None) -> None:
         super().__init__(problem)
@@ -75,8 +78,8 @@ class ServerFault(Exception):
         if self.stderr is None:
             return self._advice
         tail = self.stderr.strip()[-STDERR_TAIL:]
-        printed = f"Its stderr:\n{tail}" if tail else "It wrote nothing to stderr."
-        return f"{self._advice} {printed}".strip()
+        output = f"Its stderr:\n{tail}" if tail else "It wrote nothing to stderr."
+        return f"{self._advice} {output}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ class StartCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteStart:
-    """The URL of a server that is running, a bearer token for it, and the timeout of each response in seconds."""
+    """The URL of a running server, a bearer token for it, and the timeout of each response in seconds."""
 
     url: str
     timeout: float
@@ -99,7 +102,7 @@ class RemoteStart:
 
 
 class Conversation:
-    """Requests to a server, and the faults in what it sends.
+    """Requests to a server, and the faults in its messages.
 
     Attributes:
         first_response: Seconds from the start to the first response.
@@ -120,11 +123,21 @@ class Conversation:
 
     @property
     def stderr(self) -> str:
-        """What the process has written to stderr; complete after its end."""
+        """The stderr of the process, complete after its end."""
         return self._stderr.decode(errors="replace")
 
-    def build_address(self) -> UpstreamAddress:
-        """Return the address of the server, whose faults are reported to this conversation."""
+    @asynccontextmanager
+    async def connect_to_server(self) -> AsyncIterator[None]:
+        """Connect to the server, and end the connection and its process after the block. Raises ServerFault."""
+        try:
+            async with self._build_address().open_channel(self._handle_message, self._handle_end) as channel:
+                self._channel = channel
+                yield
+        except SourceError as error:
+            advice = "Use the full path of the command: clients do not have the PATH of your shell."
+            raise ServerFault(str(error), advice, kind="not started") from error
+
+    def _build_address(self) -> UpstreamAddress:
         start = self._start
         if isinstance(start, StartCommand):
             return LaunchCommand(
@@ -138,12 +151,10 @@ class Conversation:
             )
         from mcp_bridge._upstream.remote import ServerUrl
 
-        headers = {"authorization": f"Bearer {start.token}"} if start.token is not None else {}
+        headers: dict[str, str] = {}
+        if start.token is not None:
+            headers["authorization"] = f"Bearer {start.token}"
         return ServerUrl(url=start.url, headers=headers, on_fault=self._handle_fault)
-
-    def use_channel(self, channel: UpstreamChannel) -> None:
-        """Send requests over this channel."""
-        self._channel = channel
 
     def adopt_version(self, version: str) -> None:
         """Send this protocol version from now on, where the transport names it."""
@@ -181,44 +192,44 @@ class Conversation:
         result: dict[str, Any] = response["result"]
         return result
 
-    def handle_message(self, message: Message, origin: Any) -> bool:
+    def _handle_message(self, message: Message, origin: Any) -> bool:
         """Handle a message of the server. Its requests are not served, and its notifications are ignored."""
         if "method" not in message and str(message.get("id")) == str(self._number):
             self._responses[self._number] = message
             self._settled.set()
         return True
 
-    def handle_end(self, reason: str) -> None:
+    def _handle_end(self, reason: str) -> None:
         """End the wait for a response, because the connection has ended for this reason."""
         self._end = reason
         self._settled.set()
 
-    def _handle_fault(self, received: ReceivedFault) -> None:
-        self._fault = self._fault or self._explain_received(received)
+    def _handle_fault(self, fault: ReceivedFault) -> None:
+        self._fault = self._fault or self._explain_fault(fault)
         self._settled.set()
 
     def _keep_stderr(self, data: bytes) -> None:
         self._stderr += data
         del self._stderr[:-MAX_STDERR]
 
-    def _explain_received(self, received: ReceivedFault) -> ServerFault:
-        if received.status:
-            phrase = responses.get(received.status, "")
-            problem = f"the response to {self._method} has the status {received.status} {phrase}".strip()
-            if 300 <= received.status < 400:
-                return ServerFault(received.problem, "Check the URL.", kind="refused")
-            advice = _ADVICE_BY_STATUS.get(received.status, "See the server's own log.")
+    def _explain_fault(self, fault: ReceivedFault) -> ServerFault:
+        if 300 <= fault.status < 400:
+            return ServerFault(fault.problem, "Check the URL.", kind="refused")
+        if fault.status:
+            phrase = responses.get(fault.status, "")
+            problem = f"the response to {self._method} has the status {fault.status} {phrase}".strip()
+            advice = _ADVICE_BY_STATUS.get(fault.status, "See the server's own log.")
             return ServerFault(problem, advice, kind="refused")
-        text = received.data.decode(errors="replace").strip()[:MAX_SHOWN]
-        if received.is_object:
+        text = fault.data.decode(errors="replace").strip()[:MAX_SHOWN]
+        if fault.is_object:
             problem = f"the response to {self._method} is neither a result nor an error: {text}"
             return ServerFault(problem, _RESPONSE_ADVICE)
+        problem = f"is not a message: {text!r}" if text else fault.problem
         if isinstance(self._start, StartCommand):
-            problem = (
-                f"a line on stdout is not a message: {text!r}" if text else f"a line on stdout: {received.problem}"
-            )
+            problem = f"a line on stdout {problem}" if text else f"a line on stdout: {problem}"
             return ServerFault(problem, _STDOUT_ADVICE, kind="polluted")
-        problem = f"the response to {self._method} is not a message: {text!r}" if text else received.problem
+        if text:
+            problem = f"the response to {self._method} {problem}"
         return ServerFault(problem, "Check the URL: there may be no MCP server.")
 
     def _explain_silence(self) -> ServerFault:
@@ -245,22 +256,9 @@ class Conversation:
         return ServerFault(f"{self._method} failed: {message} ({code})", "See the server's own log.", kind="refused")
 
 
-@asynccontextmanager
-async def open_conversation(conversation: Conversation) -> AsyncIterator[None]:
-    """Connect to the server, and end the connection and its process after the block. Raises ServerFault."""
-    address = conversation.build_address()
-    try:
-        async with address.open_channel(conversation.handle_message, conversation.handle_end) as channel:
-            conversation.use_channel(channel)
-            yield
-    except SourceError as error:
-        advice = "Use the full path of the command: clients do not have the PATH of your shell."
-        raise ServerFault(str(error), advice, kind="not started") from error
-
-
 @contextlib.contextmanager
 def report_waiting(method: str, timeout: float) -> Iterator[None]:
-    """Report on stderr that a response takes long, while the block runs."""
+    """Report on stderr if a response takes long, while the block runs."""
     text = f"waiting for the response to {method}, at most {timeout:g} seconds"
     timer = threading.Timer(NOTICE, report, [text])
     timer.daemon = True

@@ -9,13 +9,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge._cli.doctor.checks import check_modules, find_ended_sources, find_notes, find_unpublished, list_pages
-from mcp_bridge._cli.doctor.conversation import (
-    Conversation,
-    RemoteStart,
-    ServerFault,
-    StartCommand,
-    open_conversation,
-)
+from mcp_bridge._cli.doctor.conversation import Conversation, RemoteStart, ServerFault, StartCommand
 from mcp_bridge._cli.doctor.report import CheckResult
 from mcp_bridge._cli.output import format_count
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS
@@ -39,7 +33,7 @@ class EraOutcome:
     """
 
     result: CheckResult
-    others: Sequence[CheckResult] = ()
+    checks: Sequence[CheckResult] = ()
     tools: Sequence[Any] = ()
     stderr: str = ""
     first_response: float | None = None
@@ -71,9 +65,11 @@ async def _initialize(conversation: Conversation) -> tuple[dict[str, Any], str]:
     return server, f"{_format_name(server)} speaks {version}"
 
 
-def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[CheckResult]:
-    """Collect the results besides those of the eras, without duplicates; the log of a bridge is searched too."""
-    results = dict.fromkeys(result for outcome in outcomes for result in outcome.others)
+def collect_checks(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[CheckResult]:
+    """Collect the results of the checks in both eras, without duplicates, and those in the log of a bridge."""
+    results: dict[CheckResult, None] = {}
+    for outcome in outcomes:
+        results.update(dict.fromkeys(outcome.checks))
     for outcome in outcomes:
         if is_bridge and outcome.result.ok:
             results.update(dict.fromkeys(find_ended_sources(outcome.stderr)))
@@ -91,30 +87,38 @@ async def _converse(
 ) -> EraOutcome:
     conversation = Conversation(start)
     fault: ServerFault | None = None
-    introduction, tools, others = "", list[Any](), list[CheckResult]()
+    introduction = ""
+    tools: list[Any] = []
+    checks: list[CheckResult] = []
     try:
-        async with open_conversation(conversation):
+        async with conversation.connect_to_server():
             try:
                 server, introduction = await introduce(conversation)
                 tools = await list_pages(conversation, "tools/list", "tools", params)
-                others = await check_modules(conversation, server, params)
+                checks = await check_modules(conversation, server, params)
                 if check is not None:
-                    others += await check(conversation, tools, params)
-            except ServerFault as error:  # outside of the block, task groups would wrap it
+                    checks += await check(conversation, tools, params)
+            except ServerFault as error:
+                # Outside of the block, task groups would wrap it.
                 fault = error
     except ServerFault as error:
         fault = error
     if fault is None:
         result = CheckResult(name, True, f"{introduction}, {format_count(len(tools), 'tool')}")
         stderr, first = conversation.stderr, conversation.first_response
-        return EraOutcome(result=result, others=others, tools=tools, stderr=stderr, first_response=first)
-    if fault.kind == "ended":  # the last lines of a process arrive after its end
+        return EraOutcome(result=result, checks=checks, tools=tools, stderr=stderr, first_response=first)
+    # The last lines of a process arrive after its end.
+    if fault.kind == "ended":
         fault.stderr = conversation.stderr
     result = CheckResult(name, False, fault.problem, fault.advice)
     return EraOutcome(result=result, first_response=conversation.first_response, fault=fault)
 
 
 def _format_name(server: dict[str, Any]) -> str:
+    """Return the name of a server in quotes. In the stateless era, the metadata of the result has it."""
     meta = server.get("_meta")
-    info = server.get("serverInfo") or (isinstance(meta, dict) and meta.get("io.modelcontextprotocol/serverInfo"))
-    return f"'{info.get('name', 'the server') if isinstance(info, dict) else 'the server'}'"
+    info = server.get("serverInfo")
+    if not info and isinstance(meta, dict):
+        info = meta.get("io.modelcontextprotocol/serverInfo")
+    name = info.get("name", "the server") if isinstance(info, dict) else "the server"
+    return f"'{name}'"

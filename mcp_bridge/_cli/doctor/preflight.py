@@ -15,7 +15,7 @@ from mcp_bridge._desktop.servers import find_settings_argument, is_bridge_comman
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedServer:
-    """A server in a client: how the client starts it, the command that reinstalls it, and whether it is a bridge."""
+    """A server in a client: its launch, the command for another installation, and whether it is a bridge."""
 
     client: Client
     launch: ServerLaunch
@@ -32,13 +32,15 @@ def check_entry(server: ExaminedServer) -> list[CheckResult]:
 
 
 def find_python(program: str) -> str:
-    """Find the Python that runs a program: the program itself, the interpreter of the script, or the one next to it.
+    """Find the Python of a program: the program itself, the interpreter of the script, or the one next to it.
 
     The first line of a script names a shell if the path of its folder has a space.
     """
     neighbor = str(Path(program).with_name("python")) if os.path.isabs(program) else "python"
-    candidates = (program, _read_interpreter(Path(program)), neighbor if os.path.exists(neighbor) else None)
-    return next((path for path in candidates if path and Path(path).name.lower().startswith("python")), "python")
+    candidates = [program, _read_interpreter(Path(program)) or ""]
+    if os.path.exists(neighbor):
+        candidates.append(neighbor)
+    return next((path for path in candidates if Path(path).name.lower().startswith("python")), "python")
 
 
 def _check_folder(server: ExaminedServer) -> Iterator[CheckResult]:
@@ -58,8 +60,8 @@ def _check_program(server: ExaminedServer) -> Iterator[CheckResult]:
             detail = f"'{program}' is looked up on the PATH: {title} now finds {path}"
             yield CheckResult("command", True, detail, f"It may find another one, or none. {advice}")
         return
-    file = server.launch.folder / program
-    if (problem := _find_problem(file)) is not None:
+    problem = _find_problem(server.launch.folder / program)
+    if problem is not None:
         detail, fix = problem
         yield CheckResult("command", False, detail, f"{fix} install the server again: {server.install_command}")
     elif not os.path.isabs(program):
@@ -69,7 +71,8 @@ def _check_program(server: ExaminedServer) -> Iterator[CheckResult]:
 
 def _find_problem(program: Path) -> tuple[str, str] | None:
     """Return why a program cannot be run, and the beginning of the advice; None if it can."""
-    if not os.path.exists(program):  # Path.exists raises where it has no permission
+    # Path.exists raises where it has no permission.
+    if not os.path.exists(program):
         return f"{program} does not exist", "It was moved or deleted:"
     if os.path.isdir(program):
         return f"{program} is a folder, not a program", "To fix it,"
@@ -87,7 +90,9 @@ def _read_interpreter(program: Path) -> str | None:
             line = file.readline(1024)
     except OSError:
         return None
-    words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+    if not line.startswith(b"#!"):
+        return None
+    words = line[2:].decode(errors="replace").split()
     return words[0] if words and os.path.isabs(words[0]) else None
 
 
@@ -98,15 +103,15 @@ def _check_settings(server: ExaminedServer) -> Iterator[CheckResult]:
     if any(word.split("=")[0] == "--http" for word in argv):
         detail = f"the entry has --http, but {title} talks to the server over stdin and stdout"
         yield CheckResult("command", False, detail, f"Remove the option: {command}")
-    written = find_settings_argument(argv)
-    if written is None:
+    argument = find_settings_argument(argv)
+    if argument is None:
         detail = f"the entry has no settings file: what is served depends on the folder in which {title} starts it"
         yield CheckResult("settings", True, detail, f"Add the file: {command}")
-    elif not os.path.exists(folder / written):
-        reason = "It was moved or deleted" if os.path.isabs(written) else f"A relative path starts at {folder}"
-        yield CheckResult("settings", False, f"{written} does not exist", f"{reason}. Use its new path: {command}")
-    elif not os.path.isabs(written):
-        detail = f"the path '{written}' is relative: it is valid in {folder} only"
+    elif not os.path.exists(folder / argument):
+        reason = "It was moved or deleted" if os.path.isabs(argument) else f"A relative path starts at {folder}"
+        yield CheckResult("settings", False, f"{argument} does not exist", f"{reason}. Use its new path: {command}")
+    elif not os.path.isabs(argument):
+        detail = f"the path '{argument}' is relative: it is valid in {folder} only"
         yield CheckResult("settings", True, detail, f"Use an absolute path: {command}")
 
 

@@ -20,7 +20,7 @@ _SHORTEST_SECRET = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check, and what to do about it. A result that is ok and has advice is a warning."""
+    """The result of one check, and advice for the user. An ok result with advice is a warning."""
 
     check: str
     ok: bool
@@ -66,12 +66,16 @@ class ServerReport:
         }
 
     def show(self) -> None:
-        name, scope = f" '{self.name}'" if self.name else "", f" ({self.scope})" if self.scope else ""
-        print_lines(f"{self.client.title}{name}{scope}")
+        title = self.client.title
+        if self.name:
+            title += f" '{self.name}'"
+        if self.scope:
+            title += f" ({self.scope})"
+        print_lines(title)
         for label, value in (("file", self.path), ("command", shlex.join(self.argv)), ("folder", self.folder)):
             if value:
                 print_lines(f"{label}: {value}")
-        print_results(self.results)
+        print_lines(*format_results(self.results))
 
 
 def redact_results(results: Iterable[CheckResult], secrets: Iterable[str]) -> list[CheckResult]:
@@ -83,23 +87,24 @@ def redact_results(results: Iterable[CheckResult], secrets: Iterable[str]) -> li
     ]
 
 
-def print_results(results: Iterable[CheckResult]) -> None:
-    print_lines(*format_results(results))
-
-
 def format_results(results: Iterable[CheckResult]) -> Iterator[str]:
     """Yield the lines of results, each followed by its advice."""
     for result in results:
-        label = "FAIL" if not result.ok else "warn" if result.advice else "ok  "
+        label = "ok  "
+        if not result.ok:
+            label = "FAIL"
+        elif result.advice:
+            label = "warn"
         yield f"{label} {result.check}: {result.detail}"
         yield from (f"     {line}" for line in result.advice.splitlines())
 
 
 def find_secret_values(environ: Mapping[str, str], entry_variables: Iterable[str]) -> Sequence[str]:
-    """Find the values not to show: of variables that the entry sets or refers to, and of those named like secrets."""
+    """Find the secret values: those of variables in the entry, and of variables with a name like a secret."""
     private = frozenset(entry_variables) - _PUBLIC_VARIABLES
-    return [
-        value
-        for name, value in environ.items()
-        if name in private or (len(value) >= _SHORTEST_SECRET and any(word in name.lower() for word in SENSITIVE))
-    ]
+    values: list[str] = []
+    for name, value in environ.items():
+        is_sensitive = len(value) >= _SHORTEST_SECRET and any(word in name.lower() for word in SENSITIVE)
+        if is_sensitive or name in private:
+            values.append(value)
+    return values

@@ -1,1 +1,1 @@
-"""`import command`: drafts the settings of a command from the description that its program gives of itself."""
+"""`import command`: drafts the settings of a command from the help text of its program."""

@@ -30,8 +30,15 @@ _PLAIN_OUTPUT = {
 
 
 def import_command(options: ImportCommandOptions) -> None:
-    """Print the settings of a command as YAML. Raises ConfigError if nothing can be found out about it."""
-    words = _split_words(options.words)
+    """Print the settings of a command as YAML. Raises ConfigError if its help does not describe it."""
+    words = options.words
+    try:
+        # A command in quotes is one word.
+        words = shlex.split(words[0]) if len(words) == 1 else words
+    except ValueError as error:
+        raise ConfigError(f"the command cannot be split into words: {error}", hint="Check the quotes") from None
+    if not words or not words[0]:
+        raise ConfigError("no command was given", hint="Use: mcp-bridge import command 'git log'")
     if shutil.which(words[0]) is None:
         raise ConfigError(f"the program '{words[0]}' was not found", hint="Install it, or give its full path")
     command = parse_help(*_read_help(words), words)
@@ -40,22 +47,12 @@ def import_command(options: ImportCommandOptions) -> None:
     report(f"Drafted a tool with {count} from the help of the program. Remove what a model should not use.")
 
 
-def _split_words(given: Sequence[str]) -> list[str]:
-    try:
-        words = [word for each in given for word in (shlex.split(each) if len(given) == 1 else [each])]
-    except ValueError as error:
-        raise ConfigError(f"the command cannot be split into words: {error}", hint="Check the quotes") from None
-    if not words or not words[0]:
-        raise ConfigError("no command was given", hint="Use: mcp-bridge import command 'git log'")
-    return words
-
-
 def _read_help(words: Sequence[str]) -> tuple[str, bool]:
-    """Return what the program prints about itself, and whether this is the output of an error. Raises ConfigError."""
+    """Return the help text of a program, and whether it is the output of an error. Raises ConfigError."""
     option = _HELP.get(os.path.basename(words[0]), "--help")
-    shown = shlex.join([*words, option])
+    command = shlex.join([*words, option])
     try:
-        done = subprocess.run(  # noqa: S603 - the user's own command, without a shell
+        process = subprocess.run(  # noqa: S603 - the user's own command, without a shell
             [*words, option],
             capture_output=True,
             stdin=subprocess.DEVNULL,
@@ -64,11 +61,11 @@ def _read_help(words: Sequence[str]) -> tuple[str, bool]:
             check=False,
         )
     except OSError as error:
-        raise ConfigError(f"`{shown}` cannot be run: {error.strerror}", hint="Check the program") from error
+        raise ConfigError(f"`{command}` cannot be run: {error.strerror}", hint="Check the program") from error
     except subprocess.TimeoutExpired:
-        raise build_error(f"`{shown}` did not end within {TIMEOUT} seconds", words) from None
-    has_output = bool(done.stdout.strip())
-    text = (done.stdout if has_output else done.stderr).decode(errors="replace")
+        raise build_error(f"`{command}` did not end within {TIMEOUT} seconds", words) from None
+    has_output = bool(process.stdout.strip())
+    text = (process.stdout if has_output else process.stderr).decode(errors="replace")
     if not text.strip():
-        raise build_error(f"`{shown}` printed nothing", words)
-    return text, done.returncode != 0 and not has_output
+        raise build_error(f"`{command}` printed nothing", words)
+    return text, process.returncode != 0 and not has_output

@@ -1,6 +1,15 @@
-"""Parses what programs print for `--help`: the forms of GNU, BSD, argparse, clap, cobra, curl, git, openssl and others.
+"""Parses the help text of programs, in the forms of GNU, BSD, argparse, clap, cobra, curl, git, openssl and others.
 
-A text that names no parameters is an error, because a tool without parameters would be of no use.
+A help text describes the same parameters twice, and incompletely. The usage, `cp [-r] SOURCE... DEST`, has the
+arguments in order, and shows which are required or repeated. The table below it, `-r, --recursive  copy folders`, has
+the options with their descriptions. So the text is read in three steps:
+
+1. `find_usage` finds the lines of the usage. They begin with `usage:`, or only with the name of the program.
+2. `_parse_table` reads the options, by all their names. Descriptions may continue on more indented lines.
+3. `_parse_groups` reads the usage group by group (`[-r]`, `SOURCE...`, `DEST`), and completes the options of the table.
+
+A text without parameters is an error, because a tool without parameters would be useless. If a program such as `git`
+needs a subcommand, the error lists the commands.
 """
 
 from __future__ import annotations
@@ -16,7 +25,7 @@ from mcp_bridge._contracts.errors import ConfigError
 
 _OPTION_LINE = re.compile(r"^ {0,10}(-\S.*)$")
 _COLUMN = re.compile(r"(?<=\S)\s{2,}(?=-\w{1,2}\s{2,}\S)")
-"""Where the second of two options in a line begins."""
+"""The space before the second of two options in a line."""
 _FLAG = re.compile(
     r"(?P<flag>-\w(?![\w-])|-[a-z][\w-]+(?=[\s=<\[]|:\s|$)|--(?P<no>\[no-?\])?\w(?:[\w.-]*\w)?)(?P<rest>.*)", re.DOTALL
 )
@@ -33,15 +42,15 @@ _NUMBERS = re.compile(r"float\d*|decimal", re.IGNORECASE)
 _PATHS = re.compile(r"((in|out)?files?|filename|paths?|dir|directory|folder|pathspec)", re.IGNORECASE)
 _LISTS = re.compile(r"(.*[_ ])?(files|paths|args|arguments)", re.IGNORECASE)
 _LIST_TYPES = frozenset({"list", "strings", "stringArray", "stringSlice", "ints"})
-"""The types of options in the help of Go programs that can be given several times."""
+"""Types of repeatable options in the help of Go programs."""
 _VALUE = re.compile(r"<[^>]+>|[A-Z][A-Z0-9_.-]*|[a-z]")
 _FEW = 4
 _SKIPPED = re.compile(r"--?((help|version)(-.*)?|[hV?])")
 _PLACEHOLDER = re.compile(r"-[A-Z]{3}")
-"""A word in the name of an option that users replace, as in `--no-OPTION`."""
+"""A placeholder in the name of an option, as in `--no-OPTION`."""
 _GENERAL = re.compile(r"options?(?![a-z])|opts\b|flags|switches", re.IGNORECASE)
 _GENERAL_OPTION = re.compile(r"-(-\w+[_-])?(options?|opts|flags|switches)\b")
-"""What a usage writes in place of all options."""
+"""A placeholder for all options in a usage."""
 _COMMAND = re.compile(r"[<\[{(]*(sub)?commands?[>\]})]*", re.IGNORECASE)
 _COMMANDS = re.compile(
     r"^(?!\s*-)(\s{0,2}\S.*\bcommands\b.*:|(\S.*\s)?(sub)?commands(\s\(.*\))?:?|positional arguments:?)\s*$",
@@ -55,7 +64,7 @@ _NO_DESCRIPTION = re.compile(
     r"(\S+\s+){1,3}v?\d+(\.\d+)+(\s*\(.*|,?\s+(of|protocol|by)\s.*)?$",
     re.IGNORECASE,
 )
-"""What is in front of a description, such as the version."""
+"""Lines before a description, such as the version."""
 _HEADING = re.compile(r"^(\s*(usage|syntax):|.*\.\s+usage:\s*$)\s*", re.IGNORECASE)
 _INDENTED_OPTION = re.compile(r"^ {1,10}-\S")
 _CONTINUATION = re.compile(r"^ {5,}(?!.*\b([a-z]{2,} ){3})\S|^ +[\[<({|]")
@@ -66,15 +75,17 @@ def parse_help(text: str, has_failed: bool, words: Sequence[str]) -> DraftComman
     """Draft a command from its help text.
 
     Args:
-        text: What the program has printed.
-        has_failed: Whether it is the error output of a failed program, whose complaint precedes the usage.
+        text: The output of the program.
+        has_failed: Whether it is the output of an error. Then a message about the error precedes the usage.
         words: The program and its subcommand.
 
     Raises:
         ConfigError: The program needs the name of a subcommand, or the text does not describe its parameters.
     """
     text = _OVERSTRIKE.sub("", text).expandtabs()
-    lines = [part for line in text.splitlines() for part in _split_columns(line)]
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines += _split_columns(line)
     usage = find_usage(lines, words)
     if has_failed:
         lines = lines[usage.start :] if usage.is_given else [line for line in lines if _OPTION_LINE.match(line)]
@@ -90,16 +101,16 @@ def _split_columns(line: str) -> list[str]:
     """Split a line with two options and their descriptions, such as `-f  force     -q  quiet`."""
     if not _OPTION_LINE.match(line):
         return [line]
-    first, *others = _COLUMN.split(line)
-    indent = len(line) - len(line.lstrip())
-    return [first, *(" " * indent + other for other in others)]
+    indent = line[: len(line) - len(line.lstrip())]
+    first, *columns = _COLUMN.split(line)
+    return [first, *(f"{indent}{column}" for column in columns)]
 
 
 @dataclass(frozen=True, slots=True)
 class _OptionTable:
-    """The options that a text lists, each once, by all the ways to write them.
+    """The options of a text by each of their names, with None for options of no use.
 
-    `count` lines describe options, and `understood` lines of these are in a known form.
+    `count` is the number of lines with options, and `understood` the number of those in a known form.
     """
 
     options: dict[str, DraftParameter | None]
@@ -116,9 +127,9 @@ def _parse_table(lines: Sequence[str]) -> _OptionTable:
         if match is None:
             continue
         count += 1
-        spec, *described = _DESCRIPTION.split(match[1], maxsplit=1)
-        described += _find_continuation(line, lines[number + 1 :], bool(described))
-        option = _parse_option(spec, re.sub(r"^[-:]\s+", "", " ".join(described)))
+        spec, *texts = _DESCRIPTION.split(match[1], maxsplit=1)
+        texts += _find_continuation(line, lines[number + 1 :], bool(texts))
+        option = _parse_option(spec, re.sub(r"^[-:]\s+", "", " ".join(texts)))
         flags = re.findall(r"(?<![\w-])--?\w[\w-]*", spec)
         understood += option is not None or any(map(_SKIPPED.fullmatch, flags))
         if option is not None and option.option in options:
@@ -129,7 +140,7 @@ def _parse_table(lines: Sequence[str]) -> _OptionTable:
 
 
 def _find_continuation(line: str, following: Sequence[str], has_description: bool) -> Iterator[str]:
-    """Yield the lines that continue the description of an option."""
+    """Yield the further lines of the description of an option."""
     indent = len(line) - len(line.lstrip())
     for next_line in following:
         if not next_line.strip():
@@ -143,41 +154,44 @@ def _find_continuation(line: str, following: Sequence[str], has_description: boo
 
 
 def _parse_option(spec: str, description: str) -> DraftParameter | None:
-    """Parse `-n, --number=NUM` and its variants. Return None for what is no option, or is of no use to a model."""
-    matches = [match for part in _SEPARATORS.split(spec.strip()) if (match := _FLAG.match(part))]
+    """Parse `-n, --number=NUM` and its variants. Return None for other texts, and for options of no use to a model."""
+    matches = [match for match in map(_FLAG.match, _SEPARATORS.split(spec.strip())) if match is not None]
     if not matches:
         return None
     main = next((match for match in matches if match["flag"].startswith("--")), matches[0])
     flag = re.sub(r"\[no-?\]", "", main["flag"])
     if any(_SKIPPED.fullmatch(match["flag"]) for match in matches) or _PLACEHOLDER.search(flag):
         return None
-    rest = next((match["rest"] for match in (main, *matches) if match["rest"].strip()), "")
-    value = re.sub(r"^\[?=", "", rest.strip()).strip(" ,")
+    # The value may follow any of the names: `-n NUM, --number` or `-n, --number NUM`.
+    value_text = next((match["rest"] for match in (main, *matches) if match["rest"].strip()), "")
+    value = re.sub(r"^\[?=", "", value_text.strip()).strip(" ,")
     if re.search(r"(^|\s)(-\w|or\s)", value):
-        # Several options share one line, in a form that leaves open where each of them ends.
+        # Several options share one line, and the end of each is unclear.
         return None
     option = DraftParameter(name=flag.lstrip("-"), option=flag, description=description)
     if not value or value in ("]", "false:", "true:") or (value == ":" and main["no"]):
-        negation = next((match["flag"] for match in matches if match["flag"] == f"--no-{option.name}"), "")
+        negation = ""
         if main["no"]:
             negation = main["flag"].replace("[", "").replace("]", "")
         elif value.endswith(":"):
             negation = f"{flag}=false"
-        return replace(option, kind="boolean", negation=negation)
+        elif any(match["flag"] == f"--no-{option.name}" for match in matches):
+            negation = f"--no-{option.name}"
+        return replace(option, type="boolean", negation=negation)
     possible = _POSSIBLE.search(description)
     groups = split_groups(value) or [value]
-    several = ("..." in value and " " in value) or (len(groups) > 1 and all(map(_VALUE.fullmatch, groups)))
+    takes_several = ("..." in value and " " in value) or (len(groups) > 1 and all(map(_VALUE.fullmatch, groups)))
     joint = None
-    if "=" in rest.strip()[:2]:
+    if "=" in value_text.strip()[:2]:
         joint = "=" if len(flag) > 2 else ""
-    elif rest[:1] in ("[", "<") and len(flag) == 2 and main["flag"] == flag:
+    elif value_text[:1] in ("[", "<") and len(flag) == 2 and main["flag"] == flag:
         joint = ""
     return replace(
         option,
-        kind=_guess_kind(value),
+        type=_guess_type(value),
         choices=possible[1].split(", ") if possible is not None else _parse_choices(value),
-        is_list=several or groups[0] in _LIST_TYPES,
-        takes_several=several,
+        is_list=takes_several or groups[0] in _LIST_TYPES,
+        takes_several=takes_several,
         joint=joint,
     )
 
@@ -187,25 +201,24 @@ def _parse_choices(value: str) -> list[str]:
     return re.split(r"\s?[,|]\s?", match[1]) if match is not None else []
 
 
-def _guess_kind(value: str) -> str:
+def _guess_type(value: str) -> str:
     name = re.sub(r"[^\w-]+", "", value.split(" ", maxsplit=1)[0])
-    if _INTEGERS.fullmatch(name):
-        return "integer"
-    if _NUMBERS.fullmatch(name):
-        return "number"
-    return "path" if _PATHS.fullmatch(name) else "string"
+    for pattern, type_name in ((_INTEGERS, "integer"), (_NUMBERS, "number"), (_PATHS, "path")):
+        if pattern.fullmatch(name):
+            return type_name
+    return "string"
 
 
 def _parse_groups(
     groups: Sequence[str], table: _OptionTable, lines: Sequence[str], words: Sequence[str]
 ) -> tuple[list[DraftParameter], list[DraftParameter]]:
-    """Return the arguments and the options, which include those of the usage that the table lacks.
+    """Return the arguments and the options. The usage may have options that the table lacks.
 
-    Raises ConfigError for an argument that is the name of a subcommand.
+    Raises ConfigError for the name of a subcommand as an argument.
     """
     arguments: dict[str, DraftParameter] = {}
     options = {option.option: option for option in table.options.values() if option is not None}
-    extra: dict[str, DraftParameter] = {}
+    usage_options: dict[str, DraftParameter] = {}
     follows_dashes = False
     pending = [*groups]
     while pending:
@@ -217,21 +230,24 @@ def _parse_groups(
             follows_dashes = True
             inner = inner[2:].strip("[] ")
         if inner.startswith("-"):
+            # A required option is not in brackets, so its value is the next group.
             if not is_optional and "=" not in inner and " " not in inner and pending and pending[0][0] not in "[-":
                 inner = f"{inner} {pending.pop(0)}"
-            for option in _parse_usage_options(inner):
-                listed = table.options.get(option.option, option)
-                if listed is None:
+            for usage_option in _parse_usage_options(inner):
+                option = table.options.get(usage_option.option, usage_option)
+                if option is None:
                     continue
-                if listed.kind == "boolean" != option.kind:
-                    joint = option.joint if listed.option == option.option else None
-                    listed = replace(listed, kind=option.kind, choices=option.choices, joint=joint)
-                target = options if option.option in table.options else extra
-                is_repeated = is_list and option.kind != "boolean"
-                listed = replace(
-                    listed, is_required=not is_optional and " | " not in inner, is_list=listed.is_list or is_repeated
+                if option.type == "boolean" != usage_option.type:
+                    # Only the usage has the value of this option.
+                    joint = usage_option.joint if option.option == usage_option.option else None
+                    option = replace(option, type=usage_option.type, choices=usage_option.choices, joint=joint)
+                option = replace(
+                    option,
+                    is_required=not is_optional and " | " not in inner,
+                    is_list=option.is_list or (is_list and usage_option.type != "boolean"),
                 )
-                target[listed.option] = listed
+                target = options if usage_option.option in table.options else usage_options
+                target[option.option] = option
             continue
         if not inner or _GENERAL.search(inner):
             continue
@@ -241,31 +257,34 @@ def _parse_groups(
             continue
         arguments[name] = DraftParameter(
             name=name,
-            kind=_guess_kind(name),
+            type=_guess_type(name),
             choices=_parse_choices(inner),
             description=_find_argument_text(name, lines),
             is_list=is_list or name in arguments or _LISTS.fullmatch(name) is not None,
             is_required=not is_optional if name not in arguments else arguments[name].is_required,
             follows_dashes=follows_dashes,
         )
-    return list(arguments.values()), [*extra.values(), *options.values()]
+    return list(arguments.values()), [*usage_options.values(), *options.values()]
 
 
 def _parse_usage_options(spec: str) -> list[DraftParameter]:
     """Parse `-a FILE`, `-a | -b`, and `-abc` as three options if the letters are in the order of the alphabet."""
     alternatives = re.split(r"\s+\|\s+(?=-)", spec)
-    if len(alternatives) > 1:
-        return [option for alternative in alternatives for option in _parse_usage_options(alternative)]
     letters = spec[1:]
     is_sorted = sorted(letters, key=str.lower) == [*letters] and len({*letters}) == len(letters)
-    if re.fullmatch(r"\w{2,}", letters) and is_sorted:
-        return [option for letter in letters for option in _parse_usage_options(f"-{letter}")]
-    option = None if _GENERAL_OPTION.match(spec) else _parse_option(spec, "")
-    return [] if option is None else [option]
+    if is_sorted and re.fullmatch(r"\w{2,}", letters):
+        alternatives = [f"-{letter}" for letter in letters]
+    if len(alternatives) == 1:
+        option = None if _GENERAL_OPTION.match(spec) else _parse_option(spec, "")
+        return [] if option is None else [option]
+    options: list[DraftParameter] = []
+    for alternative in alternatives:
+        options += _parse_usage_options(alternative)
+    return options
 
 
 def _check_subcommand(group: str, lines: Sequence[str], words: Sequence[str]) -> None:
-    """Raise ConfigError for an argument that is the name of a subcommand: the text lists the commands."""
+    """Raise ConfigError for the name of a subcommand as an argument, if the text lists the commands."""
     if not (group.startswith("{") or _COMMAND.fullmatch(group)):
         return
     names = _find_commands(lines)
@@ -303,7 +322,7 @@ def _check_draft(
     lines: Sequence[str],
     words: Sequence[str],
 ) -> None:
-    """Raise ConfigError if the draft lacks most of what the program accepts."""
+    """Raise ConfigError if the draft lacks most parameters of the program."""
     if table.count > _FEW and table.understood * 2 < table.count:
         raise build_error(f"the help of `{shlex.join(words)}` lists its options in an unknown form", words)
     if parameters and usage.is_given:
@@ -318,18 +337,18 @@ def _check_draft(
 
 
 def build_error(problem: str, words: Sequence[str]) -> ConfigError:
-    """Return an error that shows how to write the settings by hand."""
+    """Return an error with an example of the settings."""
     hint = f"Write the settings by hand, see docs/commands.md. For example:\n\n{render_example(words)}"
     return ConfigError(problem, where="import command", hint=hint)
 
 
 def _find_argument_text(name: str, lines: Sequence[str]) -> str:
     pattern = re.compile(rf"^\s+[\[<]*{re.escape(name)}[\]>.]*\s{{2,}}(\S.*)$", re.IGNORECASE)
-    return next((match[1] for line in lines if (match := pattern.match(line))), "")
+    return next((match[1] for match in map(pattern.match, lines) if match is not None), "")
 
 
 def _find_description(lines: Sequence[str], usage: UsageForm) -> str:
-    """Return the first paragraph of text before the options that is neither a usage nor a heading."""
+    """Return the first paragraph of text before the options, without usage and headings."""
     paragraph: list[str] = []
     is_skipped = False
     for number, line in enumerate(lines):
@@ -352,7 +371,7 @@ def _find_description(lines: Sequence[str], usage: UsageForm) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UsageForm:
-    """A usage without the words of the command, and the lines that contain this and other usages."""
+    """A usage without the words of the command, and the range of lines with this and other usages."""
 
     text: str = ""
     start: int = 0
@@ -394,15 +413,16 @@ def find_usage(lines: Sequence[str], words: Sequence[str]) -> UsageForm:
 
 
 def _remove_names(usage: str, names: set[str]) -> str:
-    """Remove the name of the program, which may differ from that of its file, and the words of its subcommand."""
-    rest = usage.split(" ")
-    while rest and (os.path.basename(rest[0]) in names or rest[0] in ("python", "python3", "-m")):
-        rest.pop(0)
-    if len(rest) == len(usage.split(" ")) and re.fullmatch(r"[a-z][\w.+-]*", rest[0]):
-        rest.pop(0)
-    while rest and rest[0] in names:
-        rest.pop(0)
-    return " ".join(rest)
+    """Remove the words of the subcommand and the name of the program, even if it is not that of its file."""
+    words = usage.split(" ")
+    count = len(words)
+    while words and (os.path.basename(words[0]) in names or words[0] in ("python", "python3", "-m")):
+        words.pop(0)
+    if len(words) == count and re.fullmatch(r"[a-z][\w.+-]*", words[0]):
+        words.pop(0)
+    while words and words[0] in names:
+        words.pop(0)
+    return " ".join(words)
 
 
 def split_groups(usage: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`shared`: the shared servers of this user, as they describe themselves."""
+"""`shared`: lists and stops the shared servers of this user."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 import anyio
 
+from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import SharedOptions
 from mcp_bridge._cli.output import report, show_table, write_json
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.terminal_text import escape_line
 
 START_TIMEOUT = 5.0
-"""Seconds in which a server describes itself, for which it imports the operator API. One that has just been started may
-still import its tools."""
+"""Seconds until a server has described itself. It imports the operator API for that, and may still import its tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServer:
-    """A running server. `pid` is the process that has to be signalled. A server that is not `ready` is starting."""
+    """A running server. `pid` is the process for signals. A server that is not `ready` is starting."""
 
     pid: int
     file: str = ""
@@ -37,29 +37,27 @@ def show_shared_servers(options: SharedOptions) -> None:
     """Print the running servers as a table or as JSON, or stop them; exit with 3 if there is none to stop."""
     file = os.path.realpath(options.file) if options.file is not None else None
     servers = [server for server in _find_servers() if file is None or server.file == file]
-    if options.stop:
-        _stop_servers(servers, file)
-    elif options.as_json:
+    if options.as_json and not options.stop:
         write_json([asdict(server) for server in servers])
-    else:
-        rows = [(str(each.pid), each.file or "(is starting)", each.version, str(each.clients)) for each in servers]
+        return
+    if not options.stop:
+        rows: list[Sequence[str]] = []
+        for server in servers:
+            rows.append((str(server.pid), server.file or "(is starting)", server.version, str(server.clients)))
         show_table(("process", "file", "version", "clients"), rows, empty="no shared server is running")
-
-
-def _stop_servers(servers: Sequence[SharedServer], file: str | None) -> None:
+        return
     for server in servers:
-        with suppress(ProcessLookupError):  # it has just ended
+        # The server may just have ended.
+        with suppress(ProcessLookupError):
             os.kill(server.pid, signal.SIGTERM)
         report(f"stopping: {escape_line(server.file or 'a server that is starting')} (process {server.pid})")
     if not servers:
-        from mcp_bridge._cli.exits import ExitCode
-
         report("no shared server is running" if file is None else f"no shared server of {file} is running")
         raise SystemExit(ExitCode.NOT_FOUND)
 
 
 def _find_servers() -> Iterator[SharedServer]:
-    """Yield the servers that listen. Raises ConfigError if the folder of their sockets cannot be used."""
+    """Yield the listening servers. Raises ConfigError if the folder of their sockets cannot be used."""
     if sys.platform == "win32":
         return
     from mcp_bridge._cli.shared.instance import find_socket_folder
@@ -70,12 +68,13 @@ def _find_servers() -> Iterator[SharedServer]:
         raise ConfigError(str(error)) from error
     for path in sorted(folder.glob("*.sock")):
         with suppress(OSError, ValueError):
-            if (server := anyio.run(_ask_server, path)) is not None:
+            server = anyio.run(_read_server, path)
+            if server is not None:
                 yield server
 
 
-async def _ask_server(path: Path) -> SharedServer | None:
-    """Return what a server says about itself; None if nothing listens. Raises OSError and ValueError."""
+async def _read_server(path: Path) -> SharedServer | None:
+    """Return the description of a server by itself, or None if nothing listens. Raises OSError and ValueError."""
     from mcp_bridge._web.client import OperatorClient, OperatorError
 
     pid = int(path.with_suffix(".pid").read_text())

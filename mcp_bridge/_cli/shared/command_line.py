@@ -13,7 +13,7 @@ from mcp_bridge._runtime.terminal_text import escape_text
 
 
 def run_relay_command(words: Sequence[str]) -> None:
-    """Run the relay for the arguments of `serve`, and exit. Returns if only typer parses these arguments."""
+    """Run the relay for the arguments of `serve`, and exit. Returns if only typer can parse these arguments."""
     options = parse_arguments(ServeOptions, words)
     if options is None or not options.shared:
         return
@@ -28,13 +28,23 @@ def run_relay_command(words: Sequence[str]) -> None:
 
 def run_relay(options: ServeOptions) -> NoReturn:
     """Relay between stdio and the shared server until the client has gone, and exit. Raises ConfigError."""
-    _check_options(options)
+    if options.http is not None:
+        _reject_option("--http", "a shared server has no address and no token", "Omit this option, or --shared.")
+    if options.token_env is not None:
+        _reject_option("--token-env", "a shared server has no address and no token", "Omit this option, or --shared.")
+    if sys.platform == "win32":
+        _reject_option("--shared", "shared servers need Unix sockets, which Windows does not have", "Omit the option.")
+    if options.file is None or not os.path.exists(options.file):
+        from mcp_bridge._cli.target import check_servable, find_file
+
+        options = options._replace(file=find_file(options.file))
+        assert options.file is not None
+        check_servable(options.file)
     from mcp_bridge._cli.garbage_collection import enable_collections
     from mcp_bridge._cli.shared.instance import find_instance
     from mcp_bridge._cli.shared.launch import connect_to_instance
     from mcp_bridge._cli.shared.relay import Relay, StartError
 
-    options = _choose_file(options)
     enable_collections()
     code = 0
     try:
@@ -45,27 +55,8 @@ def run_relay(options: ServeOptions) -> NoReturn:
     raise SystemExit(code)
 
 
-def _check_options(options: ServeOptions) -> None:
-    """Raise ConfigError for options that a shared server cannot have."""
-    for name, value in (("--http", options.http), ("--token-env", options.token_env)):
-        if value is not None:
-            _reject_option("a shared server has no address and no token", name, "Omit this option, or --shared.")
-    if sys.platform == "win32":
-        _reject_option("shared servers need Unix sockets, which Windows does not have", "--shared", "Omit the option.")
-
-
-def _choose_file(options: ServeOptions) -> ServeOptions:
-    """Return the options with an existing file. Raises ConfigError."""
-    if options.file is None or not os.path.exists(options.file):
-        from mcp_bridge._cli.target import check_servable, find_file
-
-        path = find_file(options.file)
-        check_servable(path)
-        options = options._replace(file=path)
-    return options
-
-
-def _reject_option(problem: str, where: str, hint: str) -> NoReturn:
+def _reject_option(where: str, problem: str, hint: str) -> NoReturn:
+    # Imported late, because most starts need no error.
     from mcp_bridge._contracts.errors import ConfigError
 
     raise ConfigError(problem, where=where, hint=hint)

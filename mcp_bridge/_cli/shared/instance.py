@@ -1,4 +1,4 @@
-"""Which clients share a server: those of one user with the same file, version, options and variables."""
+"""The identity of shared servers: clients of one user with the same file, version, options and variables share one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ _REFERENCE = re.compile(rb"(?:\$\{|\benv:)([A-Za-z_][A-Za-z0-9_]*)")
 _PUBLIC = frozenset(
     {"HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TMPDIR", "USER"}
 )
-"""Variables that every process has. They often differ between clients, and count only where a reference names them."""
+"""Variables of every process. They often differ between clients, and count only if a reference names them."""
 
 
 class SharedInstance(NamedTuple):
-    """A shared server, running or not: the file that it serves, its options, its socket and its log.
-
-    `directory` is where it runs.
-    """
+    """A shared server, running or not: its file, its options, its working directory, its socket and its log."""
 
     file: str
     options: ServeOptions
@@ -38,44 +35,49 @@ class SharedInstance(NamedTuple):
 
     @property
     def pid_file(self) -> Path:
-        """The file with the id of the process that has to be signalled to end the server."""
+        """The file with the id of the process for signals to the server."""
         return self.socket.with_suffix(".pid")
 
 
 def find_instance(options: ServeOptions, environ: Mapping[str, str] = os.environ) -> SharedInstance:
     """Return the instance for these options. Raises OSError if the file cannot be read, or other users have the folder.
 
-    The environment counts as far as the file names it: each word of the file that is the name of a variable. This is a
-    little more than the references of the settings, which only their parser would find, and that takes longer to import
-    than this process may take to start. PATH counts if the file has a command, because it decides which program runs.
+    A variable of the environment counts if its name is a word in the file. Only the parser of the settings would find
+    the actual references, and its import would take longer than this process may take to start. PATH counts if the file
+    has a command, because it selects the program.
     """
     file = os.path.realpath(options.file or "")
     content = b"\n".join(_list_contents(file))
     words = {word.decode() for word in _WORD.findall(content)}
-    directory = os.getcwd() if "cwd" in words else os.path.dirname(file)  # `working_dir: cwd`
+    # The settings may have `working_dir: cwd`.
+    directory = os.getcwd() if "cwd" in words else os.path.dirname(file)
     names = (words - _PUBLIC) | {name.decode() for name in _REFERENCE.findall(content)}
-    names |= {"PATH"} if "command" in words else set()
+    if "command" in words:
+        names.add("PATH")
     variables = [f"{name}={environ[name]}" for name in sorted(names) if name in environ]
-    reloads = options.reload and file.endswith(".py")
     log_file = os.path.abspath(options.log_file) if options.log_file is not None else ""
-    chosen = f"{options.reload} {options.guard} {options.log_level} {log_file}"
-    parts = [__version__, sys.executable, file, directory, chosen, *variables, "" if reloads else content]
+    options_text = f"{options.reload} {options.guard} {options.log_level} {log_file}"
+    texts = [__version__, sys.executable, file, directory, options_text, *variables]
+    identity = [text.encode(errors="surrogateescape") for text in texts]
+    # A server that reloads its file stays the same server when the file changes.
+    if not (options.reload and file.endswith(".py")):
+        identity.append(content)
     digest = hashlib.sha256()
-    for part in parts:
-        data = part if isinstance(part, bytes) else part.encode(errors="surrogateescape")
+    for data in identity:
         digest.update(b"%d:%s" % (len(data), data))
     log = find_state_folder() / f"{_clean_name(file)}-{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}.log"
     return SharedInstance(file, options, directory, find_socket_folder() / f"{digest.hexdigest()[:20]}.sock", log)
 
 
 def find_socket_folder() -> Path:
-    """Return the folder with the sockets of this user, which is created. Raises OSError."""
+    """Create the folder with the sockets of this user, and return it. Raises OSError."""
     runtime = find_runtime_folder()
     if runtime is not None:
         return create_private_folder(runtime / "mcp-bridge-shared")
     folder = find_state_folder()
     if len(os.fsencode(folder)) > LONGEST_PATH - len(f"/{'0' * 20}.sock"):
-        import tempfile  # late: its import takes a tenth of the start
+        # The import takes a tenth of the start, and few systems need it.
+        import tempfile
 
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
         folder = Path(tempfile.gettempdir()) / f"mcp-bridge-{os.getuid()}-{name}"
@@ -83,7 +85,7 @@ def find_socket_folder() -> Path:
 
 
 def find_state_folder() -> Path:
-    """Return the folder with the logs of this user's shared servers, which is created. Raises OSError."""
+    """Create the folder with the logs of this user's shared servers, and return it. Raises OSError."""
     from platformdirs import user_state_path
 
     return create_private_folder(user_state_path("mcp-bridge", appauthor=False) / "shared")

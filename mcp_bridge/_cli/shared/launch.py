@@ -1,4 +1,4 @@
-"""Connects to a shared server, and starts it if it is not running. A lock keeps two clients from starting two."""
+"""Connects to a shared server, and starts it if it is not running. Under a lock, two clients never start two."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BACKLOG = 128
 """Connections that may wait while the server starts."""
 LOG_BYTES = 5 * 1024 * 1024
-"""Size of the log at which a start begins a new one; the one before is kept."""
+"""Size of the log at which a start begins a new one, and keeps one old log."""
 SERVER_MODULE = "mcp_bridge._cli.shared.server"
 
 
@@ -35,7 +35,7 @@ class ServerConnection(NamedTuple):
 
 @contextlib.contextmanager
 def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock under which servers of a folder start and end. Yield whether it is held; if not `wait`, at once."""
+    """Hold the lock for starts and ends of the servers in a folder. Yield False if it is held and `wait` is false."""
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -49,41 +49,42 @@ def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def connect_to_instance(instance: SharedInstance) -> ServerConnection:
-    """Connect to an instance, which is started if it is not running. Raises OSError."""
+    """Connect to an instance, and start it if it is not running. Raises OSError."""
     with lock_folder(instance.socket.parent):
-        connected = open_connection(instance.socket)
-        if connected is not None:
-            return ServerConnection(connected)
+        connection = open_connection(instance.socket)
+        if connection is not None:
+            return ServerConnection(connection)
         process, size = _start_server(instance)
-        connected = open_connection(instance.socket)
-        if connected is None:
+        connection = open_connection(instance.socket)
+        if connection is None:
             raise ConnectionError(f"cannot connect to {instance.socket}")
-        return ServerConnection(connected, process, size)
+        return ServerConnection(connection, process, size)
 
 
 def open_connection(path: Path) -> socket.socket | None:
     """Return a connection to a socket, or None if nothing listens. Raises PermissionError for another user's socket."""
-    connected = socket.socket(socket.AF_UNIX)
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        connected.connect(str(path))
+        connection.connect(str(path))
+        if not is_same_user(connection):
+            raise PermissionError(f"the socket {path} belongs to another user")
     except (FileNotFoundError, ConnectionRefusedError):
-        connected.close()
+        connection.close()
         return None
     except BaseException:
-        connected.close()
+        connection.close()
         raise
-    if not is_same_user(connected):
-        connected.close()
-        raise PermissionError(f"the socket {path} belongs to another user")
-    return connected
+    return connection
 
 
 def _start_server(instance: SharedInstance) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a server in a session of its own. It inherits the listening socket, so clients can connect at once."""
+    """Start a server in a new session. It inherits the listening socket, so clients can connect immediately."""
     import subprocess
 
     options = instance.options
-    for path in (instance.pid_file, instance.socket):  # of a server that was killed: its process id may be another's
+    log_file = os.path.abspath(options.log_file) if options.log_file is not None else None
+    # A killed server leaves its files, and another process may have its id.
+    for path in (instance.pid_file, instance.socket):
         path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listening, _open_log(instance.log) as log:
         listening.bind(str(instance.socket))
@@ -93,7 +94,7 @@ def _start_server(instance: SharedInstance) -> tuple[subprocess.Popen[bytes], in
             "file": instance.file,
             "descriptor": listening.fileno(),
             "socket": str(instance.socket),
-            "options": {**options._asdict(), "file": None, "log_file": _format_path(options.log_file)},
+            "options": {**options._asdict(), "file": None, "log_file": log_file},
         }
         size = os.fstat(log.fileno()).st_size
         process = subprocess.Popen(  # noqa: S603 - the server's own command
@@ -114,7 +115,3 @@ def _open_log(path: Path) -> IO[bytes]:
         if path.stat().st_size > LOG_BYTES:
             path.replace(path.with_suffix(".log.1"))
     return open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
-
-
-def _format_path(path: Path | None) -> str | None:
-    return None if path is None else os.path.abspath(path)

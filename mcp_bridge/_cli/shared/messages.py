@@ -1,4 +1,10 @@
-"""What the relay remembers of a client's messages, so that the client survives a new server."""
+"""Follows the messages of a client and its shared server, so that the client does not notice a new server.
+
+For the client, there is one server, and it has initialized that server once. If the server ends and the relay starts
+another, the new one has to be in the same state. So the tracker keeps the accepted handshake, log level and
+subscriptions, and `list_replays` returns them for the new server. The client does not get the responses to them.
+Requests in flight are lost, so `lose_server` answers them by errors and cancels the questions of the lost server.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,7 @@ LOST_MESSAGE = "The shared server has ended before it has responded. The call ma
 SHUTDOWN_MESSAGE = "The bridge is shutting down."
 GONE_MESSAGE = "The client has disconnected."
 _SERVER_MESSAGE = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(result|error|method)"')
-"""How messages of the server begin: requests and responses with their id. Long results are not parsed again."""
+"""The beginning of requests and responses of the server, with their id. Long results are not parsed again."""
 
 Id = str | int
 
@@ -26,8 +32,10 @@ class MessageTracker:
     def __init__(self) -> None:
         self.open_requests: dict[Id, str] = {}
         self._questions: set[Id] = set()
-        self._kept: dict[str, tuple[Id | None, bytes]] = {}
-        self._offered: dict[Id, tuple[str, bytes]] = {}
+        self._accepted: dict[str, tuple[Id | None, bytes]] = {}
+        """The lines for a new server by method, and by URI for subscriptions."""
+        self._candidates: dict[Id, tuple[str, bytes]] = {}
+        """Such lines in flight. They are accepted once the server responds with a result."""
         self._replayed: set[Id] = set()
 
     def accept_client_line(self, line: bytes) -> bool:
@@ -36,92 +44,96 @@ class MessageTracker:
         method, request_id = message.get("method"), _read_id(message.get("id"))
         if method is None:
             if request_id is None or not ("result" in message or "error" in message):
-                return True  # invalid: the server says why
+                # The server reports the error in such a message.
+                return True
             is_expected = request_id in self._questions
             self._questions.discard(request_id)
             return is_expected
         if not isinstance(method, str):
             return True
-        params = given if isinstance(given := message.get("params"), dict) else {}
+        params = message.get("params")
+        if not isinstance(params, dict):
+            params = {}
         if request_id is not None:
             self.open_requests[request_id] = method
-            self._offer(request_id, method, params, line)
+            if method in {"initialize", "logging/setLevel"}:
+                self._candidates[request_id] = (method, line)
+            elif method in {"resources/subscribe", "resources/unsubscribe"}:
+                self._candidates[request_id] = (f"{method} {params.get('uri')}", line)
         elif method == "notifications/initialized":
-            self._kept[method] = (None, line)
-        elif method == "notifications/cancelled" and (cancelled := _read_id(params.get("requestId"))) is not None:
-            self.open_requests.pop(cancelled, None)
+            self._accepted[method] = (None, line)
+        elif method == "notifications/cancelled":
+            cancelled_id = _read_id(params.get("requestId"))
+            if cancelled_id is not None:
+                self.open_requests.pop(cancelled_id, None)
         return True
 
     def accept_server_line(self, line: bytes) -> bool:
-        """Record a line of the server. Return whether it is for the client: responses to what was replayed are not."""
-        if (match := _SERVER_MESSAGE.match(line)) is None:
+        """Record a line of the server. Return whether it is for the client: responses to replayed lines are not."""
+        match = _SERVER_MESSAGE.match(line)
+        if match is None:
             return True
-        number: Id = json.loads(match[1])
+        request_id: Id = json.loads(match[1])
         if match[2] == b"method":
-            self._questions.add(number)
+            self._questions.add(request_id)
             return True
-        self.open_requests.pop(number, None)
-        key, request = self._offered.pop(number, ("", b""))
+        self.open_requests.pop(request_id, None)
+        key, request = self._candidates.pop(request_id, ("", b""))
         if key and match[2] == b"result":
-            self._keep(key, number, request)
-        is_for_client = number not in self._replayed
-        self._replayed.discard(number)
+            method, _, uri = key.partition(" ")
+            if method == "resources/unsubscribe":
+                self._accepted.pop(f"resources/subscribe {uri}", None)
+            else:
+                self._accepted[key] = (request_id, request)
+        is_for_client = request_id not in self._replayed
+        self._replayed.discard(request_id)
         return is_for_client
 
     def list_replays(self) -> list[bytes]:
-        """Return what a new server has to receive first: the handshake, the log level and the subscriptions."""
-        self._replayed = {number for number, _ in self._kept.values() if number is not None}
-        return [line for _, line in self._kept.values()]
+        """Return the first lines for a new server: the handshake, the log level and the subscriptions."""
+        self._replayed = {request_id for request_id, _ in self._accepted.values() if request_id is not None}
+        return [line for _, line in self._accepted.values()]
 
     def lose_server(self, message: str = LOST_MESSAGE) -> list[bytes]:
-        """Return what the client has to receive once its server has gone: errors for its requests in flight."""
-        lines = [make_error(number, message) for number in self.open_requests]
-        for number in self._questions:
-            params = {"requestId": number, "reason": "the shared server has ended"}
-            lines.append(_dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+        """Return the lines for the client after the end of its server: errors for its requests in flight."""
+        lines = [make_error(request_id, message) for request_id in self.open_requests]
+        for question_id in self._questions:
+            lines.append(_make_cancellation({"requestId": question_id, "reason": "the shared server has ended"}))
         self.open_requests.clear()
         self._questions.clear()
-        self._offered.clear()
+        self._candidates.clear()
         self._replayed.clear()
         return lines
 
     def end_streams(self) -> list[bytes]:
-        """Return what the server has to receive once the client has gone: no answer to a question can arrive."""
-        lines = [make_error(number, GONE_MESSAGE) for number in self._questions]
+        """Return the lines for the server after the client has gone: no answer to a question can arrive."""
+        lines = [make_error(question_id, GONE_MESSAGE) for question_id in self._questions]
         self._questions.clear()
-        for number, method in list(self.open_requests.items()):
+        for request_id, method in list(self.open_requests.items()):
             if method == "subscriptions/listen":
-                del self.open_requests[number]
-                params = {"requestId": number}
-                lines.append(_dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+                del self.open_requests[request_id]
+                lines.append(_make_cancellation({"requestId": request_id}))
         return lines
 
-    def _offer(self, number: Id, method: str, params: dict[str, Any], line: bytes) -> None:
-        """Note a request that a new server has to receive too, once this one has accepted it."""
-        if method in {"initialize", "logging/setLevel"}:
-            self._offered[number] = (method, line)
-        elif method in {"resources/subscribe", "resources/unsubscribe"}:
-            self._offered[number] = (f"{method} {params.get('uri')}", line)
 
-    def _keep(self, key: str, number: Id, line: bytes) -> None:
-        method, _, uri = key.partition(" ")
-        if method == "resources/unsubscribe":
-            self._kept.pop(f"resources/subscribe {uri}", None)
-        else:
-            self._kept[key] = (number, line)
-
-
-def make_error(number: Id, message: str) -> bytes:
+def make_error(request_id: Id, message: str) -> bytes:
     error = {"code": CONNECTION_CLOSED, "message": message}
-    return _dump({"jsonrpc": "2.0", "id": number, "error": error})
+    return _dump({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+def _make_cancellation(params: dict[str, Any]) -> bytes:
+    return _dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
 
 def find_new_request(line: bytes) -> Id | None:
     """Return the id of a request that belongs to no call in flight, or None."""
     message = _parse_line(line)
     params = message.get("params")
+    # A request with a state continues a call.
     is_continued = isinstance(params, dict) and params.get("requestState") is not None
-    return None if is_continued or message.get("method") in {None, "ping"} else _read_id(message.get("id"))
+    if is_continued or message.get("method") in {None, "ping"}:
+        return None
+    return _read_id(message.get("id"))
 
 
 def _parse_line(line: bytes) -> dict[str, Any]:

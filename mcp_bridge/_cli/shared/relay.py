@@ -1,7 +1,16 @@
 """The relay: the process that a client starts with `serve --shared`. It copies lines between stdio and the server.
 
-It uses neither asyncio nor anyio, whose import would take longer than everything else here, and it survives the server:
-requests in flight receive an error, and the next message of the client starts a server again.
+It uses neither asyncio nor anyio, because their import would take longer than everything else here. It is a loop over
+`poll`, with a buffer for each side, in these states:
+
+- **connecting**: `_connect_to_server` finds or starts the server, and sends the token of this client. Lines of the
+  client wait in `_to_server` until the greeting of the server, because a server that is about to end accepts
+  connections, too, and closes them without a greeting. Then the relay connects again, `START_TRIES` times.
+- **greeted**: lines go both ways, and the tracker follows them.
+- **lost**: the server has ended. Requests in flight receive an error, and the next line of the client connects again.
+- **draining**: the input has ended, or a signal has come. Requests in flight may finish until `_deadline`.
+
+The relay ends with exit code 1, or with the code of the server, only if the very first server does not start.
 """
 
 from __future__ import annotations
@@ -15,7 +24,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from types import FrameType
 
 from mcp_bridge._cli.shared.instance import SharedInstance
 from mcp_bridge._cli.shared.launch import ServerConnection
@@ -28,21 +36,21 @@ READ_SIZE = 65_536
 WRITE_SIZE = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 MAX_BUFFERED = 1024 * 1024
-"""Bytes that wait for one side before nothing more is read from the other."""
+"""Bytes in the buffer of one side at which reading from the other side stops."""
 MAX_SERVER_LINE = 1024**3
-"""The longest line of the server, which limits its results itself."""
+"""The longest line of the server. The server itself limits its results."""
 DRAIN_TIMEOUT = 10.0
 """Seconds that requests in flight have after the end of input or a signal, unless the server names another time."""
 START_TRIES = 3
-"""How often a server is started or connected to, before the relay reports that it does not start."""
+"""The number of attempts to connect to a server or to start one."""
 EXIT_TIMEOUT = 2.0
-"""Seconds in which a server that has closed its connections ends."""
+"""Seconds until a server ends after it has closed its connections."""
 NO_START_MESSAGE = "The call has not run, because the shared server does not start. "
 TOO_LONG = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: the line is too long"}}\n'
 
 
 class StartError(Exception):
-    """The server does not start. `code` is the exit code that it has ended with."""
+    """The server does not start. `code` is its exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -82,7 +90,7 @@ class Relay:
         self._sink_poll.register(sink, select.POLLOUT)
 
     def run(self) -> None:
-        """Relay until the client has gone or a signal has come, and requests in flight are answered.
+        """Relay until the end of input or a signal, and until requests in flight are answered.
 
         Raises StartError if the server does not start before it has served this client.
         """
@@ -130,29 +138,32 @@ class Relay:
         if line is None:
             self._to_client += TOO_LONG
             return
-        if self._deadline is not None and (number := find_new_request(line)) is not None and not self._input_ended:
-            self._to_client += make_error(number, SHUTDOWN_MESSAGE)
+        new_request = None
+        if self._deadline is not None and not self._input_ended:
+            new_request = find_new_request(line)
+        if new_request is not None:
+            self._to_client += make_error(new_request, SHUTDOWN_MESSAGE)
         elif self._tracker.accept_client_line(line):
             self._to_server += line + b"\n"
             if self._server is None:
                 self._connect_to_server()
 
     def _write_to_client(self) -> None:
-        view, written = memoryview(self._to_client), 0
-        with view:
+        count = 0
+        with memoryview(self._to_client) as view:
             try:
-                while written < len(view) and not self._is_over and self._sink_poll.poll(0):
-                    written += os.write(self._sink, view[written : written + WRITE_SIZE])
+                while count < len(view) and not self._is_over and self._sink_poll.poll(0):
+                    count += os.write(self._sink, view[count : count + WRITE_SIZE])
             except BlockingIOError:
                 pass
             except OSError:
                 self._is_over = True
-        del self._to_client[:written]
+        del self._to_client[:count]
 
     # The server
 
     def _connect_to_server(self) -> None:
-        """Connect to the server. What waits for it is sent once it has greeted. Raises StartError for the first one."""
+        """Connect to the server. Raises StartError for the first one."""
         while self._server is None:
             self._tries += 1
             try:
@@ -170,7 +181,8 @@ class Relay:
     def _write_to_server(self) -> None:
         if self._server is None or not self._is_greeted or not self._to_server:
             return
-        with contextlib.suppress(OSError):  # full; or lost, which is handled once what it has sent is read
+        # The buffer of the socket may be full. If the server is lost, `_read_from_server` handles that.
+        with contextlib.suppress(OSError):
             del self._to_server[: self._server.socket.send(self._to_server)]
 
     def _read_from_server(self) -> None:
@@ -199,7 +211,7 @@ class Relay:
             self._to_server += b"".join(self._tracker.end_streams())
 
     def _lose_server(self) -> None:
-        """Handle the end of the connection: by errors for what was sent, or another start if nothing was read yet."""
+        """Handle the end of the connection by errors for the requests, or connect again if there was no greeting."""
         server, self._server = self._server, None
         assert server is not None
         server.socket.close()
@@ -210,13 +222,14 @@ class Relay:
         error = self._read_start_error(server)
         if error is not None or self._tries >= START_TRIES:
             assert self._instance is not None
-            reason = f"The reason is in {self._instance.log}"  # which may contain what the tools have printed
+            # The log may contain secrets in the output of tools, so the client gets only its path.
+            reason = f"The reason is in {self._instance.log}"
             self._fail_start(error or StartError(f"the shared server does not start. {reason}", 1), reason)
         else:
             self._connect_to_server()
 
     def _read_start_error(self, server: ServerConnection) -> StartError | None:
-        """Return why a server that this process has started has ended; None if another process has started it."""
+        """Return why a server has ended, or None if another process has started it."""
         if server.process is None or self._instance is None:
             return None
         import subprocess
@@ -231,7 +244,7 @@ class Relay:
         return StartError(text or f"the shared server has ended with code {code}", code if code > 0 else 1)
 
     def _fail_start(self, error: StartError, reason: str) -> None:
-        """Raise the error, or report it if the client has been served: `reason` is what the client receives."""
+        """Raise the error, or report it if the client has been served. The client receives the `reason`."""
         if not self._was_greeted:
             raise error
         self._tries = 0
@@ -247,7 +260,8 @@ class Relay:
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, _ignore_signal)  # received through the wake-up descriptor
+                # The wake-up descriptor receives the signal.
+                signal.signal(number, lambda number, frame: None)
 
     def _receive_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -267,7 +281,7 @@ class Relay:
         return is_idle or time.monotonic() >= self._deadline
 
     def _finish(self) -> None:
-        """Answer what is left, as far as the client still reads."""
+        """Answer the remaining requests, if the client still reads."""
         for number in self._tracker.open_requests:
             self._to_client += make_error(number, SHUTDOWN_MESSAGE)
         self._is_over = False
@@ -275,7 +289,3 @@ class Relay:
         if self._server is not None:
             with contextlib.suppress(OSError):
                 self._server.socket.shutdown(socket.SHUT_RDWR)
-
-
-def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the wake-up descriptor has received the signal."""

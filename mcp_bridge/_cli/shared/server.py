@@ -1,4 +1,4 @@
-"""The process of a shared server, which a relay starts with an order in JSON. Its output goes to its log."""
+"""The process of a shared server. A relay starts it with an order in JSON, and its output goes to its log."""
 
 from __future__ import annotations
 
@@ -19,27 +19,21 @@ DEFAULT_IDLE = 300.0
 
 
 def main() -> None:
-    """Serve what the order in the arguments names, and exit with the code of `serve`."""
+    """Carry out the order in the arguments, and exit with the code of `serve`."""
     from mcp_bridge._runtime.supervisor import start_supervisor
 
-    gc.disable()  # as in `mcp_bridge._cli.main`
+    # As in `mcp_bridge._cli.main`.
+    gc.disable()
     order = json.loads(sys.argv[1])
     wants_guard = order["options"]["guard"] is not False
     guard = start_supervisor(["serve"] if wants_guard else ["serve", "--no-guard"])
-    from mcp_bridge._cli.exits import ExitCode, LastExitHandler, exit_process, report_errors
+    from mcp_bridge._cli.exits import run_and_exit
 
-    last_handler = LastExitHandler()
-    code: int | str | None = ExitCode.OK
-    try:
-        with report_errors():
-            serve_order(order, guard)
-    except SystemExit as end:
-        code = end.code
-    exit_process(int(code or ExitCode.OK), last_handler)
+    run_and_exit(lambda: serve_order(order, guard))
 
 
 def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
-    """Serve a file to all clients that connect to the inherited socket. Raises ConfigError."""
+    """Serve a file to all clients of the inherited socket. Raises ConfigError."""
     import contextlib
 
     from mcp_bridge._app.serve import run_on_event_loop, serve_local_socket
@@ -51,7 +45,8 @@ def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
     from mcp_bridge._runtime.supervisor import GRACE
     from mcp_bridge._transports.shutdown import ShutdownSignals
 
-    environ = dict(os.environ)  # tools may change it
+    # Tools may change the environment.
+    environ = dict(os.environ)
     options = ServeOptions(**order["options"])
     logs.configure_logging(options.log_level, Path(options.log_file) if options.log_file else None)
     supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)

@@ -1,4 +1,4 @@
-"""The process of each client of a shared server stays small: a client may have many of them."""
+"""The relay imports little, because each client of a shared server starts one."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def test_the_relay_imports_nothing_heavy() -> None:
         "command_line.parse_arguments(command_line.ServeOptions, ['--shared', 'x.yaml'])\n"
         "print(*sys.modules)\n"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert set(HEAVY).isdisjoint(loaded)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert set(HEAVY).isdisjoint(process)

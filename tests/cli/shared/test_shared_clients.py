@@ -1,4 +1,4 @@
-"""Many clients use one server, each as if it were its own (`serve --shared`)."""
+"""Many clients share one server without noticing each other (`serve --shared`)."""
 
 from __future__ import annotations
 
@@ -46,34 +46,36 @@ def test_ten_clients_share_the_servers_behind_the_bridge_too(tmp_path: Path) -> 
 @pytest.mark.parametrize("stateless", [False, True])
 def test_each_client_has_its_own_session_and_principal(tmp_path: Path, stateless: bool) -> None:
     with sharing(tmp_path) as start:
-        one, other = start(stateless=stateless), start(stateless=stateless)
+        first, second = start(stateless=stateless), start(stateless=stateless)
         if not stateless:
-            one.begin()
-            other.begin()
-        assert one.call("remember", value="red") == "nothing"
-        assert other.call("remember", value="blue") == "nothing"
-        assert one.call("remember", value="green") == "red"
-        assert one.call("read_principal") != other.call("read_principal")
+            first.begin()
+            second.begin()
+        assert first.call("remember", value="red") == "nothing"
+        assert second.call("remember", value="blue") == "nothing"
+        assert first.call("remember", value="green") == "red"
+        assert first.call("read_principal") != second.call("read_principal")
 
 
 def test_a_question_reaches_the_client_whose_call_asks(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
-        one, other = start().begin(elicitation={}), start().begin(elicitation={})
-        number = one.send_call("ask_color")
-        question = one.read()
+        first, second = start().begin(elicitation={}), start().begin(elicitation={})
+        number = first.send_call("ask_color")
+        question = first.read()
         assert question["method"] == "elicitation/create"
-        assert other.call("read_pid")
-        one.write({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"value": "red"}}})
-        assert one.response(number)["result"]["content"][0]["text"] == "red"
+        assert second.call("read_pid")
+        first.write(
+            {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"value": "red"}}}
+        )
+        assert first.response(number)["result"]["content"][0]["text"] == "red"
 
 
 def test_clients_with_other_values_of_a_variable_in_the_settings_get_another_server(tmp_path: Path) -> None:
     with sharing(tmp_path, title="${SHELF_KEY:-none}") as start:
-        one, same = start(stateless=True, SHELF_KEY="1"), start(stateless=True, SHELF_KEY="1", UNRELATED="x")
-        other = start(stateless=True, SHELF_KEY="2")
-        assert one.call("read_variable") == same.call("read_variable") == "1"
-        assert one.call("read_pid") == same.call("read_pid")
-        assert other.call("read_variable") == "2"
+        first, third = start(stateless=True, SHELF_KEY="1"), start(stateless=True, SHELF_KEY="1", UNRELATED="x")
+        second = start(stateless=True, SHELF_KEY="2")
+        assert first.call("read_variable") == third.call("read_variable") == "1"
+        assert first.call("read_pid") == third.call("read_pid")
+        assert second.call("read_variable") == "2"
 
 
 def test_a_python_file_is_shared_as_well(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_changed_settings_start_a_new_server_and_the_old_one_ends_with_its_clien
         eventually(lambda: find_servers(tmp_path) == [int(after)])
 
 
-def test_a_server_waits_for_the_next_client_however_that_names_the_file(tmp_path: Path) -> None:
+def test_a_server_waits_for_the_next_client_with_any_path_of_the_file(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         client = start(stateless=True)
         pid = client.call("read_pid")
@@ -115,7 +117,7 @@ def test_a_server_without_clients_ends_after_a_while(tmp_path: Path) -> None:
         assert start(stateless=True).call("read_pid")
 
 
-def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
+def test_a_stale_socket_is_replaced(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         client = start(stateless=True)
         pid = client.call("read_pid")
@@ -153,11 +155,13 @@ def test_an_open_question_of_a_dead_server_is_cancelled_and_its_answer_dropped(t
         client.send_call("ask_color")
         question = client.read()
         os.kill(int(pid), signal.SIGKILL)
-        received = [client.read(), client.read()]
-        assert {"requestId": question["id"]}.items() <= received[1]["params"].items()
+        messages = [client.read(), client.read()]
+        assert {"requestId": question["id"]}.items() <= messages[1]["params"].items()
         number = client.send_call("ask_color")
-        again = client.read()
-        client.write({"jsonrpc": "2.0", "id": again["id"], "result": {"action": "accept", "content": {"value": "red"}}})
+        response = client.read()
+        client.write(
+            {"jsonrpc": "2.0", "id": response["id"], "result": {"action": "accept", "content": {"value": "red"}}}
+        )
         assert client.response(number)["result"]["content"][0]["text"] == "red"
 
 
@@ -198,16 +202,16 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
 
 def test_the_call_of_a_client_that_was_killed_is_cancelled_and_the_others_go_on(tmp_path: Path) -> None:
     with sharing(tmp_path, **LONG, shared={"idle": "100ms"}) as start:
-        one, other = start(stateless=True), start(stateless=True)
-        assert one.call("read_pid") == other.call("read_pid")
-        one.send_call("wait", seconds=300)
-        one.process.kill()
-        assert other.call("read_pid")
-        assert other.leave() == 0
+        first, second = start(stateless=True), start(stateless=True)
+        assert first.call("read_pid") == second.call("read_pid")
+        first.send_call("wait", seconds=300)
+        first.process.kill()
+        assert second.call("read_pid")
+        assert second.leave() == 0
         eventually(lambda: not find_servers(tmp_path))
 
 
-def test_settings_with_an_error_end_the_process_as_serve_would(tmp_path: Path) -> None:
+def test_invalid_settings_end_the_process_as_in_serve(tmp_path: Path) -> None:
     with sharing(tmp_path, nonsense=1) as start:
         client = start()
         client.send("initialize")
@@ -216,7 +220,7 @@ def test_settings_with_an_error_end_the_process_as_serve_would(tmp_path: Path) -
         assert b"nonsense" in client.process.stderr.read()
 
 
-def test_each_client_that_waits_for_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_each_client_of_a_server_that_does_not_start_reports_why(tmp_path: Path) -> None:
     with sharing(tmp_path, nonsense=1) as start:
         clients = [start() for _ in range(4)]
         for client in clients:
@@ -224,7 +228,8 @@ def test_each_client_that_waits_for_a_server_that_does_not_start_says_why(tmp_pa
         for client in clients:
             assert client.process.wait(60) in {1, 2}
             error = client.process.stderr.read().decode()
-            log = re.search(r"The reason is in (.+\.log)", error)  # of one whose server another client has started
+            # Another client may have started the server of this one.
+            log = re.search(r"The reason is in (.+\.log)", error)
             assert "nonsense" in (Path(log[1]).read_text() if log is not None else error)
 
 
@@ -255,7 +260,7 @@ def test_settings_that_became_invalid_are_reported_and_the_client_can_retry(tmp_
 
 
 def test_two_threads_that_write_large_messages_do_not_block_each_other(tmp_path: Path) -> None:
-    """The relay reads and writes both ways at once, with limited buffers."""
+    """The relay reads and writes in both directions with limited buffers."""
     with sharing(tmp_path) as start:
         client = start(stateless=True)
         text = "x" * 200_000
@@ -264,9 +269,9 @@ def test_two_threads_that_write_large_messages_do_not_block_each_other(tmp_path:
             target=lambda: numbers.extend(client.send_call("remember", value=text) for _ in range(50))
         )
         thread.start()
-        found = [client.read()["id"] for _ in range(50)]
+        ids = [client.read()["id"] for _ in range(50)]
         thread.join()
-        assert sorted(found) == sorted(numbers)
+        assert sorted(ids) == sorted(numbers)
 
 
 def test_the_socket_and_its_folder_are_only_for_their_owner(tmp_path: Path) -> None:
@@ -299,7 +304,7 @@ def test_a_process_of_another_user_is_disconnected(tmp_path: Path) -> None:
 
 
 def connect_as(user: int, path: Path) -> bytes:
-    """Connect as another user, who can reach the socket nevertheless; return what the server sends."""
+    """Connect as another user with access to the socket, and return the response of the server."""
     code = (
         "import ctypes, os, socket, sys\n"
         f"os.setresuid(0, {user}, 0)\n"

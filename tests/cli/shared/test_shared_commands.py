@@ -23,14 +23,14 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs Unix sock
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command beside the servers of a folder."""
+    """Run a command in the environment of the servers of a folder."""
     env = {**os.environ, "XDG_STATE_HOME": str((folder / "state").resolve()), "HOME": str(folder)}
     command = [sys.executable, "-m", "mcp_bridge", *words]
     return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
 def ready(client: SharedClient) -> SharedClient:
-    """A client whose server is running."""
+    """Start a client and its server."""
     client.call("read_pid")
     return client
 
@@ -40,8 +40,8 @@ def test_running_servers_are_listed_with_their_clients(tmp_path: Path) -> None:
         assert "no shared server is running" in run(tmp_path, "shared").stderr
         ready(start(stateless=True))
         ready(start(stateless=True))
-        found = json.loads(run(tmp_path, "shared", "--json").stdout)
-        assert [(each["file"], each["clients"]) for each in found] == [(str(tmp_path / "shelf.json"), 2)]
+        servers = json.loads(run(tmp_path, "shared", "--json").stdout)
+        assert [(server["file"], server["clients"]) for server in servers] == [(str(tmp_path / "shelf.json"), 2)]
         assert "shelf.json" in run(tmp_path, "shared").stdout
 
 
@@ -65,7 +65,7 @@ def test_a_server_without_clients_is_stopped_at_once(tmp_path: Path) -> None:
         assert json.loads(run(tmp_path, "shared", "--json").stdout) == []
 
 
-def test_stopping_what_does_not_run_is_an_error(tmp_path: Path) -> None:
+def test_stopping_a_server_that_does_not_run_is_an_error(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         ready(start(stateless=True))
         assert run(tmp_path, "shared", "--stop", "another.yaml").returncode == 3
@@ -75,9 +75,9 @@ def test_stopping_what_does_not_run_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", [["--http", "8808"], ["--token-env", "HOME"]])
 def test_options_of_http_are_rejected(tmp_path: Path, option: list[str]) -> None:
     with sharing(tmp_path):
-        done = run(tmp_path, "serve", "--shared", "shelf.json", *option)
-        assert done.returncode == 2
-        assert option[0] in done.stderr
+        result = run(tmp_path, "serve", "--shared", "shelf.json", *option)
+        assert result.returncode == 2
+        assert option[0] in result.stderr
 
 
 def test_the_default_file_of_the_folder_is_shared(tmp_path: Path) -> None:
@@ -88,31 +88,32 @@ def test_the_default_file_of_the_folder_is_shared(tmp_path: Path) -> None:
 
 
 def test_help_is_printed_instead_of_serving(tmp_path: Path) -> None:
-    done = run(tmp_path, "serve", "--shared", "--help")
-    assert "--shared" in done.stdout
-    assert done.returncode == 0
+    result = run(tmp_path, "serve", "--shared", "--help")
+    assert "--shared" in result.stdout
+    assert result.returncode == 0
 
 
 def test_install_shared_writes_the_option_and_checks_the_server(tmp_path: Path) -> None:
     with sharing(tmp_path):
-        done = run(tmp_path, "install", "cursor", "shelf.json", "--shared")
-        assert done.returncode == 0, done.stderr
+        result = run(tmp_path, "install", "cursor", "shelf.json", "--shared")
+        assert result.returncode == 0, result.stderr
         entry = json.loads((tmp_path / ".cursor/mcp.json").read_text())["mcpServers"]["shelf"]
         assert entry["args"][-3:] == ["serve", "--shared", str(tmp_path / "shelf.json")]
-        again = run(tmp_path, "install", "cursor", "shelf.json", "--shared")
-        assert "already installed" in again.stderr
+        second = run(tmp_path, "install", "cursor", "shelf.json", "--shared")
+        assert "already installed" in second.stderr
 
 
 def test_install_shared_rejects_a_url(tmp_path: Path) -> None:
-    done = run(tmp_path, "install", "cursor", "http://127.0.0.1:8808/mcp", "--shared")
-    assert done.returncode == 2
-    assert "--shared" in done.stderr
+    result = run(tmp_path, "install", "cursor", "http://127.0.0.1:8808/mcp", "--shared")
+    assert result.returncode == 2
+    assert "--shared" in result.stderr
 
 
 def test_the_process_of_a_killed_server_is_forgotten_before_the_next_one_listens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # the length of a socket's path is limited
+    # The length of a socket's path is limited.
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
     instance = SharedInstance("tools.py", ServeOptions(), str(tmp_path), folder / "a.sock", folder / "a.log")
     instance.pid_file.write_text("1")
 

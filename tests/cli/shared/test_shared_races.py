@@ -1,4 +1,4 @@
-"""Which clients share a server, and what happens to those that come while one ends (`serve --shared`)."""
+"""Races of `serve --shared`: clients that start while a server ends, and servers that share a socket path."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def find_socket(folder: Path) -> Path:
 def test_a_usual_variable_counts_if_a_reference_names_it_and_the_path_if_the_file_has_a_command(
     tmp_path: Path, settings: dict[str, Any], name: str, is_same: bool
 ) -> None:
-    other = f"{os.environ['PATH']}:/nowhere" if name == "PATH" else "/nowhere"
+    other_path = f"{os.environ['PATH']}:/nowhere" if name == "PATH" else "/nowhere"
     with sharing(tmp_path, **settings) as start:
-        one, two = start(stateless=True), start(stateless=True, **{name: other})
-        assert (one.call("read_pid") == two.call("read_pid")) is is_same
+        first, two = start(stateless=True), start(stateless=True, **{name: other_path})
+        assert (first.call("read_pid") == two.call("read_pid")) is is_same
 
 
 def test_a_tool_that_changes_the_environment_does_not_make_the_server_end_early(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_signals_to_a_server_that_ends_already_leave_the_socket_of_the_next_one(
 def test_clients_that_start_while_a_server_ends_are_all_served(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         for _ in range(3):
-            known = start().begin()
-            known.call("read_pid")
+            first_client = start().begin()
+            first_client.call("read_pid")
             process = int(find_socket(tmp_path).with_suffix(".pid").read_text())
             clients = [start() for _ in range(4)]
             os.kill(process, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The command as a real process, and what it left on its three ways out."""
+"""Runs the command as a process, and returns its exit code and its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND = [sys.executable, "-m", "mcp_bridge"]
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """A finished command."""
 
     code: int
@@ -35,24 +35,26 @@ class Done:
         return json.loads(self.out)
 
 
-Inside = Callable[..., Done]
-"""`main` in this process, see conftest."""
+RunHere = Callable[..., CommandResult]
+"""Run `main` in this process, see conftest."""
 
 
-def run(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+def run(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> CommandResult:
     """Run the command in a fork of a process that has imported it."""
     return _run([*forked_command(), "mcp_bridge"], args, cwd, stdin, env)
 
 
-def run_alone(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
-    """Run the command in a new interpreter, where it matters how that starts or ends."""
+def run_in_interpreter(
+    *args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None
+) -> CommandResult:
+    """Run the command in a new interpreter, for tests of its start or end."""
     return _run(COMMAND, args, cwd, stdin, env)
 
 
 def _run(
     command: list[str], args: tuple[str | Path, ...], cwd: Path, stdin: str, env: Mapping[str, str] | None
-) -> Done:
-    done = subprocess.run(
+) -> CommandResult:
+    result = subprocess.run(
         [*command, *map(str, args)],
         cwd=cwd,
         input=stdin,
@@ -62,19 +64,19 @@ def _run(
         encoding="utf-8",
         timeout=TIMEOUT,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return CommandResult(result.returncode, result.stdout, result.stderr)
 
 
-def requests(*asked: tuple[str, dict[str, Any]]) -> str:
-    """Lines of a client that then hangs up."""
+def requests(*messages: tuple[str, dict[str, Any]]) -> str:
+    """Return the lines of a client with these requests."""
     return "".join(
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": ENVELOPE}}) + "\n"
-        for number, (method, params) in enumerate(asked)
+        for number, (method, params) in enumerate(messages)
     )
 
 
 def calls(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    """A tools/call."""
+    """Return the method and the parameters of a call."""
     return "tools/call", {"name": name, "arguments": arguments}
 
 
@@ -82,26 +84,29 @@ LIST: tuple[str, dict[str, Any]] = ("tools/list", {})
 
 
 def serve(
-    file: Path, *asked: tuple[str, dict[str, Any]], options: tuple[str, ...] = (), env: Mapping[str, str] | None = None
-) -> tuple[list[dict[str, Any]], Done]:
-    """Serve a file to a client that asks and hangs up: the answers in the order of the questions, and the rest."""
-    done = run("serve", file, *options, cwd=file.parent, stdin=requests(*asked), env=env)
-    answers = {message["id"]: message for message in map(json.loads, done.out.splitlines())}
-    return [answers.get(number, {}).get("result", answers.get(number)) for number in range(len(asked))], done
+    file: Path,
+    *messages: tuple[str, dict[str, Any]],
+    options: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
+) -> tuple[list[dict[str, Any]], CommandResult]:
+    """Serve a file to a client with these requests. Return the results in order, and that of the command."""
+    result = run("serve", file, *options, cwd=file.parent, stdin=requests(*messages), env=env)
+    responses = {message["id"]: message for message in map(json.loads, result.out.splitlines())}
+    return [responses.get(number, {}).get("result", responses.get(number)) for number in range(len(messages))], result
 
 
 def names(result: dict[str, Any]) -> list[str]:
-    """The names in an answer to tools/list."""
+    """Return the names in a result of tools/list."""
     return [tool["name"] for tool in result["tools"]]
 
 
 def text(result: dict[str, Any]) -> str:
-    """The text in an answer to tools/call."""
+    """Return the text in a result of tools/call."""
     return str(result["content"][0]["text"])
 
 
-class Started:
-    """A running command whose stderr can be waited for."""
+class RunningCommand:
+    """A running command."""
 
     def __init__(self, *args: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
@@ -115,21 +120,21 @@ class Started:
         )
         self._watchdog = threading.Timer(TIMEOUT, self.process.kill)
         self._watchdog.start()
-        self.said = ""
+        self.stderr = ""
 
-    def until(self, words: str) -> str:
-        """The line of stderr that has these words."""
+    def wait_for(self, words: str) -> str:
+        """Return the next line of stderr with these words."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.said += line
+            self.stderr += line
             if words in line:
                 return line
-        raise AssertionError(f"it never said {words!r}, but: {self.said}")
+        raise AssertionError(f"{words!r} is not in stderr: {self.stderr}")
 
-    def ask(self, *asked: tuple[str, dict[str, Any]]) -> None:
+    def send(self, *messages: tuple[str, dict[str, Any]]) -> None:
         """Send requests and keep the input open."""
         assert self.process.stdin is not None
-        self.process.stdin.write(requests(*asked))
+        self.process.stdin.write(requests(*messages))
         self.process.stdin.flush()
 
     def interrupt(self) -> None:
@@ -140,15 +145,15 @@ class Started:
         """Send SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
 
-    def end(self) -> Done:
-        """Wait until it has ended by itself, its input still open."""
+    def end(self) -> CommandResult:
+        """Wait for the exit, while stdin is open."""
         code = self.process.wait(TIMEOUT)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
-        return Done(code, self.process.stdout.read(), self.said + self.process.stderr.read())
+        return CommandResult(code, self.process.stdout.read(), self.stderr + self.process.stderr.read())
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Kill the process, and close its streams."""
         self._watchdog.cancel()
         self.process.kill()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -159,9 +164,9 @@ class Started:
 
 
 @contextlib.contextmanager
-def started(*args: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Started]:
-    """A command that runs for the block and not longer."""
-    command = Started(*args, cwd=cwd, env=env)
+def start_command(*args: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[RunningCommand]:
+    """Start a command, and end it after the block."""
+    command = RunningCommand(*args, cwd=cwd, env=env)
     try:
         yield command
     finally:

@@ -1,4 +1,4 @@
-"""The tools that the command line's tests call."""
+"""Tools for the tests of the command line."""
 
 import sys
 import threading
@@ -37,7 +37,7 @@ def refuses() -> str:
 
 @tool(tags=["bad"])
 def breaks(text: str = "") -> str:
-    """Raises what nobody expects."""
+    """Raises an unexpected error."""
     raise ValueError(f"broken {text}")
 
 
@@ -54,7 +54,7 @@ async def steps(ctx: CallContext, message: str = "step", pause: float = 0) -> st
 
 @tool
 async def waits() -> str:
-    """Never ends, and says that it has begun."""
+    """Reports its start, and never ends."""
     print("begun", flush=True)
     await anyio.sleep_forever()
     return ""
@@ -62,7 +62,7 @@ async def waits() -> str:
 
 @tool
 def blocks() -> str:
-    """A thread that never ends, and says that it has begun."""
+    """Reports its start, and blocks its thread forever."""
     print("begun", flush=True)
     while True:
         time.sleep(0.05)

@@ -20,8 +20,8 @@ PROMPT = re.compile(rb"An empty line.*\n")
 
 
 @dataclass
-class Ended:
-    """What a command wrote, and its exit code."""
+class TerminalResult:
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -30,7 +30,7 @@ class Ended:
 
 def call_at_terminal(
     folder: Path, *arguments: str, answers: list[str], early: str = "", prompt: re.Pattern[bytes] = PROMPT
-) -> Ended:
+) -> TerminalResult:
     """Run `call` at a terminal, and type an answer after each `prompt`; INTERRUPT is Ctrl-C."""
     controller, terminal = os.openpty()
     os.write(controller, early.encode())
@@ -40,14 +40,14 @@ def call_at_terminal(
         cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, env=environ,
     ) as process:  # fmt: skip
         os.close(terminal)
-        shown, waiting = b"", list(answers)
+        output, waiting = b"", list(answers)
         while True:
             try:
                 data = os.read(controller, 4096)
             except OSError:  # how Linux says that the other end is closed
                 break
-            shown += data
-            while waiting and len(prompt.findall(shown)) > len(answers) - len(waiting):
+            output += data
+            while waiting and len(prompt.findall(output)) > len(answers) - len(waiting):
                 answer = waiting.pop(0)
                 if answer == INTERRUPT:  # the terminal does not control the command, so it sends no signal itself
                     process.send_signal(signal.SIGINT)
@@ -55,4 +55,4 @@ def call_at_terminal(
                     os.write(controller, answer.encode())
         os.close(controller)
         assert process.stdout is not None
-        return Ended(process.wait(TIMEOUT), process.stdout.read().decode(), shown.decode())
+        return TerminalResult(process.wait(TIMEOUT), process.stdout.read().decode(), output.decode())

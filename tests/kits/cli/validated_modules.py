@@ -1,4 +1,4 @@
-"""A module of each type that is as its contract says, to be broken in one place by the tests of `module validate`."""
+"""A valid module of each type, for the tests of `module validate`, which break it in one place."""
 
 from __future__ import annotations
 
@@ -119,15 +119,15 @@ CONFIGS = {"provider": '{"key": "a key"}'}
 """What a module needs to be mounted."""
 
 
-def source(kind: str) -> str:
-    """The code of the good module of a type."""
-    return HEAD.replace("KIND", kind) + BODIES[kind]
+def source(module_type: str) -> str:
+    """Return the code of the valid module of a type."""
+    return HEAD.replace("KIND", module_type) + BODIES[module_type]
 
 
 def project(folder: Path, code: str, files: Mapping[str, str] | None = None) -> Path:
-    """A folder with a package of this code, its pyproject.toml, and other files; `""` leaves one out."""
-    wanted = {"sample/__init__.py": code, "pyproject.toml": PYPROJECT, **(files or {})}
-    for name, text in wanted.items():
+    """Create a project with a package of this code, its pyproject.toml and other files; `""` omits one."""
+    contents = {"sample/__init__.py": code, "pyproject.toml": PYPROJECT, **(files or {})}
+    for name, text in contents.items():
         if text:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -336,7 +336,7 @@ def next_question(server: Any) -> Any:
         ({}, ["revoke", FILE], f"revoke: '{FILE}' is a file, not an id. Put the id before it, or use --all"),
         ({}, ["revoke", "abc", "--all", FILE], "no approval was selected"),
         ({"store": "memry"}, ["list"], "state.store: unknown store 'memry'. Known stores: memory, sqlite, "),
-        ({}, ["list", "gate.py"], "gate.py: approvals need a settings file. Pass the settings that are served"),
+        ({}, ["list", "gate.py"], "gate.py: this is not a settings file. Pass the settings file that is served (.yaml"),
         ({}, ["list", "none.yaml"], "none.yaml"),
     ],
 )

@@ -15,7 +15,7 @@ from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.kits.cli.cli_running import Done, run
+from tests.kits.cli.cli_running import CommandResult, run
 from tests.kits.upstream.oauth_server import OAuthServer, run_oauth_server
 from tests.kits.upstream.trust_kit import call_tool, list_tools
 
@@ -41,7 +41,7 @@ def build(folder: Path) -> Bridge:
     return build_from_settings(load(folder / "gateway.json", {}))
 
 
-def sign_in(folder: Path, name: str = "tickets", **environ: str) -> Done:
+def sign_in(folder: Path, name: str = "tickets", **environ: str) -> CommandResult:
     """Run the command with a browser that signs in immediately."""
     (folder / "browser.py").write_text(BROWSER)
     browser = f"{sys.executable} {folder}/browser.py %s"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kits.cli.cli_running import Done, run_alone
+from tests.kits.cli.cli_running import CommandResult, run_in_interpreter
 from tests.kits.upstream.oauth_server import OAuthServer, run_oauth_server
 
 ROOT = Path(__file__).parents[3]
@@ -37,11 +37,11 @@ class Desk:
             "FILE_KEYRING": str(self.vault),
         }
 
-    def sign_in(self, *options: str) -> Done:
-        return run_alone("login", "tickets", "gateway.json", *options, cwd=self.folder, env=self.env)
+    def sign_in(self, *options: str) -> CommandResult:
+        return run_in_interpreter("login", "tickets", "gateway.json", *options, cwd=self.folder, env=self.env)
 
-    def call(self) -> Done:
-        return run_alone("call", "gateway.json", "tickets__read", cwd=self.folder, env=self.env)
+    def call(self) -> CommandResult:
+        return run_in_interpreter("call", "gateway.json", "tickets__read", cwd=self.folder, env=self.env)
 
     def read_vault(self) -> dict[str, Any]:
         entries = json.loads(self.vault.read_text()) if self.vault.exists() else {}
@@ -110,7 +110,7 @@ def test_no_output_has_a_token(tmp_path: Path, server: OAuthServer) -> None:
     desk = Desk(tmp_path, server)
     texts = [desk.sign_in()]
     for words in (("list",), ("doctor",), ("validate",)):
-        texts.append(run_alone(*words, "gateway.json", cwd=tmp_path, env=desk.env))
+        texts.append(run_in_interpreter(*words, "gateway.json", cwd=tmp_path, env=desk.env))
     for secret in (*server.issued, "again-77"):
         assert secret not in "".join(done.out + done.err for done in texts)
 

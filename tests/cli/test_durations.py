@@ -15,8 +15,8 @@ def test_a_call_shows_its_duration_to_the_microsecond(tmp_path: Path) -> None:
         'from mcp_bridge import tool\n\n\n@tool\ndef a() -> int:\n    """A."""\n    return 1\n'
     )
     command = [sys.executable, "-m", "mcp_bridge", "call", "a", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    duration = json.loads(done.stdout)["duration_ms"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    duration = json.loads(result.stdout)["duration_ms"]
     assert duration == round(duration, 3)
 
 
