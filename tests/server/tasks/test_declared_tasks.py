@@ -19,7 +19,7 @@ from mcp_bridge._contracts.state import State
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.client.stdio_client import StdioClient
 from tests.kits.constants import TIMEOUT
-from tests.kits.isolation.isolation_kit import bridge_of as bridge_of_file
+from tests.kits.isolation.isolation_kit import build_bridge
 from tests.kits.questions.asking_kit import get_text, make_bridge, serve_client
 from tests.kits.questions.task_kit import ABLE, create, fetch
 
@@ -168,7 +168,7 @@ def work(ctx: CallContext) -> list[object]:
 
 
 async def test_tools_in_worker_processes_declare_tasks_too_and_know_their_attempt(tmp_path: Path) -> None:
-    bridge = bridge_of_file(tmp_path, "process", tools=TOOLS, tasks={"after": 60})
+    bridge = build_bridge(tmp_path, "process", tools=TOOLS, tasks={"after": 60})
     async with serve_client(bridge, capabilities=ABLE) as client:
         attempt, key = (await fetch(client, await create(client, "work")))["result"]["structuredContent"]
         assert attempt == 2
