@@ -12,10 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.processes.processes_kit import (
-    WAYS,
-    Way,
     a_token,
     carrying,
     command,
@@ -25,6 +24,7 @@ from tests.kits.processes.processes_kit import (
     started,
     trio_of,
 )
+from tests.kits.survival.survival_kit import WAYS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is a guard on Linux alone")
 STDIO = next(way for way in WAYS if way.transport == "stdio")
@@ -38,7 +38,7 @@ def leave(server: object, *ways: str) -> list[str]:
     tokens = []
     for how in ways:
         tokens.append(a_token())
-        assert server.text("starts", how=how, token=tokens[-1]) == "started"  # type: ignore[attr-defined]
+        assert server.get_text("starts", how=how, token=tokens[-1]) == "started"  # type: ignore[attr-defined]
         whole = 2 if how == "family" else 1
         eventually(lambda token=tokens[-1], whole=whole: len(carrying(token)) >= whole)
     return tokens
@@ -59,7 +59,7 @@ def test_no_process_remains_after_a_signal(way: Way, how: str, tmp_path: Path) -
     with spawning(way, tmp_path) as server:
         tokens, below = leave(server, *LEFT), trio_of(server)
         server.signal(getattr(signal, how))
-        assert server.ends() == 0
+        assert server.wait() == 0
         assert not [token for token in tokens if carrying(token)], "it has waited for that"
         assert not any(map(psutil.pid_exists, below))
 
@@ -67,8 +67,8 @@ def test_no_process_remains_after_a_signal(way: Way, how: str, tmp_path: Path) -
 def test_no_process_remains_after_the_end_of_input(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path) as server:
         tokens = leave(server, *LEFT)
-        server.hang_up()
-        assert server.ends() == 0
+        server.close_input()
+        assert server.wait() == 0
         assert not [token for token in tokens if carrying(token)]
 
 
@@ -79,7 +79,7 @@ def test_no_process_remains_after_a_kill_of_any_process(whom: str, way: Way, tmp
     with spawning(way, tmp_path) as server:
         tokens, three = leave(server, *LEFT), trio_of(server)
         os.kill(three[("front", "reaper", "bridge").index(whom)], signal.SIGKILL)
-        assert server.ends() == -signal.SIGKILL
+        assert server.wait() == -signal.SIGKILL
         for token in tokens:
             is_gone(token)
         eventually(lambda: not any(map(psutil.pid_exists, three)))
@@ -99,15 +99,15 @@ def test_no_process_remains_after_a_kill_of_the_group(tmp_path: Path) -> None:
 def test_a_signal_to_the_whole_group_counts_once_and_drains(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path, limits={"drain": "5m", "timeout": "5m"}) as server:
         token = a_token()
-        waiting = server.call("neighbour", token=token)
-        server.says(f"begun {token}")
+        waiting = server.send_call("neighbour", token=token)
+        server.wait_for_stderr(f"begun {token}")
         for pid in (server.process.pid, server.pid):
             os.kill(pid, signal.SIGTERM)
-        error = eventually(lambda: server.ask("tools/list").result(TIMEOUT).get("error"))
+        error = eventually(lambda: server.send_request("tools/list").result(TIMEOUT).get("error"))
         assert error["code"] == -32000
         assert not waiting.done(), "a second signal would have ended it"
         server.signal(signal.SIGTERM)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 def test_the_exit_code_and_the_streams_of_the_bridge_are_passed_on(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_guard_ends_by_the_signal_of_the_bridge(how: str, tmp_path: Path) ->
     with spawning(STDIO, tmp_path) as server:
         (token,) = leave(server, "session")
         os.kill(server.pid if how == "SIGABRT" else server.process.pid, number)
-        assert server.ends() == -number
+        assert server.wait() == -number
         is_gone(token)
 
 
@@ -152,8 +152,8 @@ def test_without_a_guard_an_orderly_shutdown_ends_the_children(tmp_path: Path) -
     with spawning(STDIO, tmp_path, "--no-guard") as server:
         assert server.pid == server.process.pid
         tokens = leave(server, "popen", "session", "deaf", "family")
-        server.hang_up()
-        assert server.ends() == 0
+        server.close_input()
+        assert server.wait() == 0
         for token in tokens:
             is_gone(token)
 

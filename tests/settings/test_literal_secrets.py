@@ -13,8 +13,9 @@ from mcp_bridge._integrations.amplifier.source.source import redact_config
 from mcp_bridge._json_schema.secret_names import find_secret_values, is_secret_key
 from mcp_bridge._settings import Document, Settings, parse
 from mcp_bridge._settings.model import SourceSettings
+from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import WAYS, Way, live
+from tests.kits.survival.survival_kit import WAYS, run_server
 
 SECRET = "sk-9f31-literal"
 FAILING = """
@@ -111,12 +112,12 @@ def test_a_literal_secret_is_in_no_message_log_or_file(way: Way, tmp_path: Path)
         ]
     }
     settings = {"sources": [{"type": "amplifier", "plan": plan}]}
-    with live(way, tmp_path, settings=settings) as server:
-        assert server.text("say") == "said [secret]"
-        status = server.ask("resources/read", {"uri": "amplifier://amplifier/status"}).result(TIMEOUT)
-        server.says("cannot sign in with")
-        server.says("said [secret]")
+    with run_server(way, tmp_path, settings=settings) as server:
+        assert server.get_text("say") == "said [secret]"
+        status = server.send_request("resources/read", {"uri": "amplifier://amplifier/status"}).result(TIMEOUT)
+        server.wait_for_stderr("cannot sign in with")
+        server.wait_for_stderr("said [secret]")
         server.signal(signal.SIGTERM)
-        server.ends()
+        server.wait()
     assert "cannot sign in with" in json.dumps(status)
-    assert SECRET not in json.dumps(status) + server.err
+    assert SECRET not in json.dumps(status) + server.stderr

@@ -14,8 +14,9 @@ import pytest
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.source import Offer, SourceContext
 from mcp_bridge._sources.skills import SkillsOptions, SkillsSource
+from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import Way, live
+from tests.kits.survival.survival_kit import run_server
 
 EXTENSION = "io.modelcontextprotocol/skills"
 FRONTMATTER = "---\nname: {name}\ndescription: How to {name}.\n---\nDo it.\n"
@@ -43,23 +44,25 @@ def test_clients_find_skills_and_can_check_each_file(way: Way, tmp_path: Path) -
     write_skill(tmp_path / "skills", "wash-fruit")
     (skill / "a b").mkdir()
     (skill / "a b" / "apple.png").write_bytes(b"\x89PNG\xff")
-    with live(way, tmp_path, settings=SETTINGS) as server:
+    with run_server(way, tmp_path, settings=SETTINGS) as server:
         if way.stateless:
-            capabilities = server.ask("server/discover", {}).result(TIMEOUT)["result"]["capabilities"]
+            capabilities = server.send_request("server/discover", {}).result(TIMEOUT)["result"]["capabilities"]
             assert capabilities["extensions"] == {EXTENSION: {"directoryRead": True}}
-        skills = server.ask("skills/list", {}).result(TIMEOUT)["result"]["skills"]
+        skills = server.send_request("skills/list", {}).result(TIMEOUT)["result"]["skills"]
         assert [resource["uri"] for resource in skills] == [
             "skill://take-fruit/SKILL.md",
             "skill://wash-fruit/SKILL.md",
         ]
-        found = server.ask("skills/get", {"uri": skills[0]["uri"]}).result(TIMEOUT)["result"]["skill"]
+        found = server.send_request("skills/get", {"uri": skills[0]["uri"]}).result(TIMEOUT)["result"]["skill"]
         assert found == skills[0]
         assert found["frontmatter"] == {"name": "take-fruit", "description": "How to take-fruit."}
         assert [resource["uri"] for resource in found["resources"]] == [
             "skill://take-fruit/SKILL.md", "skill://take-fruit/a%20b/apple.png",
         ]  # fmt: skip
         for resource in found["resources"]:
-            contents = server.ask("resources/read", {"uri": resource["uri"]}).result(TIMEOUT)["result"]["contents"][0]
+            contents = server.send_request("resources/read", {"uri": resource["uri"]}).result(TIMEOUT)["result"][
+                "contents"
+            ][0]
             content = base64.b64decode(contents["blob"]) if "blob" in contents else contents["text"].encode()
             assert len(content) == resource["size"]
             assert f"sha256:{hashlib.sha256(content).hexdigest()}" == resource["digest"]
@@ -70,10 +73,10 @@ def test_directories_of_skills_can_be_browsed(way: Way, tmp_path: Path) -> None:
     skill = write_skill(tmp_path / "skills", "take-fruit")
     (skill / "pictures").mkdir()
     (skill / "pictures" / "apple.svg").write_text("<svg/>")
-    with live(way, tmp_path, settings=SETTINGS) as server:
+    with run_server(way, tmp_path, settings=SETTINGS) as server:
 
         def read(uri: str) -> Any:
-            return server.ask("resources/directory/read", {"uri": uri}).result(TIMEOUT)
+            return server.send_request("resources/directory/read", {"uri": uri}).result(TIMEOUT)
 
         root = read("skill://take-fruit")["result"]["resources"]
         assert [(resource["uri"], resource["mimeType"]) for resource in root] == [
@@ -88,7 +91,7 @@ def test_directories_of_skills_can_be_browsed(way: Way, tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=["handshake", "stateless"])
 def test_wrong_requests_are_errors_with_a_reason(way: Way, tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "take-fruit")
-    with live(way, tmp_path, settings=SETTINGS) as server:
+    with run_server(way, tmp_path, settings=SETTINGS) as server:
         for method, params, message in (
             ("skills/get", {"uri": "skill://none/SKILL.md"}, "Skill not found: skill://none/SKILL.md"),
             ("skills/get", {}, "params.uri: required field missing"),
@@ -97,14 +100,14 @@ def test_wrong_requests_are_errors_with_a_reason(way: Way, tmp_path: Path) -> No
             ("skills/list", {"cursor": "wrong"}, "Invalid cursor. Start again without a cursor."),
             ("resources/directory/read", {}, "params.uri: required field missing"),
         ):
-            error = server.ask(method, params).result(TIMEOUT)["error"]
+            error = server.send_request(method, params).result(TIMEOUT)["error"]
             assert (error["code"], error["message"]) == (INVALID_PARAMS, message)
 
 
 def test_a_server_without_skills_has_no_such_methods(tmp_path: Path) -> None:
-    with live(Way("stdio", True), tmp_path) as server:
-        assert server.ask("skills/list", {}).result(TIMEOUT)["error"]["code"] == METHOD_NOT_FOUND
-        response = server.ask("server/discover", {}).result(TIMEOUT)["result"]
+    with run_server(Way("stdio", True), tmp_path) as server:
+        assert server.send_request("skills/list", {}).result(TIMEOUT)["error"]["code"] == METHOD_NOT_FOUND
+        response = server.send_request("server/discover", {}).result(TIMEOUT)["result"]
         assert "extensions" not in response["capabilities"]
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import WAYS, Way, live
+from tests.kits.survival.survival_kit import WAYS, run_server
 
 
 @pytest.fixture(params=WAYS, ids=str)
@@ -24,7 +25,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """The servers of this module, unless it has others."""
     tools = KITS / "survival" / "fault_tools.py"
-    with contextlib.closing(Shared(lambda way: live(way, tmp_path_factory.mktemp("faults"), tools))) as servers:
+    with contextlib.closing(Shared(lambda way: run_server(way, tmp_path_factory.mktemp("faults"), tools))) as servers:
         yield servers
 
 

@@ -20,24 +20,14 @@ from hypothesis import example, given
 from pydantic import TypeAdapter
 
 from mcp_bridge._protocol.peer.json_lines import BYTE_ORDER_MARK, MAX_REPAIRED
+from tests.client.raw_client import Json
+from tests.client.server_process import HttpServerProcess, ServerProcess, StdioServerProcess, Way, parse_response
 from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.fuzz_messages import ID, messages, sequences, written
-from tests.kits.survival.survival_kit import (
-    BOTH,
-    ONE,
-    OTHER,
-    WAYS,
-    HttpLive,
-    Json,
-    Live,
-    StdioLive,
-    Way,
-    live,
-    message_of,
-)
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, WAYS, run_server
 
 MIB = 1024 * 1024
 STEADY = 24 * MIB
@@ -61,23 +51,23 @@ RESULTS: dict[str, Any] = {
 class Fuzzed:
     """A server that is sent odd messages: what it says is checked here, and counted by id."""
 
-    def __init__(self, server: Live) -> None:
+    def __init__(self, server: ServerProcess) -> None:
         self.server = server
         self.sent = 0
         self.calm = 0
 
     @property
-    def alive(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the server still runs."""
-        return self.server.alive
+        return self.server.is_running
 
     def send(self, bodies: list[bytes]) -> None:
         """Send messages, each under an id of its own; all that must hold afterwards holds."""
         self.sent += 1
         lines = [body.replace(ID.encode(), f"f{self.sent}.{n}".encode()) for n, body in enumerate(bodies)]
-        if isinstance(self.server, StdioLive):
+        if isinstance(self.server, StdioServerProcess):
             self._write(self.server, lines)
-        elif isinstance(self.server, HttpLive):
+        elif isinstance(self.server, HttpServerProcess):
             for line in lines:
                 self._post(self.server, line)
         self.good()
@@ -87,18 +77,18 @@ class Fuzzed:
     def said(self, body: bytes) -> int | str:
         """What one message is answered with: the code of an error, `result`, `failed`, or `silence`."""
         line = body.replace(ID.encode(), f"said{self.sent}".encode())
-        if isinstance(self.server, HttpLive):
+        if isinstance(self.server, HttpServerProcess):
             got = self.server.post(line, _headers(self.server, line))
-            answers = [message_of(got)] if got.content else []
+            answers = [parse_response(got)] if got.content else []
         else:
-            assert isinstance(self.server, StdioLive)
-            heard = len(self.server.heard)
+            assert isinstance(self.server, StdioServerProcess)
+            heard = len(self.server.received)
             self.server.write(line + b"\n")
             data = _read(line) or _read_repaired(line)
             if isinstance(data, dict) and data.get("id") == f"said{self.sent}" and "method" in data:
-                self.server.expect(data["id"]).result(TIMEOUT)
+                self.server.expect_response(data["id"]).result(TIMEOUT)
             self.good()
-            answers = [item for item in self.server.heard[heard:] if item.get("id") in (f"said{self.sent}", 1, None)]
+            answers = [item for item in self.server.received[heard:] if item.get("id") in (f"said{self.sent}", 1, None)]
         if not answers:
             return "silence"
         [answer] = answers
@@ -109,36 +99,36 @@ class Fuzzed:
     def good(self) -> None:
         """A good call is answered rightly, and the process is as it was."""
         token = f"token {self.sent}"
-        answer = self.server.call("echo", text=token).result(TIMEOUT)
+        answer = self.server.send_call("echo", text=token).result(TIMEOUT)
         assert "result" in answer, answer
         assert answer["result"]["content"][0]["text"] == token
-        assert self.server.alive
-        assert "Traceback" not in self.server.err, self.server.err[-4000:]
+        assert self.server.is_running
+        assert "Traceback" not in self.server.stderr, self.server.stderr[-4000:]
 
-    def _write(self, server: StdioLive, lines: list[bytes]) -> None:
+    def _write(self, server: StdioServerProcess, lines: list[bytes]) -> None:
         numbers = [_number(line) for line in lines]
-        heard = len(server.heard)
+        heard = len(server.received)
         server.write(b"".join(line + b"\n" for line in lines))
         for line, number in zip(lines, numbers, strict=True):
             if number is not None:
-                _right(line, server.expect(number).result(TIMEOUT))
+                _right(line, server.expect_response(number).result(TIMEOUT))
         self.good()
-        responses = [message for message in server.heard[heard:] if "method" not in message]
+        responses = [message for message in server.received[heard:] if "method" not in message]
         others = [message for message in responses if message["id"] is None or message["id"] not in numbers]
         # One of the others is the response to the good call.
         assert len(others) > sum(map(_needs_response, lines))
-        assert server.garbage == []
+        assert server.invalid_lines == []
 
-    def _post(self, server: HttpLive, line: bytes) -> None:
+    def _post(self, server: HttpServerProcess, line: bytes) -> None:
         answer = server.post(line, _headers(server, line))
         assert answer.status_code in STATUSES, (answer.status_code, answer.text)
         number = _number(line)
         if answer.content:
-            message = message_of(answer)
+            message = parse_response(answer)
             assert message["jsonrpc"] == "2.0"
             assert number is None or message["id"] == number
         if number is not None:
-            _right(line, message_of(answer))
+            _right(line, parse_response(answer))
 
 
 def _read(line: bytes) -> Any:
@@ -188,7 +178,7 @@ def _number(line: bytes) -> str | None:
     return number if isinstance(number, str) and OURS.fullmatch(number) else None
 
 
-def _headers(server: HttpLive, line: bytes) -> dict[str, str]:
+def _headers(server: HttpServerProcess, line: bytes) -> dict[str, str]:
     """The headers that fit a message, as far as it can be read."""
     data = _read(line)
     data = data if isinstance(data, dict) else {}
@@ -229,7 +219,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Fuzzed]:
-        with live(way, tmp_path_factory.mktemp("fuzz"), KITS / "survival" / "fuzz_tools.py") as server:
+        with run_server(way, tmp_path_factory.mktemp("fuzz"), KITS / "survival" / "fuzz_tools.py") as server:
             yield Fuzzed(server)
 
     with contextlib.closing(Shared(start)) as servers:
@@ -283,6 +273,6 @@ def test_generated_messages_neither_stop_nor_silence_nor_fill_the_server(fuzzed:
         check = example(bodies=[replayed(finding.values[0], fuzzed.server.way)])(check)
     check()
     assert fuzzed.server.rss - fuzzed.calm < STEADY
-    if isinstance(fuzzed.server, StdioLive):
-        ids = Counter(str(message["id"]) for message in fuzzed.server.heard if "method" not in message)
+    if isinstance(fuzzed.server, StdioServerProcess):
+        ids = Counter(str(message["id"]) for message in fuzzed.server.received if "method" not in message)
         assert [number for number, times in ids.items() if times > 1 and OURS.fullmatch(number)] == []

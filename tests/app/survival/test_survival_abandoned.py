@@ -7,8 +7,9 @@ from signal import SIGTERM
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.survival.ending_kit import CLOSED, begin, code_of, serving
-from tests.kits.survival.survival_kit import WAYS, Way
+from tests.kits.survival.survival_kit import WAYS
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -17,4 +18,4 @@ def test_a_call_that_ignores_cancellation_gets_an_error_at_shutdown(way: Way, tm
         response = begin(server, "ignores_cancellation", "call")
         server.signal(SIGTERM)
         assert code_of(response) == CLOSED
-        assert server.ends() == 0
+        assert server.wait() == 0

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.client.raw_client import Json
+from tests.client.server_process import HttpServerProcess, ServerProcess, StdioServerProcess, Way
 from tests.kits.constants import ENVELOPE, TIMEOUT
-from tests.kits.survival.survival_kit import ONE, WAYS, HttpLive, Json, Live, StdioLive, Way, live
+from tests.kits.survival.survival_kit import ONE, WAYS, run_server
 
 TOOLS = """
 import asyncio
@@ -47,7 +49,7 @@ ROUNDS = 8
 
 @pytest.mark.parametrize("way", [ONE, *(way for way in WAYS if way.transport == "http")], ids=str)
 def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, TOOLS, SETTINGS) as server:
+    with run_server(way, tmp_path, TOOLS, SETTINGS) as server:
         give_up = give_up_over_http if way.transport == "http" else give_up_over_stdio
         tasks = settled(server, 50)["tasks"]
         sizes: list[int] = []
@@ -58,8 +60,8 @@ def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> 
             after = settled(server, tasks)
             sizes.append(server.rss)
         assert after["begun"] == after["ended"] > 0
-        assert server.text("echo", text="there is a place") == "there is a place"
-    assert "Traceback" not in server.err
+        assert server.get_text("echo", text="there is a place") == "there is a place"
+    assert "Traceback" not in server.stderr
 
 
 def settled(server: Any, tasks: int) -> Json:
@@ -67,14 +69,14 @@ def settled(server: Any, tasks: int) -> Json:
     states: list[Json] = []
 
     def quiet() -> bool:
-        states.append(json.loads(server.text("state")))
+        states.append(json.loads(server.get_text("state")))
         return bool(states[-1]["begun"] == states[-1]["ended"] and states[-1]["tasks"] <= tasks + 2)
 
     until(quiet)
     return states[-1]
 
 
-def give_up_over_stdio(server: StdioLive, many: int) -> None:
+def give_up_over_stdio(server: StdioServerProcess, many: int) -> None:
     """Call and cancel: twenty calls, of which one runs and the others wait, then all are cancelled."""
     for first in range(0, many, 20):
         numbers = [f"{os.urandom(4).hex()}-{first + number}" for number in range(20)]
@@ -84,7 +86,7 @@ def give_up_over_stdio(server: StdioLive, many: int) -> None:
             server.send(cancelled(server, number))
 
 
-def give_up_over_http(server: HttpLive, many: int) -> None:
+def give_up_over_http(server: HttpServerProcess, many: int) -> None:
     """Call and hang up, twenty at a time; in a session, where that does not cancel, say so before."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
     for first in range(0, many, 20):
@@ -102,22 +104,22 @@ def give_up_over_http(server: HttpLive, many: int) -> None:
                 assert server.post(json.dumps(cancelled(server, number)).encode()).status_code == 202
 
 
-def request(server: Live) -> Json:
+def request(server: ServerProcess) -> Json:
     """A call of the tool that waits."""
     meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     return {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "waits", "arguments": {}, **meta}}
 
 
-def cancelled(server: Live, number: str) -> Json:
+def cancelled(server: ServerProcess, number: str) -> Json:
     """The notification that a call is given up."""
     meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number, **meta}}
 
 
-def posted(server: HttpLive, message: Json) -> bytes:
+def posted(server: HttpServerProcess, message: Json) -> bytes:
     """A POST of a message."""
     body = json.dumps(message).encode()
-    lines = [f"{name}: {value}" for name, value in server.routing(message).items()]
+    lines = [f"{name}: {value}" for name, value in server.make_headers(message).items()]
     head = ["POST /mcp HTTP/1.1", "Host: localhost", *lines, f"Content-Length: {len(body)}"]
     return "\r\n".join([*head, "", ""]).encode() + body
 

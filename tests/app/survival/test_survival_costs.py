@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import StdioServerProcess, Way
 from tests.kits.constants import ENVELOPE, HANDSHAKE, STATELESS, TIMEOUT
 from tests.kits.paths import KITS, ROOT
-from tests.kits.survival.survival_kit import StdioLive, Way, live
+from tests.kits.survival.survival_kit import run_server
 
 TOOLS = KITS / "survival" / "limits_tools.py"
 SCHEMAS = ROOT / "mcp_bridge" / "_server" / "schemas"
@@ -62,7 +63,7 @@ FILLERS = {
 @pytest.mark.timeout(900)
 def test_no_parameter_of_any_method_makes_a_request_expensive(way: Way, era: str, tmp_path: Path) -> None:
     expensive = []
-    with live(way, tmp_path, TOOLS) as server, server.neighbour(within=10 * TIMEOUT):
+    with run_server(way, tmp_path, TOOLS) as server, server.keep_call_in_flight(timeout=10 * TIMEOUT):
         for method, path in iter_parameters(era):
             for filler in FILLERS:
                 valid = {**VALID.get(method, {}), **({"_meta": ENVELOPE} if era == STATELESS else {})}
@@ -110,7 +111,7 @@ def fill(params: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str,
     return new_params
 
 
-def measure(server: StdioLive, method: str, params: dict[str, Any], filler: str) -> tuple[float, float]:
+def measure(server: StdioServerProcess, method: str, params: dict[str, Any], filler: str) -> tuple[float, float]:
     """Send a message; return how many times as much CPU and memory as its sender the server needed at most."""
     request = {"jsonrpc": "2.0", "id": f"cost {next(NUMBERS)}", "method": method, "params": params}
     if method.startswith("notifications/"):
@@ -121,10 +122,10 @@ def measure(server: StdioLive, method: str, params: dict[str, Any], filler: str)
     rss, cpu = server.rss, read_cpu(server)
     server.write(line)
     if "id" in request and method != "subscriptions/listen":
-        server.expect(request["id"]).result(TIMEOUT)
+        server.expect_response(request["id"]).result(TIMEOUT)
     else:
         # The response arrives after everything that was sent before it.
-        server.ask("tools/list", {}).result(TIMEOUT)
+        server.send_request("tools/list", {}).result(TIMEOUT)
     if method == "subscriptions/listen":
         server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
     status = Path(f"/proc/{server.pid}/status").read_text()
@@ -132,7 +133,7 @@ def measure(server: StdioLive, method: str, params: dict[str, Any], filler: str)
     return (read_cpu(server) - cpu) / spent, (peak - rss) / len(line)
 
 
-def read_cpu(server: StdioLive) -> float:
+def read_cpu(server: StdioServerProcess) -> float:
     """Return the seconds of CPU that the threads of the server have used."""
     nanoseconds = 0
     for file in Path(f"/proc/{server.pid}/task").glob("*/schedstat"):

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.client.server_process import ClientProfile, Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.survival.ending_kit import (
     CLOSED,
@@ -31,12 +32,12 @@ from tests.kits.survival.ending_kit import (
     standing,
     text_of,
 )
-from tests.kits.survival.survival_kit import BOTH, ONE, Guest, Way, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ONE, on_one_way
 
 HANDSHAKE = Way("stdio", stateless=False)
 HANDSHAKE_HTTP = Way("http", stateless=False)
 STATELESS_HTTP = Way("http", stateless=True)
-PERSON = Guest(can={"elicitation": {"form": {}}})
+PERSON = ClientProfile(capabilities={"elicitation": {"form": {}}})
 
 
 def ends(*cases: tuple[Way, str]) -> pytest.MarkDecorator:
@@ -66,10 +67,10 @@ def test_new_calls_are_rejected_with_a_reason_while_the_server_drains(way: Way, 
         answer = begin(server, "waits", "first")
         server.signal(SIGTERM)
         drains(server)
-        assert code_of(server.call("waits", name="late")) == CLOSED
+        assert code_of(server.send_call("waits", name="late")) == CLOSED
         # The connection is still open.
-        assert server.ask("ping").result(TIMEOUT).get("error", {}).get("code") != CLOSED
-        assert "begun late" not in server.err
+        assert server.send_request("ping").result(TIMEOUT).get("error", {}).get("code") != CLOSED
+        assert "begun late" not in server.stderr
         go(server)
         assert text_of(answer) == "done first"
         ends_well(server)
@@ -80,10 +81,10 @@ def test_over_http_a_late_request_is_rejected_with_its_id_and_asked_to_retry(tmp
         begin(server, "waits", "first")
         server.signal(SIGTERM)
         drains(server)
-        request = server._request("tools/list", None, None)
-        late = server.post(json.dumps(request).encode(), server.routing(request))
+        request = server.make_request("tools/list", None, None)
+        late = server.post(json.dumps(request).encode(), server.make_headers(request))
         assert (late.status_code, late.headers["retry-after"], late.json()["id"]) == (503, "1", request["id"])
-        hello = {"jsonrpc": "2.0", "id": "x", "method": "initialize", "params": server.guest.hello}
+        hello = {"jsonrpc": "2.0", "id": "x", "method": "initialize", "params": server.profile.hello}
         assert server.http.post("/mcp", json=hello).status_code == 503
         assert server.http.post("/mcp", content=b"{").status_code != 500
         assert server.http.get("/sse").status_code == 503
@@ -96,22 +97,25 @@ def test_calls_that_do_not_finish_in_time_are_cancelled_and_their_clients_notifi
     with serving(way, tmp_path, 0.3, limits={"tools": {"for_ever": {"concurrency": 1}}}) as server:
         answers = [begin(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
         # The second call waits for a free place.
-        answers.append(server.call("for_ever", name="second"))
-        assert server.text("echo", text="there") == "there"
+        answers.append(server.send_call("for_ever", name="second"))
+        assert server.get_text("echo", text="there") == "there"
         end(server, how)
         assert [code_of(answer) for answer in answers] == [CLOSED] * 3
-        assert "begun second" not in server.err
+        assert "begun second" not in server.stderr
         ends_well(server)
-        assert "ended for_ever" in server.err
-        assert server.err.count("did not end within 0.3 seconds") == 1
+        assert "ended for_ever" in server.stderr
+        assert server.stderr.count("did not end within 0.3 seconds") == 1
 
 
 @ends((ONE, EOF), (HANDSHAKE_HTTP, "SIGTERM"))
 def test_queued_calls_finish_too(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path, limits={"tools": {"waits": {"concurrency": 1}}}) as server:
-        answers = [begin(server, "waits", "first"), *(server.call("waits", name=f"{number}") for number in range(3))]
+        answers = [
+            begin(server, "waits", "first"),
+            *(server.send_call("waits", name=f"{number}") for number in range(3)),
+        ]
         # These calls use connections of their own, and are sent after the others.
-        later = [server.call("echo", text="there") for _ in range(4)]
+        later = [server.send_call("echo", text="there") for _ in range(4)]
         assert [text_of(item) for item in later] == ["there"] * 4
         end(server, how)
         go(server)
@@ -124,7 +128,7 @@ def test_a_call_that_will_not_be_cancelled_does_not_hold_the_end(way: Way, tool:
     with serving(way, tmp_path, 0.3) as server:
         answer = begin(server, tool, tool)
         server.signal(SIGTERM)
-        assert server.ends() == 0
+        assert server.wait() == 0
         if way.transport == "http":
             assert answer.exception(TIMEOUT) is not None or "error" in answer.result()
 
@@ -132,17 +136,17 @@ def test_a_call_that_will_not_be_cancelled_does_not_hold_the_end(way: Way, tool:
 def test_a_loop_that_is_held_for_ever_does_not_outlive_a_signal_after_the_end_of_input(tmp_path: Path) -> None:
     with serving(ONE, tmp_path) as server:
         begin(server, "loop_for_ever", "loop")
-        server.hang_up()
+        server.close_input()
         server.signal(SIGTERM)
         # The signal is sent again, as two equal signals may arrive as one.
         server.signal(SIGINT)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 @BOTH
 def test_a_client_that_does_nothing_does_not_hold_the_end(way: Way, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
-        assert server.text("echo", text="there") == "there"
+        assert server.get_text("echo", text="there") == "there"
         server.signal(SIGTERM)
         ends_well(server)
 
@@ -196,13 +200,13 @@ def test_the_server_does_not_wait_for_a_disconnected_client_of_legacy_sse(tmp_pa
         client.begin(1, "stubborn")
         client.begin(2, "for_ever")
         client.stream.leave()
-        server.says("ended number 2")
+        server.wait_for_stderr("ended number 2")
         server.signal(SIGTERM)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path: Path) -> None:
-    with serving(HANDSHAKE_HTTP, tmp_path, guest=PERSON) as server:
+    with serving(HANDSHAKE_HTTP, tmp_path, profile=PERSON) as server:
         stream, question = asked(server)
         server.signal(SIGTERM)
         drains(server)
@@ -217,8 +221,8 @@ def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path
 def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_is_open(
     how: str, tmp_path: Path
 ) -> None:
-    with serving(HANDSHAKE, tmp_path, guest=PERSON) as server:
-        answer = server.call("asks", name="asks")
+    with serving(HANDSHAKE, tmp_path, profile=PERSON) as server:
+        answer = server.send_call("asks", name="asks")
         question = heard(server, "elicitation/create")
         end(server, how)
         if how != EOF:
@@ -231,7 +235,7 @@ def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_i
 
 
 def test_an_unanswered_question_ends_in_time_with_an_error_result(tmp_path: Path) -> None:
-    with serving(HANDSHAKE_HTTP, tmp_path, 0.3, guest=PERSON) as server:
+    with serving(HANDSHAKE_HTTP, tmp_path, 0.3, profile=PERSON) as server:
         stream, _ = asked(server)
         server.signal(SIGTERM)
         assert stream.ends()
@@ -244,40 +248,40 @@ def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Pat
         request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
         request["params"] = {"name": "for_ever", "arguments": {"name": "call"}}
         stream = Streamed(server, "POST", "/mcp", json=request, headers=server.headers)
-        server.says("begun call")
+        server.wait_for_stderr("begun call")
         server.signal(SIGTERM)
         drains(server)
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
         assert server.post(json.dumps(cancel).encode()).status_code == 202
-        server.says("ended call")
+        server.wait_for_stderr("ended call")
         assert stream.ends()
         ends_well(server)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
-    with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
+    with serving(Way(transport, stateless=True), tmp_path, profile=PERSON) as server:
         call = {"name": "asks", "arguments": {"name": "asks"}}
-        first_result = server.ask("tools/call", call).result(TIMEOUT)["result"]
+        first_result = server.send_request("tools/call", call).result(TIMEOUT)["result"]
         other_call = begin(server, "waits", "other")
         server.signal(SIGTERM)
         drains(server)
         (key,) = first_result["inputRequests"]
         answers = {key: {"action": "accept", "content": {"well": "yes"}}}
         next_call = {**call, "requestState": first_result["requestState"], "inputResponses": answers}
-        assert text_of(server.ask("tools/call", next_call)).startswith("done asks")
+        assert text_of(server.send_request("tools/call", next_call)).startswith("done asks")
         go(server)
         assert text_of(other_call) == "done other"
         ends_well(server)
 
 
 def test_a_suspended_call_without_an_answer_does_not_delay_the_shutdown_and_can_clean_up(tmp_path: Path) -> None:
-    with serving(STATELESS_HTTP, tmp_path, guest=PERSON) as server:
-        suspended = server.call("asks", name="suspended").result(TIMEOUT)["result"]
+    with serving(STATELESS_HTTP, tmp_path, profile=PERSON) as server:
+        suspended = server.send_call("asks", name="suspended").result(TIMEOUT)["result"]
         assert suspended["resultType"] == "input_required"
         server.signal(SIGTERM)
         ends_well(server)
-        assert "ended suspended" in server.err
+        assert "ended suspended" in server.stderr
 
 
 def test_no_process_remains_and_the_port_is_free(tmp_path: Path) -> None:
@@ -304,6 +308,6 @@ def asked(server: Any) -> tuple[Streamed, dict[str, Any]]:
 
 def heard(server: Any, method: str) -> dict[str, Any]:
     """A request of a server over stdio, waited for."""
-    eventually(lambda: any(message.get("method") == method for message in server.heard))
-    found: dict[str, Any] = next(message for message in server.heard if message.get("method") == method)
+    eventually(lambda: any(message.get("method") == method for message in server.received))
+    found: dict[str, Any] = next(message for message in server.received if message.get("method") == method)
     return found

@@ -34,47 +34,47 @@ def test_for_any_exception_of_a_tool_the_client_receives_only_a_reference(
 ) -> None:
     tool, kind = raising
     with unharmed(server):
-        answer = refused(server.result(tool, kind=kind))
+        answer = refused(server.get_result(tool, kind=kind))
     assert REFERENCE.match(answer)
-    server.says(answer[-14:-2])
+    server.wait_for_stderr(answer[-14:-2])
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize(("how", "kind"), in_child(AWAITED))
 def test_an_error_in_a_child_task_reaches_the_call_that_awaits_it(server: Any, kind: str, how: str) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.result("in_child", kind=kind, how=how)))
+        assert REFERENCE.match(refused(server.get_result("in_child", kind=kind, how=how)))
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize(("how", "kind"), in_child(UNHEARD))
 def test_an_error_in_an_abandoned_task_ends_neither_the_call_nor_the_loop(server: Any, kind: str, how: str) -> None:
     with unharmed(server):
-        assert server.text("in_child", kind=kind, how=how) == "answered"
+        assert server.get_text("in_child", kind=kind, how=how) == "answered"
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("kind", [EXIT, INTERRUPT])
 def test_an_error_in_the_event_loop_is_raised_in_the_waiting_thread(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.result("from_a_thread", kind=kind)))
+        assert REFERENCE.match(refused(server.get_result("from_a_thread", kind=kind)))
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("tool", ["recurses", "recurses_async"])
 def test_endless_recursion_fails_the_call(server: Any, tool: str) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.result(tool)))
+        assert REFERENCE.match(refused(server.get_result(tool)))
 
 
 @ON_ONE_WAY
 def test_a_tool_that_cancels_itself_and_waits_fails(server: Any) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.result("cancels_itself", how="and waits")))
+        assert REFERENCE.match(refused(server.get_result("cancels_itself", how="and waits")))
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("how", ["and goes on", "and returns"])
 def test_a_tool_that_cancels_itself_and_returns_gives_its_result(server: Any, how: str) -> None:
     with unharmed(server):
-        assert server.text("cancels_itself", how=how) == "answered"
+        assert server.get_text("cancels_itself", how=how) == "answered"

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
+from tests.client.server_process import HttpServerProcess, Way
 from tests.kits.constants import HANDSHAKE, HTTP_HEADERS, TIMEOUT
-from tests.kits.survival.survival_kit import ONE, OTHER, HttpLive, Way, live
+from tests.kits.survival.survival_kit import ONE, OTHER, run_server
 
 TOOLS = """
 import threading
@@ -40,11 +41,11 @@ LATEST = 20.0
 @contextmanager
 def serve(way: Way, folder: Path, **limits: Any) -> Iterator[Any]:
     settings = {"limits": {"timeout": 600, "drain": 0.1, **limits}}
-    with live(way, folder, TOOLS, settings) as server:
+    with run_server(way, folder, TOOLS, settings) as server:
         yield server
 
 
-def leave_call(server: HttpLive, number: int, session: str, tool: str = "hangs") -> None:
+def leave_call(server: HttpServerProcess, number: int, session: str, tool: str = "hangs") -> None:
     """Call a tool in a session, and disconnect when the stream of the response begins."""
     body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool}})
     headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session, "Host": server.base[7:]}
@@ -59,10 +60,10 @@ def leave_call(server: HttpLive, number: int, session: str, tool: str = "hangs")
 @pytest.mark.timeout(300)
 def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
     with serve(ONE, tmp_path) as server:
-        hanging = [server.call(tool) for _ in range(1000)]
+        hanging = [server.send_call(tool) for _ in range(1000)]
         start = time.monotonic()
-        assert server.call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
-        assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
+        assert server.send_call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
+        assert server.send_call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
         print(f"answered after {time.monotonic() - start:.3f} s, with {server.rss >> 20} MiB")
         assert not any(call.done() for call in hanging)
 
@@ -71,12 +72,12 @@ def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_pa
 @pytest.mark.timeout(300)
 def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path, tool: str) -> None:
     with serve(OTHER, tmp_path) as server:
-        hog = server.session()
+        hog = server.open_session()
         for number in range(1000):
             leave_call(server, number, hog, tool)
         start = time.monotonic()
-        assert server.call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
-        assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
+        assert server.send_call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
+        assert server.send_call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
         print(f"answered after {time.monotonic() - start:.3f} s, with {server.rss >> 20} MiB")
 
 
@@ -84,16 +85,16 @@ def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path,
 def test_slots_of_disconnected_clients_are_free_after_ten_seconds(tmp_path: Path) -> None:
     with serve(OTHER, tmp_path, concurrency=4) as server:
         for number in range(4):
-            leave_call(server, number, server.session(), tool=("hangs", "blocks")[number % 2])
+            leave_call(server, number, server.open_session(), tool=("hangs", "blocks")[number % 2])
         start = time.monotonic()
-        assert server.call("answers").result(10 + LATEST)["result"]["content"][0]["text"] == "answered"
+        assert server.send_call("answers").result(10 + LATEST)["result"]["content"][0]["text"] == "answered"
         print(f"answered after {time.monotonic() - start:.3f} s")
 
 
 @pytest.mark.timeout(300)
 def test_calls_that_hang_leave_no_more_than_a_bounded_queue(tmp_path: Path) -> None:
     with serve(ONE, tmp_path, concurrency=4) as server:
-        calls = [server.call("hangs") for _ in range(1040)]
+        calls = [server.send_call("hangs") for _ in range(1040)]
         until = time.monotonic() + TIMEOUT
         # 3 calls run and 1,024 wait.
         while sum(call.done() for call in calls) < 13:
@@ -101,4 +102,4 @@ def test_calls_that_hang_leave_no_more_than_a_bounded_queue(tmp_path: Path) -> N
             time.sleep(0.01)
         codes = {call.result()["result"]["_meta"]["mcp-bridge/code"] for call in calls if call.done()}
         assert codes == {"overloaded"}
-        assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
+        assert server.send_call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"

@@ -16,8 +16,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.client.raw_client import Json
+from tests.client.server_process import HttpServerProcess, parse_response
 from tests.kits.constants import CLIENT_INFO, ENVELOPE, HANDSHAKE, HTTP_HEADERS, TIMEOUT
-from tests.kits.survival.survival_kit import OTHER, HttpLive, Json, live, message_of
+from tests.kits.survival.survival_kit import OTHER, run_server
 
 HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
 SHAKE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
@@ -38,15 +40,15 @@ def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     context = ssl.create_default_context()
     # With 500 threads, a client may be idle for 10 seconds.
     settings = {"http": {"client_timeout": 300}}
-    with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
+    with run_server(OTHER, tmp_path, settings=settings) as server, server.keep_call_in_flight():
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
             answers = list(clients.map(lambda number: client(server, number, every, context), range(500)))
         assert answers == [[f"{number} {turn}" for turn in range(2)] for number in range(500)]
-    assert "Traceback" not in server.err
+    assert "Traceback" not in server.stderr
 
 
-def client(server: HttpLive, number: int, every: threading.Barrier, context: ssl.SSLContext) -> list[str]:
+def client(server: HttpServerProcess, number: int, every: threading.Barrier, context: ssl.SSLContext) -> list[str]:
     """A client with a connection and a session of its own; the results of its calls."""
     headers = dict(server.headers)
     with httpx2.Client(base_url=server.base, timeout=300, verify=context, trust_env=False) as http:
@@ -59,26 +61,26 @@ def client(server: HttpLive, number: int, every: threading.Barrier, context: ssl
         texts = []
         for turn in range(2):
             request = call(server, turn + 1, "echo", text=f"{number} {turn}")
-            answer = http.post("/mcp", json=request, headers={**server.routing(request), **headers})
-            texts.append(str(message_of(answer)["result"]["content"][0]["text"]))
+            answer = http.post("/mcp", json=request, headers={**server.make_headers(request), **headers})
+            texts.append(str(parse_response(answer)["result"]["content"][0]["text"]))
     return texts
 
 
-def call(server: HttpLive, number: int, name: str, **arguments: str) -> Json:
+def call(server: HttpServerProcess, number: int, name: str, **arguments: str) -> Json:
     """A request for a call."""
     meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     params = {"name": name, "arguments": arguments, **meta}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
-def shaken(server: HttpLive) -> str:
+def shaken(server: HttpServerProcess) -> str:
     """Open a session and leave it; its id. Whose answer has just come may not rest yet."""
     answers = []
     until(lambda: answers.append(server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS)) or answers[-1].is_success)
     return str(answers[-1].headers["mcp-session-id"])
 
 
-def pinged(server: HttpLive, session: str) -> int:
+def pinged(server: HttpServerProcess, session: str) -> int:
     """The status of a ping in a session."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
@@ -86,9 +88,9 @@ def pinged(server: HttpLive, session: str) -> int:
 
 
 def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
-    with live(OTHER, tmp_path, settings={"http": {"sessions": 4}}) as server:
+    with run_server(OTHER, tmp_path, settings={"http": {"sessions": 4}}) as server:
         first, second, third = (shaken(server) for _ in range(3))
-        assert server.text("echo", text="still here") == "still here"
+        assert server.get_text("echo", text="still here") == "still here"
         assert pinged(server, first) == 200
         newcomer = shaken(server)
         assert [pinged(server, item) for item in (second, first, third, newcomer)] == [404, 200, 200, 200]
@@ -96,12 +98,12 @@ def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
         assert [pinged(server, item) for item in (first, newcomer, fifth)] == [200, 200, 200]
         # The session of the test client itself has ended as well.
         assert server.post(json.dumps(SHAKE | {"method": "ping"}).encode()).status_code == 404
-    assert "Traceback" not in server.err
+    assert "Traceback" not in server.stderr
 
 
 def test_sessions_in_use_stay_and_a_new_one_is_rejected(tmp_path: Path) -> None:
     settings = {"http": {"sessions": 2}}
-    with live(OTHER, tmp_path, settings=settings) as server, server.neighbour():
+    with run_server(OTHER, tmp_path, settings=settings) as server, server.keep_call_in_flight():
         listener = shaken(server)
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": listener}
         with server.http.stream("GET", "/mcp", headers=headers) as stream:
@@ -113,13 +115,13 @@ def test_sessions_in_use_stay_and_a_new_one_is_rejected(tmp_path: Path) -> None:
 
 
 def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
-    with live(OTHER, tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
-        session = server.session()
+    with run_server(OTHER, tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
+        session = server.open_session()
         headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
         request = call(server, 1, "neighbour", token="its own")
         with server.http.stream("POST", "/mcp", json=request, headers=headers) as stream:
             event = next(line for line in stream.iter_lines() if line.startswith("id: ")).removeprefix("id: ")
-            server.says("begun its own")
+            server.wait_for_stderr("begun its own")
         other_sessions = [shaken(server) for _ in range(3)]
         assert [pinged(server, other) for other in other_sessions] == [404, 404, 200]
         assert server.http.post("/mcp", json=call(server, 9, "echo"), headers=server.headers).status_code == 404
@@ -131,28 +133,28 @@ def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_1000_abandoned_sessions_reject_no_client_and_leak_no_memory(tmp_path: Path) -> None:
-    with live(OTHER, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
+    with run_server(OTHER, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
         before = crowded(server)
         assert crowded(server) < before * 1.1
-    assert "Traceback" not in server.err
+    assert "Traceback" not in server.stderr
 
 
-def crowded(server: HttpLive) -> int:
+def crowded(server: HttpServerProcess) -> int:
     """Abandon more than 1,000 sessions while another is in use; the memory once they have ended."""
-    with server.neighbour():
+    with server.keep_call_in_flight():
         for number in range(1100):
             shaken(server)
             if number % 50 == 0:
-                assert server.text("echo", text="active") == "active"
+                assert server.get_text("echo", text="active") == "active"
         assert pinged(server, shaken(server)) == 200
     until(lambda: tasks(server) < 100, 90)
     return server.rss
 
 
-def tasks(server: HttpLive) -> int:
+def tasks(server: HttpServerProcess) -> int:
     """How many tasks the server has; asked seldom."""
     time.sleep(0.5)
-    return int(server.text("tasks"))
+    return int(server.get_text("tasks"))
 
 
 def until(true: Callable[[], bool], within: float = TIMEOUT) -> None:
@@ -164,7 +166,10 @@ def until(true: Callable[[], bool], within: float = TIMEOUT) -> None:
 
 
 def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
-    with live(OTHER, tmp_path, settings={"http": {"client_timeout": "2s"}}) as server, server.neighbour():
+    with (
+        run_server(OTHER, tmp_path, settings={"http": {"client_timeout": "2s"}}) as server,
+        server.keep_call_in_flight(),
+    ):
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (60, 60))
         host, _, port = server.base.removeprefix("http://").rpartition(":")
         with contextlib.ExitStack() as opened:
@@ -173,8 +178,8 @@ def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
                     opened.enter_context(socket.create_connection((host, int(port)), timeout=TIMEOUT))
         with httpx2.Client(base_url=server.base, timeout=TIMEOUT) as http:
             until(lambda: healthy(http))
-        assert server.text("echo", text="still here") == "still here"
-    assert len(server.err) < 100_000
+        assert server.get_text("echo", text="still here") == "still here"
+    assert len(server.stderr) < 100_000
 
 
 def healthy(http: httpx2.Client) -> bool:

@@ -9,14 +9,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.client.server_process import HttpServerProcess
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import OTHER, HttpLive, live
+from tests.kits.survival.survival_kit import OTHER, run_server
 
 LIMIT = 256
 """A soft and hard limit that stands for the usual 1,024: fewer connections show the same."""
 
 
-def connect(server: HttpLive) -> socket.socket:
+def connect(server: HttpServerProcess) -> socket.socket:
     host, _, port = server.base.removeprefix("http://").rpartition(":")
     return socket.create_connection((host, int(port)), timeout=TIMEOUT)
 
@@ -33,7 +34,7 @@ def test_the_soft_limit_of_descriptors_is_raised_at_the_start(tmp_path: Path) ->
     low_limit = min(soft, 1024)
     resource.setrlimit(resource.RLIMIT_NOFILE, (low_limit, hard))
     try:
-        with live(OTHER, tmp_path) as server:
+        with run_server(OTHER, tmp_path) as server:
             new_limit = min(65_536, hard) if hard != resource.RLIM_INFINITY else 65_536
             assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[0] == max(low_limit, new_limit)
     finally:
@@ -41,12 +42,12 @@ def test_the_soft_limit_of_descriptors_is_raised_at_the_start(tmp_path: Path) ->
 
 
 def test_idle_connections_of_one_client_give_way_to_others_before_descriptors_run_out(tmp_path: Path) -> None:
-    with live(OTHER, tmp_path) as server, contextlib.ExitStack() as opened:
+    with run_server(OTHER, tmp_path) as server, contextlib.ExitStack() as opened:
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
         connections = [opened.enter_context(connect(server)) for _ in range(LIMIT - LIMIT // 4 + 10)]
         assert connections[0].recv(4096) == b""
-        assert server.text("echo", text="still here") == "still here"
+        assert server.get_text("echo", text="still here") == "still here"
         for connection in connections:
             connection.close()
-        wait_until(lambda: server.text("echo", text="still here") == "still here")
-    assert "out of resources" not in server.err
+        wait_until(lambda: server.get_text("echo", text="still here") == "still here")
+    assert "out of resources" not in server.stderr

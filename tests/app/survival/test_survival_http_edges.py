@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import HttpServerProcess, Way
 from tests.kits.constants import ENVELOPE, HANDSHAKE, TIMEOUT
 from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import OTHER, HttpLive, Way, live
+from tests.kits.survival.survival_kit import OTHER, run_server
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": ENVELOPE}}).encode()
 STATELESS_HTTP = Way("http", stateless=True)
@@ -26,7 +27,7 @@ QUIET = ("begun ", "Could not find session for ID", "request without session_id"
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """One server for all of an era: what an earlier request has done to it, a later one would see."""
-    with contextlib.closing(Shared(lambda way: live(way, tmp_path_factory.mktemp("edges")))) as servers:
+    with contextlib.closing(Shared(lambda way: run_server(way, tmp_path_factory.mktemp("edges")))) as servers:
         yield servers
 
 
@@ -37,15 +38,15 @@ def era() -> Way:
 
 
 @pytest.fixture
-def quiet_server(era: Way, shared: Shared) -> Iterator[HttpLive]:
+def quiet_server(era: Way, shared: Shared) -> Iterator[HttpServerProcess]:
     """A neighbour is in flight, and the log stays quiet."""
     server = shared.server(era)
-    log_length = len(server.err)
-    with server.neighbour():
+    log_length = len(server.stderr)
+    with server.keep_call_in_flight():
         yield server
     # The neighbour reads its answer after all earlier messages.
-    with server.neighbour():
-        lines = server.err[log_length:].splitlines()
+    with server.keep_call_in_flight():
+        lines = server.stderr[log_length:].splitlines()
     assert not [line for line in lines if line.strip() and not any(words in line for words in QUIET)]
 
 
@@ -57,7 +58,7 @@ def in_one_era(table: dict[str, tuple[Any, ...]], names: str, smoke: Iterable[st
 
 
 @contextlib.contextmanager
-def connected(server: HttpLive) -> Iterator[socket.socket]:
+def connected(server: HttpServerProcess) -> Iterator[socket.socket]:
     """A plain connection."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
@@ -73,7 +74,7 @@ def answer(connection: socket.socket) -> tuple[int, bytes]:
     return (int(got.split(b" ", 2)[1]) if got.startswith(b"HTTP/1.1 ") else 0), got
 
 
-def exchange(server: HttpLive, data: bytes) -> tuple[int, bytes]:
+def exchange(server: HttpServerProcess, data: bytes) -> tuple[int, bytes]:
     """Send bytes; the status of the answer, and what came with it."""
     with connected(server) as connection:
         # The server may refuse the body before all of it was sent.
@@ -83,7 +84,7 @@ def exchange(server: HttpLive, data: bytes) -> tuple[int, bytes]:
 
 
 def head(
-    server: HttpLive,
+    server: HttpServerProcess,
     *more: str,
     first: str = "POST /mcp HTTP/1.1",
     host: str = "Host: 127.0.0.1",
@@ -136,7 +137,7 @@ LENGTHS: dict[str, tuple[str, bytes, int]] = {
     LENGTHS, "length body status", smoke=["right", "chunked", "chunked with a length", "a byte too large for us"]
 )
 def test_a_wrong_content_length_is_distinguished_from_a_correct_one(
-    quiet_server: HttpLive, length: str, body: bytes, status: int
+    quiet_server: HttpServerProcess, length: str, body: bytes, status: int
 ) -> None:
     assert exchange(quiet_server, head(quiet_server, length=length) + body)[0] == status
 
@@ -169,7 +170,7 @@ HEADERS: dict[str, tuple[str, int]] = {
 
 
 @in_one_era(HEADERS, "line status", smoke=["a foreign Origin", "two sessions", "another Content-Type", "gzip"])
-def test_an_odd_header_is_rejected_or_ignored(quiet_server: HttpLive, line: str, status: int) -> None:
+def test_an_odd_header_is_rejected_or_ignored(quiet_server: HttpServerProcess, line: str, status: int) -> None:
     assert exchange(quiet_server, head(quiet_server, line) + LIST)[0] == status
 
 
@@ -191,7 +192,7 @@ INSTEAD: dict[str, tuple[dict[str, str], int]] = {
 
 
 @in_one_era(INSTEAD, "instead status", smoke=[name for name in INSTEAD if "Host" not in name])
-def test_relevant_headers_are_checked(quiet_server: HttpLive, instead: dict[str, str], status: int) -> None:
+def test_relevant_headers_are_checked(quiet_server: HttpServerProcess, instead: dict[str, str], status: int) -> None:
     assert exchange(quiet_server, head(quiet_server, **instead) + LIST)[0] == status
 
 
@@ -230,7 +231,7 @@ FIRST: dict[str, tuple[str, int]] = {
 
 
 @in_one_era(FIRST, "first status", smoke=["HTTP/1.0", "a slash at the end", "PUT"])
-def test_an_odd_request_line_is_answered(quiet_server: HttpLive, first: str, status: int) -> None:
+def test_an_odd_request_line_is_answered(quiet_server: HttpServerProcess, first: str, status: int) -> None:
     assert exchange(quiet_server, head(quiet_server, first=first) + LIST)[0] == status
 
 
@@ -243,7 +244,7 @@ STRANGERS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", STRANGERS.values(), ids=STRANGERS)
-def test_another_protocol_is_rejected_and_the_connection_closed(quiet_server: HttpLive, data: bytes) -> None:
+def test_another_protocol_is_rejected_and_the_connection_closed(quiet_server: HttpServerProcess, data: bytes) -> None:
     with connected(quiet_server) as connection:
         connection.sendall(data)
         status, _ = answer(connection)
@@ -252,7 +253,7 @@ def test_another_protocol_is_rejected_and_the_connection_closed(quiet_server: Ht
             assert connection.recv(1) == b""
 
 
-def test_endless_headers_are_rejected_in_constant_memory(quiet_server: HttpLive) -> None:
+def test_endless_headers_are_rejected_in_constant_memory(quiet_server: HttpServerProcess) -> None:
     before = quiet_server.rss
     for _ in range(20):
         with connected(quiet_server) as connection, contextlib.suppress(ConnectionError):
@@ -264,7 +265,7 @@ def test_endless_headers_are_rejected_in_constant_memory(quiet_server: HttpLive)
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 300000000", TE.strip()], ids=["with a length", "without"])
-def test_a_body_that_is_too_large_is_rejected_in_constant_memory(quiet_server: HttpLive, length: str) -> None:
+def test_a_body_that_is_too_large_is_rejected_in_constant_memory(quiet_server: HttpServerProcess, length: str) -> None:
     before, piece = quiet_server.rss, b"%x\r\n%s\r\n" % (1_000_000, b"a" * 1_000_000)
     with connected(quiet_server) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(head(quiet_server, length=length))
@@ -274,7 +275,7 @@ def test_a_body_that_is_too_large_is_rejected_in_constant_memory(quiet_server: H
     assert quiet_server.rss - before < 40_000_000
 
 
-def test_a_client_that_waits_for_100_continue_gets_it(quiet_server: HttpLive) -> None:
+def test_a_client_that_waits_for_100_continue_gets_it(quiet_server: HttpServerProcess) -> None:
     with connected(quiet_server) as connection:
         connection.sendall(head(quiet_server, "Expect: 100-continue"))
         assert answer(connection)[0] == 100
@@ -282,13 +283,13 @@ def test_a_client_that_waits_for_100_continue_gets_it(quiet_server: HttpLive) ->
         assert answer(connection)[0] == 200
 
 
-def test_a_request_with_a_large_content_length_is_rejected_before_its_body(quiet_server: HttpLive) -> None:
+def test_a_request_with_a_large_content_length_is_rejected_before_its_body(quiet_server: HttpServerProcess) -> None:
     with connected(quiet_server) as connection:
         connection.sendall(head(quiet_server, "Expect: 100-continue", length="Content-Length: 99999999"))
         assert answer(connection)[0] == 413
 
 
-def test_a_request_in_single_bytes_is_a_request(quiet_server: HttpLive) -> None:
+def test_a_request_in_single_bytes_is_a_request(quiet_server: HttpServerProcess) -> None:
     with connected(quiet_server) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in head(quiet_server) + LIST:
@@ -296,7 +297,7 @@ def test_a_request_in_single_bytes_is_a_request(quiet_server: HttpLive) -> None:
         assert answer(connection)[0] == 200
 
 
-def test_empty_lines_before_a_request_are_ignored(quiet_server: HttpLive) -> None:
+def test_empty_lines_before_a_request_are_ignored(quiet_server: HttpServerProcess) -> None:
     assert exchange(quiet_server, b"\r\n" * 3 + head(quiet_server) + LIST)[0] == 200
 
 
@@ -311,7 +312,7 @@ def whole(connection: socket.socket) -> bytes:
     return got
 
 
-def test_an_upgrade_that_is_not_made_leaves_the_connection_for_more(quiet_server: HttpLive) -> None:
+def test_an_upgrade_that_is_not_made_leaves_the_connection_for_more(quiet_server: HttpServerProcess) -> None:
     with connected(quiet_server) as connection:
         for number, upgrade in enumerate(["h2c", "websocket", ""]):
             body = chunked(LIST.replace(b'"id": 7', b'"id": %d' % (70 + number)))
@@ -320,12 +321,12 @@ def test_an_upgrade_that_is_not_made_leaves_the_connection_for_more(quiet_server
             assert b'"tools"' in whole(connection)
 
 
-def test_many_upgrades_in_one_piece_cost_no_more_than_one(quiet_server: HttpLive) -> None:
+def test_many_upgrades_in_one_piece_cost_no_more_than_one(quiet_server: HttpServerProcess) -> None:
     asks = head(quiet_server, "Connection: Upgrade", "Upgrade: h2c") + LIST
     assert exchange(quiet_server, asks * 500)[0] in (200, 400)
 
 
-def test_a_thousand_pipelined_requests_get_responses_in_order(quiet_server: HttpLive) -> None:
+def test_a_thousand_pipelined_requests_get_responses_in_order(quiet_server: HttpServerProcess) -> None:
     with connected(quiet_server) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
         got = b""
@@ -334,7 +335,7 @@ def test_a_thousand_pipelined_requests_get_responses_in_order(quiet_server: Http
     assert got.count(b"HTTP/1.1 200 ") == 1000
 
 
-def test_a_client_that_closes_its_side_gets_a_response_or_is_closed(quiet_server: HttpLive) -> None:
+def test_a_client_that_closes_its_side_gets_a_response_or_is_closed(quiet_server: HttpServerProcess) -> None:
     with connected(quiet_server) as connection:
         connection.sendall(head(quiet_server) + LIST)
         connection.shutdown(socket.SHUT_WR)
@@ -347,7 +348,7 @@ CUTS = {"in the head": 30, "at the end of the head": -len(LIST), "in the body": 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_a_client_that_disconnects_in_the_middle_has_no_effect(
-    quiet_server: HttpLive, cut: int | None, reset: bool
+    quiet_server: HttpServerProcess, cut: int | None, reset: bool
 ) -> None:
     for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
         for _ in range(5):
@@ -358,13 +359,13 @@ def test_a_client_that_disconnects_in_the_middle_has_no_effect(
 
 
 @pytest.mark.parametrize("path", ["/messages?session_id=" + "a" * 32, "/messages", "/sse", "/health"])
-def test_a_client_of_another_path_may_disconnect_early(quiet_server: HttpLive, path: str) -> None:
+def test_a_client_of_another_path_may_disconnect_early(quiet_server: HttpServerProcess, path: str) -> None:
     for _ in range(5):
         with connected(quiet_server) as connection:
             connection.sendall(head(quiet_server, first=f"POST {path} HTTP/1.1") + LIST[:-10])
 
 
-def test_a_message_for_an_sse_stream_that_breaks_off_costs_nothing(quiet_server: HttpLive) -> None:
+def test_a_message_for_an_sse_stream_that_breaks_off_costs_nothing(quiet_server: HttpServerProcess) -> None:
     with quiet_server.http.stream("GET", "/sse") as stream:
         path = next(line for line in stream.iter_lines() if line.startswith("data: ")).removeprefix("data: ")
         for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
@@ -372,7 +373,7 @@ def test_a_message_for_an_sse_stream_that_breaks_off_costs_nothing(quiet_server:
                 connection.sendall((head(quiet_server, first=f"POST {path} HTTP/1.1", length=length) + LIST)[:-10])
 
 
-def test_a_thousand_connections_that_are_dropped_cost_nothing(quiet_server: HttpLive) -> None:
+def test_a_thousand_connections_that_are_dropped_cost_nothing(quiet_server: HttpServerProcess) -> None:
     for number in range(1000):
         with connected(quiet_server) as connection:
             if number % 2:
@@ -380,7 +381,7 @@ def test_a_thousand_connections_that_are_dropped_cost_nothing(quiet_server: Http
 
 
 @pytest.mark.parametrize("era", ERAS, ids=str)
-def test_trailers_are_not_headers(quiet_server: HttpLive) -> None:
+def test_trailers_are_not_headers(quiet_server: HttpServerProcess) -> None:
     if not quiet_server.way.stateless:
         end = f"0\r\nMcp-Session-Id: {quiet_server.headers['Mcp-Session-Id']}\r\n\r\n".encode()
         data = head(quiet_server, length=TE.strip(), Mcp_Session_Id="", MCP_Protocol_Version=HANDSHAKE)

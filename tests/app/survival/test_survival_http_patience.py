@@ -18,8 +18,9 @@ import pytest
 from mcp_bridge._cli import serve as serve_command
 from mcp_bridge._cli.target import load_target
 from mcp_bridge._transports.http.app import HttpOptions
+from tests.client.server_process import HttpServerProcess
 from tests.kits.constants import ENVELOPE, TIMEOUT
-from tests.kits.survival.survival_kit import OTHER, HttpLive, live
+from tests.kits.survival.survival_kit import OTHER, run_server
 
 QUICK = 1.0
 """The time-outs of these tests in seconds; they wait for what must come, and measure only that it was not early."""
@@ -55,15 +56,15 @@ async def busy(seconds: float) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpLive]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServerProcess]:
     """A server with little patience."""
     settings = {**SHORT, "limits": {"result": "256 MiB", "timeout": "120s"}}
-    with live(OTHER, tmp_path_factory.mktemp("patience"), TOOLS, settings) as started:
+    with run_server(OTHER, tmp_path_factory.mktemp("patience"), TOOLS, settings) as started:
         yield started
 
 
 @contextlib.contextmanager
-def connected(server: HttpLive) -> Iterator[socket.socket]:
+def connected(server: HttpServerProcess) -> Iterator[socket.socket]:
     """A plain connection."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
@@ -71,21 +72,21 @@ def connected(server: HttpLive) -> Iterator[socket.socket]:
         yield connection
 
 
-def head(server: HttpLive, length: str, first: str = "POST /mcp HTTP/1.1", routing: Any = None) -> bytes:
+def head(server: HttpServerProcess, length: str, first: str = "POST /mcp HTTP/1.1", routing: Any = None) -> bytes:
     """The head of a request."""
     headers = routing or {**server.headers, "Mcp-Method": "tools/list"}
     lines = [first, "Host: localhost", *(f"{name}: {value}" for name, value in headers.items()), length]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def call(server: HttpLive, number: int, name: str, **arguments: Any) -> bytes:
+def call(server: HttpServerProcess, number: int, name: str, **arguments: Any) -> bytes:
     """A whole request for a call."""
     params: dict[str, Any] = {"name": name, "arguments": arguments}
     if server.way.stateless:
         params["_meta"] = ENVELOPE
     request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     body = json.dumps(request).encode()
-    return head(server, f"Content-Length: {len(body)}", routing=server.routing(request)) + body
+    return head(server, f"Content-Length: {len(body)}", routing=server.make_headers(request)) + body
 
 
 def dripped(connection: socket.socket, data: Iterator[bytes]) -> bytes:
@@ -122,7 +123,7 @@ DRIPS = {
 }
 
 
-def test_a_request_that_takes_too_long_is_closed(server: HttpLive) -> None:
+def test_a_request_that_takes_too_long_is_closed(server: HttpServerProcess) -> None:
     def status_of(begin: str, rest: list[bytes]) -> int:
         with connected(server) as connection:
             began = time.monotonic()
@@ -132,35 +133,35 @@ def test_a_request_that_takes_too_long_is_closed(server: HttpLive) -> None:
         return int(response.split(b" ", 2)[1]) if response else 0
 
     # The clients wait at the same time.
-    with server.neighbour(), ThreadPoolExecutor(len(DRIPS)) as clients:
+    with server.keep_call_in_flight(), ThreadPoolExecutor(len(DRIPS)) as clients:
         futures = {name: clients.submit(status_of, begin, rest) for name, (begin, rest, _) in DRIPS.items()}
         statuses = {name: status.result() for name, status in futures.items()}
     assert statuses == {name: status for name, (_, _, status) in DRIPS.items()}
-    assert "Traceback" not in server.err
+    assert "Traceback" not in server.stderr
 
 
-def test_the_next_request_of_a_connection_may_not_drip_either(server: HttpLive) -> None:
+def test_the_next_request_of_a_connection_may_not_drip_either(server: HttpServerProcess) -> None:
     with connected(server) as connection:
         connection.sendall(head(server, BODY) + LIST + b"POST /")
         response = dripped(connection, repeat(b"m"))
     assert [response.count(b"HTTP/1.1 200 "), response.count(b"HTTP/1.1 408 ")] == [1, 1]
 
 
-def test_a_connection_that_is_idle_after_a_response_is_closed(server: HttpLive) -> None:
+def test_a_connection_that_is_idle_after_a_response_is_closed(server: HttpServerProcess) -> None:
     with connected(server) as connection:
         connection.sendall(head(server, BODY) + LIST)
         response = dripped(connection, repeat(b""))
     assert response.count(b"HTTP/1.1 200 ") == response.count(b"HTTP/1.1 ") == 1
 
 
-def test_a_connection_of_an_early_rejected_request_is_closed(server: HttpLive) -> None:
+def test_a_connection_of_an_early_rejected_request_is_closed(server: HttpServerProcess) -> None:
     for body in (b"5\r\nabcde\r\n", b"500000\r\n" + bytes(0x500000) + b"\r\n0\r\n\r\n"):
         with connected(server) as connection:
             connection.sendall(head(server, CHUNKED, first="POST /nothing HTTP/1.1") + body)
             assert dripped(connection, repeat(b"")).startswith(b"HTTP/1.1 404 ")
 
 
-def test_a_call_may_take_longer_than_its_client_may(server: HttpLive) -> None:
+def test_a_call_may_take_longer_than_its_client_may(server: HttpServerProcess) -> None:
     with connected(server) as connection:
         connection.sendall(call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + head(server, BODY)[:50])
         connection.settimeout(TIMEOUT)
@@ -170,12 +171,12 @@ def test_a_call_may_take_longer_than_its_client_may(server: HttpLive) -> None:
     assert b"at last" in response
 
 
-def test_a_request_that_waited_for_the_event_loop_is_not_late(server: HttpLive) -> None:
+def test_a_request_that_waited_for_the_event_loop_is_not_late(server: HttpServerProcess) -> None:
     data = call(server, 502, "echo", text="in time")
     with connected(server) as connection:
         connection.sendall(data[:100])
-        call_ahead = server.call("busy", seconds=QUICK * 3)
-        server.says("holding")
+        call_ahead = server.send_call("busy", seconds=QUICK * 3)
+        server.wait_for_stderr("holding")
         connection.sendall(data[100:])
         response = b""
         while b"in time" not in response and (got := connection.recv(65536)):
@@ -184,9 +185,11 @@ def test_a_request_that_waited_for_the_event_loop_is_not_late(server: HttpLive) 
         assert "result" in call_ahead.result(TIMEOUT)
 
 
-def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_memory_freed(server: HttpLive) -> None:
+def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_memory_freed(
+    server: HttpServerProcess,
+) -> None:
     numbers = count(510)
-    with server.neighbour():
+    with server.keep_call_in_flight():
         sizes: list[int] = []
         # Four answers that are kept would need four times as much.
         while len(sizes) < 2 or sizes[-1] > sizes[-2] + LARGE:
@@ -197,7 +200,7 @@ def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_me
                     connection.sendall(call(server, next(numbers), "large", size=LARGE))
                     opened.callback(wait_for_reset, connection)
             sizes.append(server.rss)
-    assert "Traceback" not in server.err
+    assert "Traceback" not in server.stderr
 
 
 def wait_for_reset(connection: socket.socket) -> None:
@@ -207,8 +210,8 @@ def wait_for_reset(connection: socket.socket) -> None:
     assert poll.poll(TIMEOUT * 1000)
 
 
-def test_an_sse_stream_that_is_not_read_is_closed(server: HttpLive) -> None:
-    with server.neighbour(), connected(server) as connection:
+def test_an_sse_stream_that_is_not_read_is_closed(server: HttpServerProcess) -> None:
+    with server.keep_call_in_flight(), connected(server) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
         response = b""
@@ -223,10 +226,10 @@ def test_an_sse_stream_that_is_not_read_is_closed(server: HttpLive) -> None:
         ):
             assert server.http.post(path, json={"jsonrpc": "2.0", **message}).status_code == 202
         wait_for_reset(connection)
-    assert "Traceback" not in server.err
+    assert "Traceback" not in server.stderr
 
 
-def test_a_client_that_reads_a_large_response_slowly_gets_all_of_it(server: HttpLive) -> None:
+def test_a_client_that_reads_a_large_response_slowly_gets_all_of_it(server: HttpServerProcess) -> None:
     size = 12_000_000
     with connected(server) as connection:
         connection.sendall(call(server, 504, "large", size=size))

@@ -15,11 +15,13 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.client.http_client import encode_header
+from tests.client.server_process import Way, parse_response
 from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.malformed import GROUPS, rows
 from tests.kits.survival.malformed_rows import FAILED, NO_REQUEST, NOT_JSON, RESULT, SILENCE, Era, Row
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, OURS, Way, header_of, live, message_of
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, SURVIVAL_TOOLS, run_server
 
 STATELESS_HTTP, HANDSHAKE_STDIO = Way("http", stateless=True), Way("stdio", stateless=False)
 TABLE = [
@@ -36,7 +38,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
-        with live(way, tmp_path_factory.mktemp("malformed")) as made, made.neighbour():
+        with run_server(way, tmp_path_factory.mktemp("malformed")) as made, made.keep_call_in_flight():
             yield made
 
     with contextlib.closing(Shared(start)) as servers:
@@ -52,15 +54,15 @@ def judged(answer: dict[str, Any]) -> int | str:
 
 def over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
     """What a line is answered with; a good call shows that there is nothing more."""
-    before = len(server.heard)
+    before = len(server.received)
     server.write(row.data + b"\n")
     if row.number is not None and row.wanted != SILENCE:
         with contextlib.suppress(TimeoutError):
-            server.expect(row.number).result(TIMEOUT)
-    good = server.call("whoami")
+            server.expect_response(row.number).result(TIMEOUT)
+    good = server.send_call("whoami")
     assert good.result(TIMEOUT)["result"]["content"], row.name
-    answers = [message for message in server.heard[before:] if message is not good.result()]
-    assert server.garbage == []
+    answers = [message for message in server.received[before:] if message is not good.result()]
+    assert server.invalid_lines == []
     return [(judged(answer), answer.get("id")) for answer in answers]
 
 
@@ -68,11 +70,11 @@ def over_http(server: Any, row: Row) -> list[tuple[int | str, Any]]:
     """What a body is answered with."""
     answer = server.post(row.data, routing(server, row.data))
     assert answer.status_code < 500, answer.text[:500]
-    assert "content" in server.result("whoami"), row.name
+    assert "content" in server.get_result("whoami"), row.name
     if answer.status_code == 202:
         assert answer.content == b""
         return []
-    message = message_of(answer)
+    message = parse_response(answer)
     return [(judged(message), message.get("id"))]
 
 
@@ -90,22 +92,22 @@ def routing(server: Any, data: bytes) -> dict[str, str]:
     key = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(str(method), "")
     for header, value in (("Mcp-Method", method), ("Mcp-Name", fields.get(key))):
         if isinstance(value, str) and len(value) < 1000:
-            headers[header] = header_of(value)
+            headers[header] = encode_header(value)
     return headers
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("way", "group"), TABLE, ids=[f"{way}-{group}" for way, group in TABLE])
 def test_a_malformed_message_gets_the_correct_error_and_the_next_is_served(server: Any, group: str) -> None:
-    said, wrong = len(server.err), []
+    said, wrong = len(server.stderr), []
     send = over_http if server.way.transport == "http" else over_stdio
     for row in rows(server.way, group):
         found = send(server, row)
         if found != ([] if row.wanted == SILENCE else [(row.wanted, row.number)]):
             wrong.append((row.name, row.wanted, row.number, found))
-        assert server.alive, row.name
+        assert server.is_running, row.name
     assert not wrong, "\n".join(map(str, wrong))[:5000]
-    assert "Traceback" not in server.err[said:]
+    assert "Traceback" not in server.stderr[said:]
 
 
 @pytest.mark.parametrize("way", [ONE, OTHER, STATELESS_HTTP], ids=str)
@@ -117,36 +119,36 @@ def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, 
     )
     # Without sessions, each body is a conversation of its own, and other clients use the same ids.
     free = str(way) == "http-stateless"
-    with live(way, tmp_path) as server, ThreadPoolExecutor(1) as aside:
+    with run_server(way, tmp_path) as server, ThreadPoolExecutor(1) as aside:
         if way.transport == "stdio":
             server.write(first + b"\n")
-            server.says("begun reused")
-            before = len(server.heard)
+            server.wait_for_stderr("begun reused")
+            before = len(server.received)
             server.write(second + b"\n")
-            assert server.result("release", token="reused")["content"]
-            found = server.heard[before]
+            assert server.get_result("release", token="reused")["content"]
+            found = server.received[before]
         else:
             waiting = aside.submit(server.post, first, routing(server, first))
-            server.says("begun reused")
-            found = message_of(server.post(second, routing(server, second)))
-            assert server.result("release", token="reused")["content"]
-            assert message_of(waiting.result(TIMEOUT))["result"]["content"][0]["text"] == "neighbour reused"
+            server.wait_for_stderr("begun reused")
+            found = parse_response(server.post(second, routing(server, second)))
+            assert server.get_result("release", token="reused")["content"]
+            assert parse_response(waiting.result(TIMEOUT))["result"]["content"][0]["text"] == "neighbour reused"
             # The id is free again.
-            assert judged(message_of(server.post(second, routing(server, second)))) == RESULT
+            assert judged(parse_response(server.post(second, routing(server, second)))) == RESULT
         assert (judged(found), found["id"]) == (RESULT if free else NO_REQUEST, "mine")
 
 
 @BOTH
 def test_fifty_megabytes_are_rejected_in_constant_memory(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path) as server, server.neighbour():
-        assert server.result("whoami")["content"]
+    with run_server(way, tmp_path) as server, server.keep_call_in_flight():
+        assert server.get_result("whoami")["content"]
         before = server.rss
         huge = Row("50 MB", b'{"jsonrpc": "2.0", "id": "' + b"x" * 50_000_000 + b'", "method": "ping"}', NO_REQUEST)
         if way.transport == "stdio":
             assert over_stdio(server, huge) == [(NO_REQUEST, None)]
         else:
             assert refused_or_closed(server, huge.data)
-        assert server.result("whoami")["content"]
+        assert server.get_result("whoami")["content"]
         assert server.rss - before < 30_000_000
 
 
@@ -160,42 +162,42 @@ def refused_or_closed(server: Any, body: bytes) -> bool:
 
 @pytest.mark.parametrize("filling", [b"x", b" "], ids=["text", "blanks"])
 def test_an_endless_line_is_read_in_constant_memory(tmp_path: Path, filling: bytes) -> None:
-    with live(ONE, tmp_path) as server:
-        assert server.result("whoami")["content"]
+    with run_server(ONE, tmp_path) as server:
+        assert server.get_result("whoami")["content"]
         before, most = server.rss, 0
         for _ in range(100):
             server.write(filling * 1_000_000)
             most = max(most, server.rss)
         assert most - before < 30_000_000
-        heard = len(server.heard)
+        heard = len(server.received)
         assert over_stdio(server, Row("its end", b"", NO_REQUEST)) == [(NO_REQUEST, None)]
-        assert len(server.heard) == heard + 2
+        assert len(server.received) == heard + 2
 
 
 def test_lines_may_be_blank_end_in_the_windows_way_or_lack_their_end(tmp_path: Path) -> None:
     era = Era(ONE.stateless)
-    with live(ONE, tmp_path) as server:
-        before = len(server.heard)
+    with run_server(ONE, tmp_path) as server:
+        before = len(server.received)
         server.write(b"\n\r\n \t \n" * 10_000 + era.text("windows").encode() + b"\r\n\r\n")
-        assert judged(server.expect("windows").result(TIMEOUT)) == RESULT
+        assert judged(server.expect_response("windows").result(TIMEOUT)) == RESULT
         server.write(era.text("split")[:20].encode())
         server.write(
             era.text("split")[20:].encode() + b"\n" + era.text("one").encode() + b"\n" + era.text("two").encode()
         )
-        server.hang_up()
-        assert {judged(server.expect(name).result(TIMEOUT)) for name in ("split", "one", "two")} == {RESULT}
-        assert server.ends() == 0
-        assert len(server.heard) == before + 4
+        server.close_input()
+        assert {judged(server.expect_response(name).result(TIMEOUT)) for name in ("split", "one", "two")} == {RESULT}
+        assert server.wait() == 0
+        assert len(server.received) == before + 4
 
 
 @pytest.mark.parametrize("data", [b"x" * 5_000_000, b'{"jsonrpc": "2.0", "id": 1'], ids=["long", "cut"])
 def test_a_broken_last_line_without_a_line_end_gets_an_error(tmp_path: Path, data: bytes) -> None:
-    with live(ONE, tmp_path) as server:
+    with run_server(ONE, tmp_path) as server:
         server.write(data)
-        server.hang_up()
-        answer = server.expect(None).result(TIMEOUT)
+        server.close_input()
+        answer = server.expect_response(None).result(TIMEOUT)
         assert judged(answer) == (NO_REQUEST if len(data) > 4_194_304 else NOT_JSON)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 @pytest.mark.parametrize("method", ["tools/call", "logging/setLevel"])
@@ -214,7 +216,7 @@ def test_a_request_before_initialize_gets_an_error(tmp_path: Path, method: str) 
 @contextlib.contextmanager
 def raw(folder: Path) -> Iterator[Any]:
     """A server over stdio whose client has not said hello."""
-    shutil.copy(OURS, folder / "survival_tools.py")
+    shutil.copy(SURVIVAL_TOOLS, folder / "survival_tools.py")
     command = [sys.executable, "-m", "mcp_bridge", "serve", "survival_tools.py"]
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

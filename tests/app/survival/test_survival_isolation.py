@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.isolation_live import (
@@ -26,7 +27,7 @@ from tests.kits.survival.isolation_live import (
     served_by,
     workers_of,
 )
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
@@ -80,23 +81,23 @@ def test_a_process_that_ends_fails_only_one_call(way: Way, where: str, tmp_path:
     with isolated(way, tmp_path) as server, beside(server):
         bridge = served_by(server)
         for kind in ("os._exit", "segfault", "SIGKILL"):
-            result = server.result(where, kind=kind)
+            result = server.get_result(where, kind=kind)
             assert code_of(result) == "tool_crashed", (kind, result)
             assert CRASHES[kind] in result["content"][0]["text"]
-            assert int(server.text("pid")) != bridge
+            assert int(server.get_text("pid")) != bridge
         assert served_by(server) == bridge == server.pid
 
 
 @pytest.mark.parametrize("kind", CRASHES)
 def test_any_end_of_a_process_is_reported_and_the_next_call_works(server: Any, kind: str) -> None:
     with beside(server):
-        result = server.result("wreck", kind=kind)
+        result = server.get_result("wreck", kind=kind)
         # Newer versions of Python also count the recursion in C.
         if kind != "recursion in C" or result.get("isError"):
             assert code_of(result) in ("tool_crashed", "internal_error"), result
             assert kind == "recursion in C" or code_of(result) == "tool_crashed"
         assert CRASHES[kind] in result["content"][0]["text"]
-        assert int(server.text("pid")) != server.pid
+        assert int(server.get_text("pid")) != server.pid
         assert served_by(server) == server.pid
 
 
@@ -112,39 +113,39 @@ LASTING = [
 @pytest.mark.parametrize("kind", LASTING)
 def test_a_call_that_never_returns_is_killed_at_the_timeout(server: Any, kind: str) -> None:
     with beside(server):
-        result = server.result("wreck_async", kind=kind)
+        result = server.get_result("wreck_async", kind=kind)
         assert code_of(result) == "timeout", result
-        eventually(lambda: server.text("pid"))
+        eventually(lambda: server.get_text("pid"))
         assert served_by(server) == server.pid
 
 
 def test_a_stuck_thread_ends_soon_after_the_timeout(tmp_path: Path) -> None:
     limits = {"tools": {"sync_sleeps": {"timeout": "4s"}}}
     with isolated(ONE, tmp_path, {**SMALL, "workers": 3}, limits=limits) as server, beside(server):
-        result = server.result("sync_sleeps", token="stuck")
+        result = server.get_result("sync_sleeps", token="stuck")
         assert code_of(result) == "timeout"
         (stuck,) = pids_of(server, "stuck")
         eventually(lambda: is_gone(stuck))
-        server.says("its worker is killed")
+        server.wait_for_stderr("its worker is killed")
 
 
 def test_a_cancelled_call_that_ends_in_time_keeps_its_worker(tmp_path: Path) -> None:
     limits = {"tools": {"async_sleeps": {"timeout": "4s"}}}
     with isolated(ONE, tmp_path, {**SMALL, "workers": 1}, limits=limits) as server:
-        assert code_of(server.result("async_sleeps", token="polite")) == "timeout"
+        assert code_of(server.get_result("async_sleeps", token="polite")) == "timeout"
         (worker,) = pids_of(server, "polite")
-        assert int(server.text("pid")) == worker
-        assert "its worker is killed" not in server.err
+        assert int(server.get_text("pid")) == worker
+        assert "its worker is killed" not in server.stderr
 
 
 @pytest.mark.parametrize(("name", "keeps"), [("async_sleeps", True), ("sync_sleeps", False)])
 def test_a_cancelled_call_frees_its_worker(name: str, keeps: bool, tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
-        server.call(name, token="given-up")
+        request = server.make_request("tools/call", {"name": name, "arguments": {"token": "given-up"}})
+        server.send(request)
         (worker,) = pids_of(server, "given-up")
-        number = max(int(number_of_call) for number_of_call in server._open)
-        server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-        assert (int(server.text("pid")) == worker) is keeps
+        server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
+        assert (int(server.get_text("pid")) == worker) is keeps
         assert is_gone(worker) is not keeps
 
 
@@ -165,60 +166,60 @@ def test_calls_beyond_a_limit_do_not_affect_later_calls(roomy: Shared, kind: str
     server = roomy.server(ONE)
     with beside(server):
         before = (os.readlink(f"/proc/{server.pid}/cwd"), server.rss)
-        result = server.result("wreck", kind=kind)
+        result = server.get_result("wreck", kind=kind)
         assert code_of(result) == ANSWERED[kind], str(result)[:500]
-        assert server.text("pid")
+        assert server.get_text("pid")
         assert os.readlink(f"/proc/{server.pid}/cwd") == before[0]
         assert server.rss < before[1] + 300 * 1024 * 1024
         if kind == "a large file":
             assert (server.folder / "large.bin").stat().st_size <= 8 * 1024 * 1024
         # The changes that the tool made end with its process.
-        assert code_of(server.result("wreck", kind="os._exit")) == "tool_crashed"
+        assert code_of(server.get_result("wreck", kind="os._exit")) == "tool_crashed"
 
 
 def test_a_task_that_tries_to_end_the_process_does_as_little_as_in_the_bridge(server: Any) -> None:
     with beside(server):
-        result = server.result("exits_in_child_task")
+        result = server.get_result("exits_in_child_task")
         assert code_of(result) in (None, "internal_error", "tool_crashed")
-        assert server.text("pid")
+        assert server.get_text("pid")
 
 
 @pytest.mark.parametrize("dies", [True, False])
 def test_processes_of_a_worker_end_with_it(server: Any, dies: bool) -> None:
     token = os.urandom(4).hex()
     with beside(server):
-        result = server.result("leaves_children", token=token, dies=dies)
+        result = server.get_result("leaves_children", token=token, dies=dies)
         assert code_of(result) == ("tool_crashed" if dies else None)
         worker, *children = pids_of(server, token)
         if not dies:
             assert children_of(token)
             os.kill(worker, signal.SIGKILL)
         eventually(lambda: all(map(is_gone, children)) and not children_of(token))
-        assert server.text("pid")
+        assert server.get_text("pid")
 
 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGKILL"])
 def test_no_process_remains_when_the_bridge_ends(how: str, tmp_path: Path) -> None:
     token = os.urandom(4).hex()
     with isolated(ONE, tmp_path, {**SMALL, "workers": 3}, limits={"drain": "0.3s"}) as server:
-        server.result("leaves_children", token=token, dies=False)
-        server.call("wreck_async", kind="the GIL")
-        server.call("stays", token="never")
+        server.get_result("leaves_children", token=token, dies=False)
+        server.send_call("wreck_async", kind="the GIL")
+        server.send_call("stays", token="never")
         pids = [*pids_of(server, "never"), *pids_of(server, token), *workers_of(server)]
         if how == "end of input":
-            server.hang_up()
+            server.close_input()
         else:
             server.signal(getattr(signal, how))
-        server.ends()
+        server.wait()
         eventually(lambda: all(map(is_gone, pids)) and not children_of(token))
 
 
 @BOTH
 def test_a_call_in_a_worker_is_answered_while_the_bridge_drains(way: Way, tmp_path: Path) -> None:
     with isolated(way, tmp_path) as server:
-        waiting = server.call("stays", token="drained")
+        waiting = server.send_call("stays", token="drained")
         pids_of(server, "drained")
         server.signal(signal.SIGTERM)
         (tmp_path / "drained").touch()
         assert waiting.result(TIMEOUT)["result"]["content"][0]["text"] == "stayed drained"
-        assert server.ends() == 0
+        assert server.wait() == 0

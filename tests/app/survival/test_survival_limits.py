@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way, live
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, run_server
 
 TOOLS = KITS / "survival" / "limits_tools.py"
 MIB = 1024 * 1024
@@ -31,7 +32,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
-        with live(way, tmp_path_factory.mktemp("limits"), TOOLS) as server, server.neighbour():
+        with run_server(way, tmp_path_factory.mktemp("limits"), TOOLS) as server, server.keep_call_in_flight():
             yield server
 
     with contextlib.closing(Shared(start)) as servers:
@@ -57,7 +58,7 @@ def whole(server: Any, result: dict[str, Any]) -> str:
     start, end = (int(uri.rsplit("/", 1)[1]) for uri in (first, last))
     pages = []
     for number in range(start, end + 1):
-        future = server.ask("resources/read", {"uri": f"{first.rsplit('/', 1)[0]}/{number}"})
+        future = server.send_request("resources/read", {"uri": f"{first.rsplit('/', 1)[0]}/{number}"})
         pages.append(future.result(TIMEOUT)["result"]["contents"][0]["text"])
     return str(output) + "".join(pages)
 
@@ -65,26 +66,26 @@ def whole(server: Any, result: dict[str, Any]) -> str:
 def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) -> None:
     settings = {"limits": {"timeout": "1s", "tools": {"other_*": {"timeout": 0.2}}}}
     # The neighbour has more time than all other clients.
-    with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():
+    with run_server(ONE, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
-            result = server.result(name)
+            result = server.get_result(name)
             assert code_of(result) == "timeout"
             assert f"{seconds} second" in result["content"][0]["text"]
 
 
 def test_a_text_of_768_kib_is_whole_and_one_character_more_is_truncated(server: Any) -> None:
     most = 768 * 1024
-    exact = server.result("letters", count=most)
+    exact = server.get_result("letters", count=most)
     assert [len(item["text"]) for item in exact["content"]] == [most]
-    long_result = server.result("letters", count=most + 1)
+    long_result = server.get_result("letters", count=most + 1)
     assert len(long_result["content"][0]["text"]) == most
     assert f"{most} of {most + 1} characters" in long_result["content"][1]["text"]
     assert len(whole(server, long_result)) == most + 1
 
 
 def test_the_pages_of_a_truncated_result_add_up_to_the_whole(tmp_path: Path) -> None:
-    with live(ONE, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.neighbour():
-        result = server.result("letters", count=100_001)
+    with run_server(ONE, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.keep_call_in_flight():
+        result = server.get_result("letters", count=100_001)
         assert len(result["content"][0]["text"]) == 10 * 1024
         assert whole(server, result) == "".join(f"{place:08d}" for place in range(0, 100_001, 8))[:100_001]
 
@@ -104,18 +105,18 @@ HUGE: list[tuple[Way, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("way", "name", "arguments"), HUGE, ids=[f"{way}-{name}" for way, name, _ in HUGE])
 @pytest.mark.timeout(180)
 def test_huge_content_of_any_kind_is_omitted(server: Any, name: str, arguments: dict[str, Any]) -> None:
-    result = server.call(name, **arguments).result(120)["result"]
+    result = server.send_call(name, **arguments).result(120)["result"]
     assert len(str(result)) < 3 * MIB
     text = " ".join(item.get("text", "") for item in result["content"])
     assert "This result was truncated" in text or arguments.get("text") == ""
     assert (name == "declared") == bool(result.get("isError"))
     if name == "declared":
         assert code_of(result) == "result_too_large"
-    assert server.text("echo", text="still here") == "still here"
+    assert server.get_text("echo", text="still here") == "still here"
 
 
 def test_pictures_within_the_limit_stay_as_they_are(server: Any) -> None:
-    result = server.result("picture", size=3 * MIB)
+    result = server.get_result("picture", size=3 * MIB)
     assert [item["type"] for item in result["content"]] == ["image"]
     assert len(result["content"][0]["data"]) == 4 * MIB
 
@@ -123,30 +124,30 @@ def test_pictures_within_the_limit_stay_as_they_are(server: Any) -> None:
 @BOTH
 def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp_path: Path) -> None:
     settings = {"limits": {"concurrency": 50, "tools": {"holds": {"concurrency": 2}}}}
-    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
-        running_calls = [server.call("holds", token=f"a{number}") for number in range(2)]
+    with run_server(way, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
+        running_calls = [server.send_call("holds", token=f"a{number}") for number in range(2)]
         for number in range(2):
-            server.says(f"held a{number}")
-        several = [server.call("holds", token="later") for _ in range(QUEUE + 3)]
+            server.wait_for_stderr(f"held a{number}")
+        several = [server.send_call("holds", token="later") for _ in range(QUEUE + 3)]
         errors = first_done(several, 3)
         assert {code_of(answer["result"]) for answer in errors} == {"overloaded"}
         assert all("holds" in answer["result"]["content"][0]["text"] for answer in errors)
         for token in ("a0", "a1", "later"):
-            server.result("release", token=token)
+            server.get_result("release", token=token)
         assert {call.result(TIMEOUT)["result"]["content"][0]["text"] for call in running_calls} == {"a0", "a1"}
-        server.result("release", token="again")
-        assert server.text("holds", token="again") == "again"
+        server.get_result("release", token="again")
+        assert server.get_text("holds", token="again") == "again"
 
 
 def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> None:
-    with live(ONE, tmp_path, TOOLS, {"limits": {"concurrency": 2}}) as server:
-        running_calls = [server.call("holds", token=f"all{number}") for number in range(2)]
+    with run_server(ONE, tmp_path, TOOLS, {"limits": {"concurrency": 2}}) as server:
+        running_calls = [server.send_call("holds", token=f"all{number}") for number in range(2)]
         for number in range(2):
-            server.says(f"held all{number}")
-        errors = first_done([server.call("release", token="all0") for _ in range(QUEUE + 8)], 8)
+            server.wait_for_stderr(f"held all{number}")
+        errors = first_done([server.send_call("release", token="all0") for _ in range(QUEUE + 8)], 8)
         assert {code_of(answer["result"]) for answer in errors} == {"overloaded"}
-        assert server.ask("tools/list").result(TIMEOUT)["result"]["tools"]
-        assert server.alive
+        assert server.send_request("tools/list").result(TIMEOUT)["result"]["tools"]
+        assert server.is_running
         for call in running_calls:
             assert not call.done()
 
@@ -169,12 +170,12 @@ TOO_MUCH: list[tuple[Any, str]] = [
 
 def test_arguments_beyond_a_limit_are_rejected_with_that_limit(tmp_path: Path) -> None:
     settings = {"limits": {"arguments": 3000}}
-    with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():
+    with run_server(ONE, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for data, message in TOO_MUCH:
-            result = server.result("takes", data=data)
+            result = server.get_result("takes", data=data)
             assert code_of(result) == "invalid_arguments"
             assert message in result["content"][0]["text"]
-        assert server.text("takes", data=[[[[1]]]]) == "list"
+        assert server.get_text("takes", data=[[[[1]]]]) == "list"
 
 
 @pytest.mark.parametrize(
@@ -192,12 +193,12 @@ def test_arguments_beyond_a_limit_are_rejected_with_that_limit(tmp_path: Path) -
 def test_no_request_costs_a_hundred_times_what_it_costs_its_sender(
     server: Any, name: str, arguments: dict[str, Any]
 ) -> None:
-    server.result("several", items=[1])
+    server.get_result("several", items=[1])
     began, spent, rss = time.process_time(), cpu(server), server.rss
     request_size = len(json.dumps(arguments))
     for _ in range(5):
         json.loads(json.dumps(arguments))
-    result = server.result(name, **arguments)
+    result = server.get_result(name, **arguments)
     # The time includes writing the message and reading the answer.
     sender = max((time.process_time() - began) / 6, 0.01)
     assert len(str(result)) < 100 * request_size
@@ -244,12 +245,12 @@ def test_a_request_is_rejected_before_its_text_becomes_something_larger(
     server: Any, method: str, params: dict[str, Any], told: str
 ) -> None:
     paint = {"ref": REF, "argument": {"name": "color", "value": "R"}}
-    assert server.ask("completion/complete", paint).result(TIMEOUT)["result"]["completion"]["values"] == [
+    assert server.send_request("completion/complete", paint).result(TIMEOUT)["result"]["completion"]["values"] == [
         "red",
         "green",
     ]
     with peak_within(server, 100 * MIB):
-        error = server.ask(method, params).result(TIMEOUT)["error"]
+        error = server.send_request(method, params).result(TIMEOUT)["error"]
     assert error["code"] == -32602
     assert told in error["message"]
     assert len(str(error)) < 3000
@@ -272,7 +273,7 @@ def test_a_request_is_rejected_before_its_text_becomes_something_larger(
     ids=["tool", "prompt", "resource", "completed prompt", "completed template", "argument", "cursor"],
 )
 def test_an_error_repeats_only_the_beginning_of_a_long_name(server: Any, method: str, params: dict[str, Any]) -> None:
-    error = server.ask(method, params).result(TIMEOUT)["error"]
+    error = server.send_request(method, params).result(TIMEOUT)["error"]
     assert error["code"] == -32602
     assert "x" * 900 in str(error)
     assert "(4000" in str(error)

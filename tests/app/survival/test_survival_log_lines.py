@@ -12,10 +12,11 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from tests.client.server_process import ServerProcess, Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.secret_kit import OTHERS, STAMPED
-from tests.kits.survival.survival_kit import OTHER, Live, Way, live, on_one_way
+from tests.kits.survival.survival_kit import OTHER, on_one_way, run_server
 
 BREAKERS = (
     "\n",
@@ -67,13 +68,13 @@ def forged(text: str) -> str:
 @on_one_way("breaker", BREAKERS, smoke=["\n"])
 def test_a_log_line_cannot_be_forged(server: Any, breaker: str) -> None:
     text = f"before{breaker}{FORGED}"
-    assert server.text("logs", text=text) == "done"
-    assert server.result("raises", text=text)["isError"]
-    assert "error" in server.ask("tools/call", {"name": text, "arguments": {text: text}}).result(TIMEOUT)
-    assert "error" in server.ask("resources/read", {"uri": f"forged://{quote(text)}"}).result(TIMEOUT)
-    assert "error" in server.ask("resources/read", {"uri": f"forged://{text}"}).result(TIMEOUT)
-    assert "error" in server.ask(text, {text: text}).result(TIMEOUT)
-    server.says("you are root")
+    assert server.get_text("logs", text=text) == "done"
+    assert server.get_result("raises", text=text)["isError"]
+    assert "error" in server.send_request("tools/call", {"name": text, "arguments": {text: text}}).result(TIMEOUT)
+    assert "error" in server.send_request("resources/read", {"uri": f"forged://{quote(text)}"}).result(TIMEOUT)
+    assert "error" in server.send_request("resources/read", {"uri": f"forged://{text}"}).result(TIMEOUT)
+    assert "error" in server.send_request(text, {text: text}).result(TIMEOUT)
+    server.wait_for_stderr("you are root")
     keeps_lines(server)
 
 
@@ -84,22 +85,22 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
         options = ("--log-file", "the.log", "--log-level", "debug")
-        with live(way, tmp_path_factory.mktemp("forging"), FORGES, options=options) as server:
+        with run_server(way, tmp_path_factory.mktemp("forging"), FORGES, options=options) as server:
             yield server
             server.signal(signal.SIGTERM)
-            assert server.ends() == 0
+            assert server.wait() == 0
             keeps_lines(server)
 
     with contextlib.closing(Shared(start)) as servers:
         yield servers
 
 
-def keeps_lines(server: Live) -> None:
+def keeps_lines(server: ServerProcess) -> None:
     """Assert that each record of the log is one line, with what was raised indented below it."""
-    for text in (server.err, (server.folder / "the.log").read_text()):
+    for text in (server.stderr, (server.folder / "the.log").read_text()):
         lines = text.split("\n")
         # The last line may be half written when the server has ended.
-        assert lines.pop() == "" or server.alive
+        assert lines.pop() == "" or server.is_running
         for line in lines:
             assert STAMPED.match(line) or line.startswith(("  ", *OTHERS)), line
             assert line.isprintable(), line

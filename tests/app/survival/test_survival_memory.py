@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import HttpServerProcess
 from tests.kits.constants import HTTP_HEADERS, STATELESS, make_envelope
-from tests.kits.survival.survival_kit import OTHER, HttpLive, live
+from tests.kits.survival.survival_kit import OTHER, run_server
 
 TOOLS = """
 from mcp_bridge import CallContext, tool
@@ -26,7 +27,7 @@ SIZES = (MIB // 4, MIB - 1, 3 * MIB, 6 * MIB)
 ASKING = make_envelope({"elicitation": {"form": {}}})
 
 
-def ask(server: HttpLive) -> None:
+def ask(server: HttpServerProcess) -> None:
     """Call a tool that asks, and never send the answer."""
     params = {"name": "asks", "arguments": {}, "_meta": ASKING}
     headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "asks"}
@@ -34,18 +35,18 @@ def ask(server: HttpLive) -> None:
     assert server.http.post("/mcp", json=message, headers=headers).status_code == 200
 
 
-def load(server: HttpLive, rounds: int) -> None:
+def load(server: HttpServerProcess, rounds: int) -> None:
     for number in range(rounds):
         if number % 10 == 0:
-            server.headers["Mcp-Session-Id"] = server.session()
+            server.headers["Mcp-Session-Id"] = server.open_session()
         ask(server)
-        assert len(server.result("letters", count=SIZES[number % len(SIZES)])["content"][0]["text"]) >= MIB // 4
-        assert server.text("echo", text="small") == "small"
+        assert len(server.get_result("letters", count=SIZES[number % len(SIZES)])["content"][0]["text"]) >= MIB // 4
+        assert server.get_text("echo", text="small") == "small"
 
 
 @pytest.mark.timeout(300)
 def test_memory_levels_off_under_large_results_and_questions_without_answers(tmp_path: Path) -> None:
-    with live(OTHER, tmp_path, TOOLS) as server:
+    with run_server(OTHER, tmp_path, TOOLS) as server:
         # The first calls fill the caches.
         load(server, 100)
         full = server.rss

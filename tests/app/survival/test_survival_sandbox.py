@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import ONE, live
+from tests.kits.survival.survival_kit import ONE, run_server
 
 TOOLS = """
 import os, socket, subprocess, sys, time
@@ -85,13 +85,13 @@ def boxed(folder: Path, **more: Any) -> Iterator[Any]:
     inside = folder / "settings"
     inside.mkdir()
     source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": more or "bubblewrap", "workers": 2}}
-    with live(ONE, inside, TOOLS, {"sources": [source]}) as server:
+    with run_server(ONE, inside, TOOLS, {"sources": [source]}) as server:
         yield server
 
 
 def fails(server: Any, name: str, **arguments: Any) -> None:
     """A call that cannot be done."""
-    result = server.result(name, **arguments)
+    result = server.get_result(name, **arguments)
     assert result["isError"], result
     assert result["_meta"]["mcp-bridge/code"] == "internal_error"
 
@@ -111,7 +111,7 @@ ABOVE = {part for place in (sys.prefix, sys.base_prefix, *sys.path) for part in 
 
 def seen(server: Any, path: str) -> set[str]:
     """What a tool sees in a folder; nothing where there is none."""
-    result = server.result("lists", path=path)
+    result = server.get_result("lists", path=path)
     return set() if result.get("isError") else set(json.loads(result["content"][0]["text"]))
 
 
@@ -120,14 +120,14 @@ def test_a_sandbox_can_read_only_its_own_files_and_named_paths(tmp_path: Path) -
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "named").mkdir()
     (tmp_path / "named" / "file.txt").write_text("seen")
-    with boxed(tmp_path, read=["../named"]) as server, server.neighbour():
+    with boxed(tmp_path, read=["../named"]) as server, server.keep_call_in_flight():
         fails(server, "reads", path=str(tmp_path / "secret.txt"))
         fails(server, "reads", path="../secret.txt")
         fails(server, "reads", path="mcp-bridge.json")
         assert seen(server, ".") == {"own_tools.py"}
         assert seen(server, str(Path.home())) <= ABOVE
-        assert "bridge" in server.text("reads", path="own_tools.py")
-        assert server.text("reads", path=str(tmp_path / "named" / "file.txt")) == "seen"
+        assert "bridge" in server.get_text("reads", path="own_tools.py")
+        assert server.get_text("reads", path=str(tmp_path / "named" / "file.txt")) == "seen"
         fails(server, "writes", path=str(tmp_path / "named" / "new.txt"))
         assert seen(server, str(tmp_path)) == {"named", "settings"}
 
@@ -161,17 +161,17 @@ def test_a_sandbox_can_write_only_named_paths(tmp_path: Path) -> None:
     with boxed(tmp_path, write=[str(tmp_path / "out")]) as server:
         fails(server, "writes", path="new.txt")
         fails(server, "writes", path="own_tools.py")
-        assert server.text("writes", path=str(tmp_path / "out" / "new.txt")) == "written"
+        assert server.get_text("writes", path=str(tmp_path / "out" / "new.txt")) == "written"
         assert (tmp_path / "out" / "new.txt").read_text() == "written"
         new_file = f"/tmp/{tmp_path.name}-own.txt"
-        assert server.text("writes", path=new_file) == "written"
+        assert server.get_text("writes", path=new_file) == "written"
         assert not Path(new_file).exists()
 
 
 @needs_bubblewrap
 def test_a_writable_folder_around_the_settings_leaves_them_as_they_are(tmp_path: Path) -> None:
     with boxed(tmp_path, write=[str(tmp_path)]) as server:
-        assert server.text("writes", path=str(tmp_path / "new.txt")) == "written"
+        assert server.get_text("writes", path=str(tmp_path / "new.txt")) == "written"
         fails(server, "writes", path="own_tools.py")
 
 
@@ -189,7 +189,7 @@ def test_the_network_is_available_if_the_settings_allow_it(network: bool, tmp_pa
         threading.Thread(target=greet, daemon=True).start()
         port = listening.getsockname()[1]
         if network:
-            assert server.text("connects", port=port) == "hello"
+            assert server.get_text("connects", port=port) == "hello"
         else:
             fails(server, "connects", port=port)
 
@@ -197,20 +197,20 @@ def test_the_network_is_available_if_the_settings_allow_it(network: bool, tmp_pa
 @needs_bubblewrap
 def test_a_sandbox_cannot_reach_other_processes(tmp_path: Path) -> None:
     with boxed(tmp_path) as server:
-        assert len(json.loads(server.text("processes"))) < 6
-        result = server.result("kills", pid=server.pid)
+        assert len(json.loads(server.get_text("processes"))) < 6
+        result = server.get_result("kills", pid=server.pid)
         assert result["isError"]
-        assert server.alive
-        assert server.text("echo", text="alive") == "alive"
+        assert server.is_running
+        assert server.get_text("echo", text="alive") == "alive"
 
 
 @needs_bubblewrap
 def test_a_crash_in_a_sandbox_costs_one_call(tmp_path: Path) -> None:
-    with boxed(tmp_path) as server, server.neighbour():
-        result = server.result("wreck")
+    with boxed(tmp_path) as server, server.keep_call_in_flight():
+        result = server.get_result("wreck")
         assert result["_meta"]["mcp-bridge/code"] == "tool_crashed"
         assert "SIGSEGV" in result["content"][0]["text"]
-        assert "bridge" in server.text("reads", path="own_tools.py")
+        assert "bridge" in server.get_text("reads", path="own_tools.py")
 
 
 @needs_bubblewrap
@@ -218,11 +218,11 @@ def test_a_crash_in_a_sandbox_costs_one_call(tmp_path: Path) -> None:
 def test_everything_in_a_sandbox_ends_with_the_bridge(how: signal.Signals, tmp_path: Path) -> None:
     mark = f"boxed-{os.urandom(4).hex()}"
     with boxed(tmp_path) as server:
-        assert server.text("leaves", mark=mark) == "left"
+        assert server.get_text("leaves", mark=mark) == "left"
         below = [process.pid for process in psutil.Process(server.pid).children(recursive=True)]
         assert marked(mark)
         server.signal(how)
-        server.ends()
+        server.wait()
         end = time.monotonic() + TIMEOUT
         while marked(mark) or any(map(psutil.pid_exists, below)):
             assert time.monotonic() < end
@@ -232,9 +232,9 @@ def test_everything_in_a_sandbox_ends_with_the_bridge(how: signal.Signals, tmp_p
 @needs_bubblewrap
 def test_a_readable_path_must_exist(tmp_path: Path) -> None:
     with boxed(tmp_path, read=["nowhere"]) as server:
-        server.says("bubblewrap cannot create a sandbox here")
-        server.says("nowhere")
-        assert server.text("echo", text="served") == "served"
+        server.wait_for_stderr("bubblewrap cannot create a sandbox here")
+        server.wait_for_stderr("nowhere")
+        assert server.get_text("echo", text="served") == "served"
 
 
 def refused(folder: Path, path: str) -> tuple[int, str]:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.app.survival.test_survival_sandbox import TOOLS, fails, needs_bubblewrap, seen
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import ONE, live
+from tests.kits.survival.survival_kit import ONE, run_server
 
 KEY = ".ssh/id_rsa"
 OWN = (
@@ -54,7 +54,7 @@ def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
     python_source = {"type": "python", **source, "isolation": {"sandbox": sandbox or "bubblewrap", "workers": 1}}
-    with live(ONE, home, OWN, {"sources": [python_source]}, env={"HOME": str(home)}) as server:
+    with run_server(ONE, home, OWN, {"sources": [python_source]}, env={"HOME": str(home)}) as server:
         yield server
 
 
@@ -62,19 +62,19 @@ def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]
 @pytest.mark.parametrize("source", [{"path": "own_tools.py"}, {"module": "own_tools"}], ids=["path", "module"])
 def test_settings_in_the_home_folder_do_not_expose_it(source: dict[str, Any], tmp_path: Path) -> None:
     with at_home(tmp_path, source) as server:
-        assert json.loads(server.text("imports")) == ["second", "data"]
+        assert json.loads(server.get_text("imports")) == ["second", "data"]
         assert seen(server, ".") == {"own_tools.py", *IMPORTED}
         for name in (KEY, "notes.txt", "mcp-bridge.json"):
             fails(server, "reads", path=str(tmp_path / name))
         fails(server, "writes", path=str(tmp_path / "new.txt"))
-        server.says("SECURITY: the settings file of the sandboxed source")
+        server.wait_for_stderr("SECURITY: the settings file of the sandboxed source")
 
 
 @needs_bubblewrap
 def test_a_source_that_is_the_home_folder_does_not_expose_it(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     with at_home(tmp_path / "home", {"path": ".", "tools": []}) as server:
-        server.says("survival_tools")
+        server.wait_for_stderr("survival_tools")
 
 
 @needs_bubblewrap
@@ -84,8 +84,8 @@ def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "tools" / "data.txt").write_text("data")
     (tmp_path / "notes.txt").write_text("private")
     source = {"type": "python", "path": "tools", "isolation": {"sandbox": "bubblewrap", "workers": 1}}
-    with live(ONE, tmp_path, "", {"sources": [source]}) as server:
-        assert server.text("reads", path="tools/data.txt") == "data"
+    with run_server(ONE, tmp_path, "", {"sources": [source]}) as server:
+        assert server.get_text("reads", path="tools/data.txt") == "data"
         assert seen(server, ".") == {"tools"}
         fails(server, "reads", path="notes.txt")
 
@@ -93,8 +93,8 @@ def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
 @needs_bubblewrap
 def test_a_path_that_exposes_the_home_folder_is_reported(tmp_path: Path) -> None:
     with at_home(tmp_path, {"path": "own_tools.py"}, read=["."]) as server:
-        server.says("SECURITY: isolation.sandbox.read gives the sandbox of source")
-        assert server.text("reads", path=KEY) == "a key"
+        server.wait_for_stderr("SECURITY: isolation.sandbox.read gives the sandbox of source")
+        assert server.get_text("reads", path=KEY) == "a key"
 
 
 @needs_bubblewrap
@@ -112,12 +112,12 @@ def test_a_link_that_a_tool_makes_exposes_nothing(tmp_path: Path) -> None:
     inside = tmp_path / "settings"
     inside.mkdir()
     with at_home(inside, {"path": "own_tools.py"}, write=["."]) as server:
-        assert json.loads(server.text("imports")) == ["second", "data"]
+        assert json.loads(server.get_text("imports")) == ["second", "data"]
         (inside / "second.py").unlink()
         (inside / "second.py").symlink_to("../secret.py")
-        assert server.result("wreck")["isError"]
-        assert "a key" not in json.dumps(server.result("imports"))
-        server.says("No module named 'second'")
+        assert server.get_result("wreck")["isError"]
+        assert "a key" not in json.dumps(server.get_result("imports"))
+        server.wait_for_stderr("No module named 'second'")
 
 
 @needs_bubblewrap

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
 from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.secret_kit import ENV, PLANTED, SETTINGS, Sse, keeps_secrets, leaking, leaks
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way, live, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, on_one_way, run_server
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         with leaking(way, tmp_path_factory.mktemp("leaking")) as server:
             yield server
             server.signal(signal.SIGTERM)
-            assert server.ends() == 0
+            assert server.wait() == 0
             keeps_secrets(server)
 
     with contextlib.closing(Shared(start)) as servers:
@@ -53,7 +54,7 @@ RETURNS = (
 
 @on_one_way("kind", RETURNS, smoke=["text", "keys"])
 def test_results_reach_the_client_without_the_secrets(server: Any, kind: str) -> None:
-    answer = server.result(f"returns_{kind}")
+    answer = server.get_result(f"returns_{kind}")
     assert not answer.get("isError")
     assert says_secret(answer)
     keeps_secrets(server)
@@ -61,20 +62,20 @@ def test_results_reach_the_client_without_the_secrets(server: Any, kind: str) ->
 
 @pytest.mark.parametrize("kind", ["raises", "chained", "grouped", "noted", "base_exception"])
 def test_an_exceptions_text_stays_in_the_log_without_the_secrets(server: Any, kind: str) -> None:
-    answer = server.result(f"does_{kind}")
+    answer = server.get_result(f"does_{kind}")
     reference = re.search(r"reference (\w{12})", answer["content"][0]["text"])
     assert answer["isError"]
     assert reference is not None
     words = f"Tool 'does_{kind}' failed with an internal error (reference {reference[1]})."
     assert answer["content"] == [{"type": "text", "text": words}]
-    server.says(reference[1])
-    server.says("[secret]")
+    server.wait_for_stderr(reference[1])
+    server.wait_for_stderr("[secret]")
     keeps_secrets(server)
 
 
 @pytest.mark.parametrize("name", ["does_tool_error", "lies", "streams", "returns_spiteful"])
 def test_errors_reach_the_client_without_the_secrets(server: Any, name: str) -> None:
-    answer = server.result(name)
+    answer = server.get_result(name)
     assert answer["isError"]
     keeps_secrets(server)
 
@@ -92,18 +93,18 @@ def test_errors_reach_the_client_without_the_secrets(server: Any, name: str) -> 
 def test_errors_in_threads_finalizers_and_abandoned_tasks_are_logged_without_the_secrets(
     server: Any, name: str, logged: str
 ) -> None:
-    assert server.text(name) == "done"
-    server.says(logged)
+    assert server.get_text(name) == "done"
+    server.wait_for_stderr(logged)
     keeps_secrets(server)
 
 
 def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> None:
-    answer = server.result("returns_large")
+    answer = server.get_result("returns_large")
     output, note = (item["text"] for item in answer["content"] if item["type"] == "text")
     first, last = re.findall(r"mcp-bridge://results/[\w/-]+", note)
     all_pages = output
     for number in range(2, int(last.rpartition("/")[2]) + 1):
-        page = server.ask("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(TIMEOUT)
+        page = server.send_request("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(TIMEOUT)
         all_pages += page["result"]["contents"][0]["text"]
     assert all_pages.count("[secret]") == 6
     assert not leaks(all_pages)
@@ -114,9 +115,9 @@ def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> 
 @on_one_way("name", ["progresses", "tells"], smoke=["progresses", "tells"])
 def test_progress_and_log_messages_contain_no_secrets(server: Any, name: str) -> None:
     meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
-    before = bytes(server.raw).count(b"[secret]")
-    assert "result" in server.ask("tools/call", {"name": name, "arguments": {}}, meta).result(TIMEOUT)
-    assert bytes(server.raw).count(b"[secret]") > before
+    before = bytes(server.output).count(b"[secret]")
+    assert "result" in server.send_request("tools/call", {"name": name, "arguments": {}}, meta).result(TIMEOUT)
+    assert bytes(server.output).count(b"[secret]") > before
     keeps_secrets(server)
 
 
@@ -127,12 +128,12 @@ def test_progress_and_log_messages_contain_no_secrets(server: Any, name: str) ->
 )
 def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name: str) -> None:
     if server.way.stateless:
-        result = server.result(name)
+        result = server.get_result(name)
         assert result["resultType"] == "input_required"
         question = result["inputRequests"]
         next_call = {"name": name, "arguments": {}, "requestState": result["requestState"]}
         answers = {key: {"action": "decline"} for key in question}
-        answer = server.ask("tools/call", {**next_call, "inputResponses": answers}).result(TIMEOUT)["result"]
+        answer = server.send_request("tools/call", {**next_call, "inputResponses": answers}).result(TIMEOUT)["result"]
     else:
         question, answer = (asked_over_stdio if server.way.transport == "stdio" else asked_over_http)(server, name)
     assert says_secret(question)
@@ -142,11 +143,11 @@ def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name
 
 def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
     """The question of a call, which is declined, and the call's result."""
-    known, waiting = len(server.heard), server.call(name)
+    known, waiting = len(server.received), server.send_call(name)
     questions: list[Any] = []
     while not questions:
-        server.ask("ping").result(TIMEOUT)
-        questions = [message for message in server.heard[known:] if message.get("method") == "elicitation/create"]
+        server.send_request("ping").result(TIMEOUT)
+        questions = [message for message in server.received[known:] if message.get("method") == "elicitation/create"]
     server.send({"jsonrpc": "2.0", "id": questions[0]["id"], "result": {"action": "decline"}})
     return questions[0]["params"], waiting.result(TIMEOUT)["result"]
 
@@ -157,7 +158,7 @@ def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
     question = None
     with server.http.stream("POST", "/mcp", json=request, headers=server.headers) as stream:
         for line in stream.iter_lines():
-            server.raw += line.encode()
+            server.output += line.encode()
             message = json.loads(line[6:]) if line.startswith("data: {") else {}
             if message.get("method") == "elicitation/create":
                 question = message["params"]
@@ -188,7 +189,7 @@ def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
     ],
 )
 def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any, method: str, params: Any) -> None:
-    answer = server.ask(method, params).result(TIMEOUT)
+    answer = server.send_request(method, params).result(TIMEOUT)
     assert says_secret(answer)
     keeps_secrets(server)
 
@@ -206,19 +207,19 @@ def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any,
     ],
 )
 def test_errors_of_entries_are_references_to_the_log(server: Any, method: str, params: Any) -> None:
-    error = server.ask(method, params).result(TIMEOUT)["error"]
+    error = server.send_request(method, params).result(TIMEOUT)["error"]
     reference = re.search(r"reference (\w{12})", error["message"])
     assert reference is not None
     assert "wrong" not in error["message"]
-    server.says(reference[1])
+    server.wait_for_stderr(reference[1])
     keeps_secrets(server)
 
 
 def test_a_value_without_a_text_is_described_by_its_type(server: Any) -> None:
-    text = server.text("returns_spiteful")
+    text = server.get_text("returns_spiteful")
     assert text.endswith("the value cannot be read: ValueError in a value of type Spiteful")
     completing = {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "odd"}}
-    error = server.ask("completion/complete", completing).result(TIMEOUT)["error"]
+    error = server.send_request("completion/complete", completing).result(TIMEOUT)["error"]
     assert error["message"].endswith("the value cannot be read: ValueError in a value of type list")
     keeps_secrets(server)
 
@@ -226,18 +227,18 @@ def test_a_value_without_a_text_is_described_by_its_type(server: Any) -> None:
 @BOTH
 def test_the_server_info_contains_no_secrets(server: Any) -> None:
     method = "server/discover" if server.way.stateless else "initialize"
-    answer = server.ask(method).result(TIMEOUT) if server.way.stateless else None
-    text = json.dumps(answer) if answer else bytes(server.raw).decode()
+    answer = server.send_request(method).result(TIMEOUT) if server.way.stateless else None
+    text = json.dumps(answer) if answer else bytes(server.output).decode()
     assert "The key is [secret]." in text
     assert "Leaky [secret]" in text
     keeps_secrets(server)
 
 
 def test_the_list_of_tools_has_no_secrets_and_every_tool_can_be_called_by_its_name(server: Any) -> None:
-    page = server.ask("tools/list").result(TIMEOUT)["result"]
+    page = server.send_request("tools/list").result(TIMEOUT)["result"]
     assert {"echo", "with_schema", "returns_text"} <= {tool["name"] for tool in page["tools"]}
     assert says_secret(page)
-    assert server.text("echo", text="the state of messages and resources") == "the state of messages and resources"
+    assert server.get_text("echo", text="the state of messages and resources") == "the state of messages and resources"
     keeps_secrets(server)
 
 
@@ -254,7 +255,7 @@ def test_messages_over_legacy_sse_contain_no_secrets(tmp_path: Path) -> None:
             events.until(f'"id":{number}')
         events.close()
         assert events.text.count("[secret]") > 5
-        server.raw += events.text.encode()
+        server.output += events.text.encode()
         keeps_secrets(server)
 
 
@@ -263,16 +264,16 @@ def test_words_of_the_protocol_and_common_words_are_not_redacted(way: Way, tmp_p
     env = {"A": "resources", "B": "user", "C": "8080", "D": "inputSchema", "E": "description", "F": "A Title of Mine"}
     source = {"type": "planted:Planted", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
     settings = {"title": "${F}", "sources": [source]}
-    with live(way, tmp_path, settings=settings, env=env) as server:
-        tools = server.ask("tools/list").result(TIMEOUT)["result"]["tools"]
+    with run_server(way, tmp_path, settings=settings, env=env) as server:
+        tools = server.send_request("tools/list").result(TIMEOUT)["result"]["tools"]
         assert {"inputSchema", "description"} <= set(tools[0])
         sentence = "A Title of Mine has resources at 8080 for every user, with an inputSchema and a description"
-        assert server.text("echo", text=sentence) == sentence
+        assert server.get_text("echo", text=sentence) == sentence
 
 
 def test_exposed_errors_contain_no_secrets(way: Way, tmp_path: Path) -> None:
     with leaking(way, tmp_path, expose_errors=True) as server:
-        assert "ValueError: wrong: [secret] and" in server.text("does_raises")
+        assert "ValueError: wrong: [secret] and" in server.get_text("does_raises")
         keeps_secrets(server)
 
 
@@ -285,9 +286,9 @@ def test_results_of_isolated_tools_contain_no_secrets(way: Way, tmp_path: Path) 
     apart = {"type": "python", "path": "own_tools.py", "isolation": {"env": list(ENV)}}
     with leaking(way, tmp_path, sources=[apart, SETTINGS["sources"][1]]) as server:
         for name in ISOLATED:
-            server.result(name)
-        text = server.text("does_raises")
+            server.get_result(name)
+        text = server.get_text("does_raises")
         assert re.fullmatch(r"Tool 'does_raises' failed with an internal error \(reference \w{12}\)\.", text)
         for logged in ("ExceptionGroup: group [secret]", "uncaught in thread with [secret]", "dying: [secret]"):
-            server.says(logged)
+            server.wait_for_stderr(logged)
         keeps_secrets(server)

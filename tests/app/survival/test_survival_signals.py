@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.constants import ENVELOPE, TIMEOUT
 from tests.kits.survival.ending_kit import (
     CLOSED,
@@ -31,7 +32,7 @@ from tests.kits.survival.ending_kit import (
     serving,
     text_of,
 )
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way, live, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, on_one_way, run_server
 
 COMMAND = [sys.executable, "-m", "mcp_bridge", "serve"]
 SLOW_IMPORT = """
@@ -78,7 +79,7 @@ def test_a_second_signal_ends_even_calls_that_ignore_cancellation(way: Way, tool
         server.signal(signal.SIGTERM)
         # The signal is sent again, as two equal signals may arrive as one.
         server.signal(signal.SIGINT)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 def test_a_third_signal_ends_on_the_spot(tmp_path: Path) -> None:
@@ -86,15 +87,15 @@ def test_a_third_signal_ends_on_the_spot(tmp_path: Path) -> None:
         begin(server, "loop_for_ever", "loop")
         for how in SIGNALS:
             end(server, how)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
 def test_a_signal_after_the_end_of_input_counts_as_the_second_one(how: str, tmp_path: Path) -> None:
     with serving(ONE, tmp_path, options=("--log-level", "info")) as server:
         answer = begin(server, "for_ever", "call")
-        server.hang_up()
-        server.says("input has ended")
+        server.close_input()
+        server.wait_for_stderr("input has ended")
         end(server, how)
         assert code_of(answer) == CLOSED
         ends_well(server)
@@ -105,18 +106,18 @@ def test_signals_without_end_are_still_a_good_end(way: Way, how: str, tmp_path: 
     with serving(way, tmp_path) as server:
         begin(server, "thread_for_ever", "call")
         until = time.monotonic() + TIMEOUT
-        while server.alive and time.monotonic() < until:
+        while server.is_running and time.monotonic() < until:
             end(server, how)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 def test_a_signal_while_the_interpreter_leaves_ends_it(tmp_path: Path) -> None:
-    with live(ONE, tmp_path, SLOW_EXIT) as server:
-        assert server.text("there") == "there"
+    with run_server(ONE, tmp_path, SLOW_EXIT) as server:
+        assert server.get_text("there") == "there"
         server.signal(signal.SIGTERM)
-        server.says("leaving")
+        server.wait_for_stderr("leaving")
         server.signal(signal.SIGTERM)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 @pytest.mark.parametrize(
@@ -127,20 +128,20 @@ def test_a_signal_while_the_interpreter_leaves_ends_it(tmp_path: Path) -> None:
 def test_a_signal_while_tools_are_imported_ends_the_start(how: str, options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="ArithmeticError"))
     with bare(tmp_path, *options) as server:
-        server.says("importing\n")
+        server.wait_for_stderr("importing\n")
         server.process.send_signal(getattr(signal, how))
-        assert server.ends() == 0
-        assert server.err == "importing\n"
+        assert server.wait() == 0
+        assert server.stderr == "importing\n"
 
 
 def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="BaseException"))
     with bare(tmp_path) as server:
-        server.says("importing\n")
+        server.wait_for_stderr("importing\n")
         server.process.send_signal(signal.SIGTERM)
-        server.says("caught")
+        server.wait_for_stderr("caught")
         server.process.send_signal(signal.SIGTERM)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the supervisor around the server")
@@ -152,33 +153,33 @@ def test_a_second_signal_ends_an_import_that_never_returns_to_python(tmp_path: P
         server.process.send_signal(signal.SIGTERM)
         # The signal is sent again, as two equal signals may arrive as one.
         server.process.send_signal(signal.SIGINT)
-        assert server.ends() == -signal.SIGKILL
+        assert server.wait() == -signal.SIGKILL
 
 
 def test_a_signal_before_any_request_is_a_good_end(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text() + "\nsay('imported')\n")
     with bare(tmp_path) as server:
-        server.says("imported\n")
+        server.wait_for_stderr("imported\n")
         server.process.send_signal(signal.SIGINT)
-        assert server.ends() == 0
-        assert server.err == "imported\n"
+        assert server.wait() == 0
+        assert server.stderr == "imported\n"
 
 
 @BOTH
 def test_sigpipe_changes_nothing(way: Way, tmp_path: Path) -> None:
-    with serving(way, tmp_path) as server, server.neighbour():
+    with serving(way, tmp_path) as server, server.keep_call_in_flight():
         os.kill(server.pid, signal.SIGPIPE)
-        assert server.text("echo", text="there") == "there"
+        assert server.get_text("echo", text="there") == "there"
 
 
 def test_sighup_stays_ignored_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
     with bare(tmp_path, before=["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh"]) as server:
-        server.ask("waits", "call")
-        server.says("begun call")
+        server.send_request("waits", "call")
+        server.wait_for_stderr("begun call")
         server.process.send_signal(signal.SIGHUP)
-        server.ask("waits", "other")
-        server.says("begun other")
+        server.send_request("waits", "other")
+        server.wait_for_stderr("begun other")
         (tmp_path / "go").touch()
         assert {server.line()["result"]["content"][0]["text"] for _ in range(2)} == {"done call", "done other"}
 
@@ -186,40 +187,40 @@ def test_sighup_stays_ignored_where_it_was(tmp_path: Path) -> None:
 def test_the_server_does_not_wait_for_a_client_that_died(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
     with bare(tmp_path) as server:
-        server.ask("for_ever", "call")
-        server.says("begun call")
+        server.send_request("for_ever", "call")
+        server.wait_for_stderr("begun call")
         server.close("stdout")
         server.close("stdin")
-        assert server.ends() == 0
-        assert "ended call" in server.err
+        assert server.wait() == 0
+        assert "ended call" in server.stderr
 
 
 def test_a_client_that_stops_reading_is_noticed_by_the_first_response(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
     with bare(tmp_path) as server:
         for tool in ("waits", "for_ever"):
-            server.ask(tool, tool)
-            server.says(f"begun {tool}")
+            server.send_request(tool, tool)
+            server.wait_for_stderr(f"begun {tool}")
         server.close("stdout")
         (tmp_path / "go").touch()
-        assert server.ends() == 0
-        assert "ended for_ever" in server.err
+        assert server.wait() == 0
+        assert "ended for_ever" in server.stderr
 
 
 def test_a_closed_stderr_costs_no_response(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text().replace("def say(words: str)", QUIET))
     with bare(tmp_path) as server:
-        server.ask("waits", "call")
+        server.send_request("waits", "call")
         eventually((tmp_path / "said").exists)
         server.close_stderr()
-        server.ask("fails", "loudly")
+        server.send_request("fails", "loudly")
         assert server.line()["result"]["isError"]
-        server.ask("waits", "other")
+        server.send_request("waits", "other")
         eventually(lambda: "other" in (tmp_path / "said").read_text())
         server.process.send_signal(signal.SIGTERM)
         (tmp_path / "go").touch()
         assert {server.line()["result"]["content"][0]["text"] for _ in range(2)} == {"done call", "done other"}
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 QUIET = """def say(words: str) -> None:
@@ -289,22 +290,22 @@ class Bare:
         )
         assert self.process.stderr is not None
         os.set_blocking(self.process.stderr.fileno(), False)
-        self._err = b""
+        self._stderr = b""
         self._number = 0
 
     @property
-    def err(self) -> str:
+    def stderr(self) -> str:
         """All that it has said."""
         stream = self.process.stderr
         if stream is not None and not stream.closed:
-            self._err += stream.read() or b""
-        return self._err.decode()
+            self._stderr += stream.read() or b""
+        return self._stderr.decode()
 
-    def says(self, words: str) -> None:
+    def wait_for_stderr(self, words: str) -> None:
         """Wait until it has said these words."""
-        eventually(lambda: words in self.err)
+        eventually(lambda: words in self.stderr)
 
-    def ask(self, tool: str, name: str) -> None:
+    def send_request(self, tool: str, name: str) -> None:
         """Send a call."""
         self._number += 1
         assert self.process.stdin is not None
@@ -325,7 +326,7 @@ class Bare:
         """Hear it no more."""
         self.close("stderr")
 
-    def ends(self, within: float = TIMEOUT) -> int:
+    def wait(self, within: float = TIMEOUT) -> int:
         """Wait for its end; the exit code."""
         return self.process.wait(within)
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import refused, still_serves, unharmed
 from tests.kits.survival.fault_tools import stream_faults
-from tests.kits.survival.survival_kit import BOTH, ON_ONE_WAY, Way, live, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ON_ONE_WAY, on_one_way, run_server
 
 TOOLS_FILE = KITS / "survival" / "fault_tools.py"
 LASTING = {
@@ -27,29 +28,29 @@ PASSING = [kind for kind in stream_faults() if kind not in {"input", *chain(*LAS
 @on_one_way("kind", PASSING, smoke=["print", "a write to descriptor 1", "a read of descriptor 0"])
 def test_a_tool_can_print_and_read_without_reaching_the_client(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert server.text("streams", kind=kind).startswith("answered")
+        assert server.get_text("streams", kind=kind).startswith("answered")
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("kind", ["print", "sys.stdin.read"])
 def test_a_tool_on_the_event_loop_may_do_so_too(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert server.text("streams_async", kind=kind).startswith("answered")
+        assert server.get_text("streams_async", kind=kind).startswith("answered")
 
 
 @BOTH
 def test_a_tool_that_reads_standard_input_gets_its_end(server: Any) -> None:
     with unharmed(server):
-        assert "internal error (reference " in refused(server.result("streams", kind="input"))
-    server.says("EOFError")
+        assert "internal error (reference " in refused(server.get_result("streams", kind="input"))
+    server.wait_for_stderr("EOFError")
 
 
 @on_one_way("what", LASTING, smoke=["descriptor 1"])
 def test_a_tool_that_closes_or_replaces_the_standard_streams_has_no_effect(way: Way, tmp_path: Path, what: str) -> None:
-    with live(way, tmp_path, TOOLS_FILE) as server:
+    with run_server(way, tmp_path, TOOLS_FILE) as server:
         for kind in LASTING[what]:
-            with server.neighbour():
-                assert server.text("streams", kind=kind).startswith("answered")
+            with server.keep_call_in_flight():
+                assert server.get_text("streams", kind=kind).startswith("answered")
             still_serves(server)
         server.signal(signal.SIGTERM)
-        assert server.ends() == 0
+        assert server.wait() == 0

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import REFERENCE, Shared, refused, still_serves, unharmed
-from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, Way, live, on_one_way
+from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, on_one_way, run_server
 
 TOOLS_FILE = KITS / "survival" / "waiting_tools.py"
 BRIEF = {"timeout": 0.2}
@@ -44,7 +45,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """The servers of this module."""
 
     def start(way: Way) -> contextlib.AbstractContextManager[Any]:
-        return live(way, tmp_path_factory.mktemp("waiting"), TOOLS_FILE, {"limits": LIMITS})
+        return run_server(way, tmp_path_factory.mktemp("waiting"), TOOLS_FILE, {"limits": LIMITS})
 
     with contextlib.closing(Shared(start)) as servers:
         yield servers
@@ -53,7 +54,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 def fill(server: Any) -> None:
     """Have both threads held by calls that were given up."""
     for token in ("first", "second"):
-        text = refused(server.result("holds", token=token))
+        text = refused(server.get_result("holds", token=token))
         assert text == "Tool 'holds' did not finish within 0.2 seconds. It cannot be stopped, and may still finish."
 
 
@@ -62,7 +63,7 @@ def insisted(server: Any) -> int:
     while True:
         server.signal(signal.SIGTERM)
         try:
-            return int(server.ends(1))
+            return int(server.wait(1))
         except subprocess.TimeoutExpired:
             continue
 
@@ -70,27 +71,27 @@ def insisted(server: Any) -> int:
 @ON_ONE_WAY
 def test_a_tool_that_blocks_the_event_loop_is_logged_with_the_time(server: Any) -> None:
     with unharmed(server):
-        assert server.text("blocks", seconds=1.5) == "slept"
-    server.says("'blocks' (at ")
-    server.says("blocked the event loop for 1.")
+        assert server.get_text("blocks", seconds=1.5) == "slept"
+    server.wait_for_stderr("'blocks' (at ")
+    server.wait_for_stderr("blocked the event loop for 1.")
 
 
 def test_calls_are_rejected_when_threads_never_end_while_async_tools_continue(tmp_path: Path) -> None:
-    with live(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
-        with server.neighbour():
+    with run_server(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+        with server.keep_call_in_flight():
             fill(server)
-            assert "that timed out but still run: holds (2)" in refused(server.result("echo", text="x"))
-            assert server.text("swallows", times=0) == "went on"
+            assert "that timed out but still run: holds (2)" in refused(server.get_result("echo", text="x"))
+            assert server.get_text("swallows", times=0) == "went on"
         for token in ("first", "second"):
-            assert server.text("free", token=token) == "freed"
+            assert server.get_text("free", token=token) == "freed"
         until = time.monotonic() + TIMEOUT
-        while server.result("echo", text="x").get("isError"):
+        while server.get_result("echo", text="x").get("isError"):
             assert time.monotonic() < until
         still_serves(server)
 
 
 def test_health_names_threads_that_never_end(tmp_path: Path) -> None:
-    with live(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+    with run_server(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         assert server.http.get("/health").json() == {"status": "ok"}
         fill(server)
         assert server.http.get("/health").json() == {"status": "ok", "stuck": {"holds": 2}}
@@ -98,7 +99,7 @@ def test_health_names_threads_that_never_end(tmp_path: Path) -> None:
 
 def test_health_shows_no_tool_without_a_token(tmp_path: Path) -> None:
     env, options = {"BRIDGE_TOKEN": "open sesame"}, ("--token-env", "BRIDGE_TOKEN")
-    with live(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}, env, options) as server:
+    with run_server(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}, env, options) as server:
         token = {"Authorization": "Bearer open sesame"}
         server.headers |= token
         fill(server)
@@ -111,62 +112,62 @@ def test_health_shows_no_tool_without_a_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_tool_that_swallows_its_cancellation_is_cancelled_again(server: Any, times: int) -> None:
     with unharmed(server):
-        assert server.text("swallows", times=times) == "went on"
+        assert server.get_text("swallows", times=times) == "went on"
 
 
 @on_one_way("tool", STUBBORN)
 def test_a_tool_that_ignores_cancellation_affects_only_its_own_call(server: Any, tool: str) -> None:
     with unharmed(server):
-        stubborn = server.call(tool, token=tool)
+        stubborn = server.send_call(tool, token=tool)
         # This call began later, and its time is over as well.
-        assert server.text("swallows", times=1) == "went on"
-        assert server.text("echo", text="meanwhile") == "meanwhile"
+        assert server.get_text("swallows", times=1) == "went on"
+        assert server.get_text("echo", text="meanwhile") == "meanwhile"
         assert not stubborn.done()
-        server.text("free", token=tool)
+        server.get_text("free", token=tool)
         assert stubborn.result(TIMEOUT)["result"]["content"][0]["text"] == "went on"
 
 
 @on_one_way("tool", STUBBORN, smoke=["shields"])
 def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Way, tmp_path: Path, tool: str) -> None:
-    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
-        server.call(tool, token="never")
-        server.text("echo", text="begun")
+    with run_server(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+        server.send_call(tool, token="never")
+        server.get_text("echo", text="begun")
         assert insisted(server) == 0
 
 
 @on_one_way("what", LEFT, smoke=["processes"])
 def test_the_server_does_not_wait_for_threads_and_tasks_of_a_tool(way: Way, tmp_path: Path, what: str) -> None:
-    with live(way, tmp_path, TOOLS_FILE) as server:
+    with run_server(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
             for kind in LEFT[what]:
-                assert server.text("leaves", kind=kind) == "answered"
+                assert server.get_text("leaves", kind=kind) == "answered"
         server.signal(signal.SIGTERM)
-        assert server.ends() == 0
+        assert server.wait() == 0
 
 
 @on_one_way("kind", ["plain", "stubborn"], smoke=["plain"])
 def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, kind: str) -> None:
-    with live(way, tmp_path, TOOLS_FILE) as server:
+    with run_server(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
-            assert server.text("leaves_a_task", kind=kind) == "answered"
+            assert server.get_text("leaves_a_task", kind=kind) == "answered"
         assert insisted(server) == 0
 
 
 @on_one_way("what", CHANGED, smoke=["no module path"])
 def test_a_tool_that_changes_global_state_does_not_stop_other_calls(way: Way, tmp_path: Path, what: str) -> None:
-    with live(way, tmp_path, TOOLS_FILE) as server:
+    with run_server(way, tmp_path, TOOLS_FILE) as server:
         for kind in CHANGED[what]:
             with unharmed(server):
-                assert server.result("alters", kind=kind)["content"]
+                assert server.get_result("alters", kind=kind)["content"]
 
 
 @on_one_way("what", LOOP, smoke=["stop"])
 def test_the_event_loop_continues(server: Any, what: str) -> None:
     with unharmed(server):
-        assert server.text("on_the_loop", what=what) == "answered"
+        assert server.get_text("on_the_loop", what=what) == "answered"
 
 
 @ON_ONE_WAY
 def test_the_event_loop_cannot_be_closed(server: Any) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.result("on_the_loop", what="close")))
+        assert REFERENCE.match(refused(server.get_result("on_the_loop", what="close")))

@@ -16,7 +16,9 @@ import pytest
 from mcp_bridge._cli.serve_options import ServeOptions
 from mcp_bridge._cli.shared.instance import SharedInstance
 from mcp_bridge._cli.shared.launch import connect_to_instance
-from tests.kits.shared.shared_kit import SharedClient, find_servers, sharing
+from tests.client.server_process import StdioServerProcess
+from tests.kits.constants import TIMEOUT
+from tests.kits.shared.shared_kit import find_servers, sharing
 from tests.kits.survival.isolation_live import eventually
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs Unix sockets")
@@ -29,9 +31,9 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
-def ready(client: SharedClient) -> SharedClient:
-    """Start a client and its server."""
-    client.call("read_pid")
+def ready(client: StdioServerProcess) -> StdioServerProcess:
+    """A client whose server is running."""
+    client.get_text("read_pid")
     return client
 
 
@@ -48,18 +50,18 @@ def test_running_servers_are_listed_with_their_clients(tmp_path: Path) -> None:
 def test_a_stopped_server_starts_again_with_the_next_call(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         client = ready(start(stateless=True))
-        pid = client.call("read_pid")
-        number = client.send_call("wait", seconds=1)
-        client.call("read_pid")
+        pid = client.get_text("read_pid")
+        response = client.send_call("wait", seconds=1)
+        client.get_text("read_pid")
         assert "stopping" in run(tmp_path, "shared", "--stop", str(tmp_path / "shelf.json")).stderr
-        assert client.response(number)["result"]["content"][0]["text"] == "waited"
+        assert response.result(TIMEOUT)["result"]["content"][0]["text"] == "waited"
         eventually(lambda: not find_servers(tmp_path))
-        assert client.call("read_pid") != pid
+        assert client.get_text("read_pid") != pid
 
 
 def test_a_server_without_clients_is_stopped_at_once(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
-        assert ready(start(stateless=True)).leave() == 0
+        assert ready(start(stateless=True)).disconnect() == 0
         assert run(tmp_path, "shared", "--stop").returncode == 0
         eventually(lambda: not find_servers(tmp_path), within=20)
         assert json.loads(run(tmp_path, "shared", "--json").stdout) == []

@@ -41,8 +41,8 @@ def test_a_usual_variable_counts_if_a_reference_names_it_and_the_path_if_the_fil
 ) -> None:
     other_path = f"{os.environ['PATH']}:/nowhere" if name == "PATH" else "/nowhere"
     with sharing(tmp_path, **settings) as start:
-        first, two = start(stateless=True), start(stateless=True, **{name: other_path})
-        assert (first.call("read_pid") == two.call("read_pid")) is is_same
+        one, two = start(stateless=True), start(stateless=True, **{name: other})
+        assert (one.get_text("read_pid") == two.get_text("read_pid")) is is_same
 
 
 def test_a_tool_that_changes_the_environment_does_not_make_the_server_end_early(tmp_path: Path) -> None:
@@ -50,45 +50,45 @@ def test_a_tool_that_changes_the_environment_does_not_make_the_server_end_early(
         tools = tmp_path / "own_tools.py"
         tools.write_text(tools.read_text() + "\nos.environ['PATH'] += ':/nowhere'\n")
         client = start(stateless=True)
-        pid = client.call("read_pid")
-        assert client.leave() == 0
-        assert start(stateless=True).call("read_pid") == pid
+        pid = client.get_text("read_pid")
+        assert client.disconnect() == 0
+        assert start(stateless=True).get_text("read_pid") == pid
 
 
 def test_a_server_whose_socket_was_removed_leaves_that_of_the_next_one(tmp_path: Path) -> None:
     with sharing(tmp_path, shared={"idle": "100ms"}) as start:
         old = start(stateless=True)
-        first = old.call("read_pid")
+        first = old.get_text("read_pid")
         find_socket(tmp_path).unlink()
         new = start(stateless=True)
-        second = new.call("read_pid")
+        second = new.get_text("read_pid")
         assert second != first
-        assert old.leave() == 0
+        assert old.disconnect() == 0
         eventually(lambda: find_servers(tmp_path) == [int(second)])
-        assert start(stateless=True).call("read_pid") == second
+        assert start(stateless=True).get_text("read_pid") == second
 
 
 def test_signals_to_a_server_that_ends_already_leave_the_socket_of_the_next_one(tmp_path: Path) -> None:
     with sharing(tmp_path, limits={"timeout": "10m", "drain": "60s"}) as start:
         old = start(stateless=True)
-        old.call("read_pid")
+        old.get_text("read_pid")
         old.send_call("wait", seconds=300)
-        old.call("read_pid")
+        old.get_text("read_pid")
         path = find_socket(tmp_path)
         process = int(path.with_suffix(".pid").read_text())
         os.kill(process, signal.SIGTERM)
         eventually(lambda: not path.exists())
-        second = start(stateless=True).call("read_pid")
+        second = start(stateless=True).get_text("read_pid")
         os.kill(process, signal.SIGTERM)
         eventually(lambda: find_servers(tmp_path) == [int(second)])
-        assert start(stateless=True).call("read_pid") == second
+        assert start(stateless=True).get_text("read_pid") == second
 
 
 def test_clients_that_start_while_a_server_ends_are_all_served(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
         for _ in range(3):
-            first_client = start().begin()
-            first_client.call("read_pid")
+            known = start()
+            known.get_text("read_pid")
             process = int(find_socket(tmp_path).with_suffix(".pid").read_text())
             clients = [start() for _ in range(4)]
             os.kill(process, signal.SIGTERM)

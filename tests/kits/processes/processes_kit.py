@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 
+from tests.client.server_process import Way
 from tests.kits.survival.isolation_live import eventually
-from tests.kits.survival.survival_kit import WAYS, HttpLive, Live, StdioLive, Way, bridge_of, live
+from tests.kits.survival.survival_kit import run_server
 
-__all__ = ["WAYS", "HttpLive", "Live", "StdioLive", "Way", "bridge_of", "eventually"]
 TOOLS = Path(__file__).with_name("spawning_tools.py")
 SHORT = {"timeout": "10m", "drain": "2s"}
 
@@ -44,7 +44,7 @@ def is_gone(token: str) -> None:
 def spawning(way: Way, folder: Path, *options: str, **settings: Any) -> Iterator[Any]:
     """A server over the tools that start processes."""
     given = {"limits": SHORT, **settings}
-    with live(way, folder, TOOLS, given, options=options) as server:
+    with run_server(way, folder, TOOLS, given, options=options) as server:
         yield server
 
 

@@ -14,9 +14,9 @@ from typing import Any, Self
 import httpx2
 
 from mcp_bridge._contracts.tasks import TASKS
+from tests.client.server_process import URL, find_server_pid, parse_response
 from tests.kits.constants import HTTP_HEADERS, STATELESS, TIMEOUT, make_envelope
 from tests.kits.survival.isolation_live import eventually
-from tests.kits.survival.survival_kit import URL, bridge_of, message_of
 
 Json = dict[str, Any]
 ABLE: Json = {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
@@ -44,7 +44,7 @@ class Node:
 
     def kill(self) -> None:
         """End all its processes as `kill -9` does."""
-        os.kill(bridge_of(self.process.pid), signal.SIGKILL)
+        os.kill(find_server_pid(self.process.pid), signal.SIGKILL)
         self.process.wait(TIMEOUT)
 
     def stop(self) -> int:
@@ -79,7 +79,7 @@ class Server(Node):
         meta = make_envelope(ABLE)
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
         headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, "Mcp-Name": name}
-        return message_of(self.http.post("/mcp", content=json.dumps(message).encode(), headers=headers))
+        return parse_response(self.http.post("/mcp", content=json.dumps(message).encode(), headers=headers))
 
     def call(self, name: str, /, **arguments: Any) -> Json:
         """Call a tool; the result."""

@@ -23,9 +23,10 @@ from typing import Any
 
 import httpx2
 
+from tests.client.raw_client import Json
 from tests.kits.constants import ENVELOPE, HTTP_HEADERS, STATELESS, TIMEOUT
 from tests.kits.redis_server import RedisServer
-from tests.kits.scale.cluster import FINAL, Cluster, Json, Node, Server
+from tests.kits.scale.cluster import FINAL, Cluster, Node, Server
 
 TOOLS = """
 import asyncio

@@ -16,8 +16,10 @@ from typing import Any
 
 import httpx2
 
+from tests.client.raw_client import Json
+from tests.client.server_process import ServerProcess, Way
 from tests.kits.constants import CLIENT_INFO, HTTP_HEADERS, TIMEOUT
-from tests.kits.survival.survival_kit import Json, Live, Way, live
+from tests.kits.survival.survival_kit import run_server
 
 TOOLS = Path(__file__).with_name("ending_tools.py")
 EOF = "EOF"
@@ -32,20 +34,20 @@ FAULTS = ("Traceback", "ERROR", "CRITICAL", "Exception", "never awaited")
 def serving(way: Way, folder: Path, drain: float = LONG, **options: Any) -> contextlib.AbstractContextManager[Any]:
     """A server with the ending tools."""
     limits = {"drain": drain, "timeout": 3600, **options.pop("limits", {})}
-    return live(way, folder, TOOLS, {"limits": limits}, **options)
+    return run_server(way, folder, TOOLS, {"limits": limits}, **options)
 
 
 def begin(server: Any, tool: str, name: str) -> Future[Json]:
     """A call that is in flight."""
-    waiting: Future[Json] = server.call(tool, name=name)
-    server.says(f"begun {name}")
+    waiting: Future[Json] = server.send_call(tool, name=name)
+    server.wait_for_stderr(f"begun {name}")
     return waiting
 
 
 def end(server: Any, how: str) -> None:
     """Have a server end: by a signal, or by the end of its input."""
     if how == EOF:
-        server.hang_up()
+        server.close_input()
     else:
         server.signal(getattr(signal, how))
 
@@ -57,7 +59,7 @@ def drains(server: Any) -> None:
 
 def refused(server: Any) -> bool:
     """Whether a new request is."""
-    error = server.ask("tools/list").result(TIMEOUT).get("error", {})
+    error = server.send_request("tools/list").result(TIMEOUT).get("error", {})
     return bool(error.get("code") == CLOSED and "shutting down" in error["message"])
 
 
@@ -69,7 +71,7 @@ def eventually(true: Callable[[], bool], within: float = TIMEOUT) -> None:
         time.sleep(0.02)
 
 
-def go(server: Live) -> None:
+def go(server: ServerProcess) -> None:
     """Let the tools that wait go on."""
     (server.folder / "go").touch()
 
@@ -90,8 +92,8 @@ def code_of(answer: Future[Json]) -> int:
 
 def ends_well(server: Any) -> None:
     """Wait for the end: code 0, and nothing on stderr that would worry anybody."""
-    assert server.ends() == 0, server.err
-    assert not [fault for fault in FAULTS if fault in server.err], server.err
+    assert server.wait() == 0, server.stderr
+    assert not [fault for fault in FAULTS if fault in server.stderr], server.stderr
 
 
 class Streamed:
@@ -164,7 +166,7 @@ class Sse:
         """A call that is in flight; it is named by its number."""
         params = {"name": tool, "arguments": {"name": f"number {number}"}}
         self.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
-        self._server.says(f"begun number {number}")
+        self._server.wait_for_stderr(f"begun number {number}")
 
     def answer(self, number: int) -> Json:
         """The answer to a request, waited for."""
@@ -174,8 +176,8 @@ class Sse:
 
 def listening(server: Any) -> Streamed:
     """A subscriptions/listen stream, over HTTP."""
-    request = server._request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, None)
-    return Streamed(server, "POST", "/mcp", json=request, headers=server.routing(request))
+    request = server.make_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    return Streamed(server, "POST", "/mcp", json=request, headers=server.make_headers(request))
 
 
 def standing(server: Any) -> Streamed:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tests.kits.survival.survival_kit import Json, Live, Way
+from tests.client.raw_client import Json
+from tests.client.server_process import ServerProcess, Way
 
 REFERENCE = re.compile(r"^Tool '\w+' failed with an internal error \(reference [0-9a-f]{12}\)\.$")
 
@@ -22,7 +23,7 @@ class Shared:
 
     def server(self, way: Way) -> Any:
         """The server, a new one where there is none alive."""
-        if way in self._running and not self._running[way][1].alive:
+        if way in self._running and not self._running[way][1].is_running:
             self.drop(way)
         if way not in self._running:
             stack = contextlib.ExitStack()
@@ -40,17 +41,17 @@ class Shared:
 
 
 @contextlib.contextmanager
-def unharmed(server: Live) -> Iterator[None]:
+def unharmed(server: ServerProcess) -> Iterator[None]:
     """Have a neighbour in flight for the length of the block, and see that the server goes on as before."""
-    with server.neighbour():
+    with server.keep_call_in_flight():
         yield
     still_serves(server)
 
 
-def still_serves(server: Live) -> None:
+def still_serves(server: ServerProcess) -> None:
     """A further call is answered, and nothing but messages was written."""
-    assert server.text("echo", text="still here") == "still here"
-    assert server.alive
+    assert server.get_text("echo", text="still here") == "still here"
+    assert server.is_running
     assert getattr(server, "garbage", []) == []
 
 

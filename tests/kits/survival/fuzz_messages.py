@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.client.raw_client import Json
 from tests.kits.constants import ENVELOPE
-from tests.kits.survival.survival_kit import Json
 
 ID = "the id"
 """Stands for an id that no other message has, wherever it is in a message's bytes."""

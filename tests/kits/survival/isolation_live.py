@@ -12,8 +12,9 @@ from typing import Any
 
 import psutil
 
+from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import Way, live
+from tests.kits.survival.survival_kit import run_server
 
 TOOLS = Path(__file__).with_name("isolated_tools.py")
 BEGUN = re.compile(r"begun (\S+) ([\d ]+)")
@@ -30,7 +31,7 @@ def settings_of(isolation: Any, **more: Any) -> dict[str, Any]:
 def isolated(way: Way, folder: Path, isolation: Any = SMALL, tools: Any = TOOLS, **more: Any) -> Iterator[Any]:
     """A server whose tools run in workers."""
     env, options = more.pop("env", None), more.pop("options", ())
-    with live(way, folder, tools, settings_of(isolation, **more), env=env, options=options) as server:
+    with run_server(way, folder, tools, settings_of(isolation, **more), env=env, options=options) as server:
         yield server
 
 
@@ -59,8 +60,8 @@ def is_gone(pid: int) -> bool:
 
 def pids_of(server: Any, token: str) -> list[int]:
     """The processes that a tool has named when it began."""
-    server.says(f"begun {token}")
-    found = [match[2] for match in BEGUN.finditer(server.err) if match[1] == token]
+    server.wait_for_stderr(f"begun {token}")
+    found = [match[2] for match in BEGUN.finditer(server.stderr) if match[1] == token]
     return [int(pid) for pid in found[-1].split()]
 
 
@@ -82,8 +83,8 @@ def workers_of(server: Any) -> list[int]:
 def beside(server: Any) -> Iterator[None]:
     """Two neighbours: a call in the bridge's own process, and one in another worker of the same source."""
     token = os.urandom(4).hex()
-    with server.neighbour():
-        waiting = server.call("stays", token=token)
+    with server.keep_call_in_flight():
+        waiting = server.send_call("stays", token=token)
         pids_of(server, token)
         yield
         assert not waiting.done(), waiting.result()
@@ -93,14 +94,14 @@ def beside(server: Any) -> Iterator[None]:
 
 def served_by(server: Any) -> int:
     """The bridge's own process."""
-    return int(server.text("whoami"))
+    return int(server.get_text("whoami"))
 
 
 def changes(server: Any) -> int:
     """How often the client was told that there are other tools."""
-    return sum(message.get("method") == "notifications/tools/list_changed" for message in server.heard)
+    return sum(message.get("method") == "notifications/tools/list_changed" for message in server.received)
 
 
 def names_of(server: Any) -> set[str]:
     """The names of the tools that are listed."""
-    return {tool["name"] for tool in server.ask("tools/list").result(TIMEOUT)["result"]["tools"]}
+    return {tool["name"] for tool in server.send_request("tools/list").result(TIMEOUT)["result"]["tools"]}

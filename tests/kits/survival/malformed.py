@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tests.client.server_process import Way
 from tests.kits.survival.malformed_params import calls, eras, meta, others, shapes
 from tests.kits.survival.malformed_rows import (
     BAD_HEADER,
@@ -24,7 +25,6 @@ from tests.kits.survival.malformed_rows import (
     Row,
     row,
 )
-from tests.kits.survival.survival_kit import Way
 
 
 def _no_json(era: Era) -> Iterator[Row]:

@@ -14,8 +14,9 @@ from urllib.parse import quote
 
 import httpx2
 
+from tests.client.server_process import ClientProfile, Way
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.survival.survival_kit import Guest, Way, live
+from tests.kits.survival.survival_kit import run_server
 
 LEAKY = Path(__file__).with_name("leaky_tools.py")
 ENV = {
@@ -53,7 +54,7 @@ SETTINGS: dict[str, Any] = {
         {"type": "planted:Planted", "headers": {"X-Key": "Bearer ${API_KEY}"}, "pin": "${PIN_SECRET}"},
     ],
 }
-ASKABLE = Guest(can={"elicitation": {"form": {}}}, token=ENV["HTTP_TOKEN"])
+ASKABLE = ClientProfile(capabilities={"elicitation": {"form": {}}}, token=ENV["HTTP_TOKEN"])
 STAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ ")
 OTHERS = ("begun ", "Serving ")
 """How lines on stderr begin that are none of the log's: a tool's `print`, and the bridge's word to a person."""
@@ -64,7 +65,7 @@ def leaking(way: Way, folder: Path, **settings: Any) -> Iterator[Any]:
     """A server whose settings hold secrets and whose tools tell them, with a log file."""
     (folder / "planted.py").write_text(PLANTED)
     options = ("--log-file", "the.log", "--log-level", "debug")
-    with live(way, folder, LEAKY, {**SETTINGS, **settings}, env=ENV, options=options, guest=ASKABLE) as server:
+    with run_server(way, folder, LEAKY, {**SETTINGS, **settings}, env=ENV, options=options, profile=ASKABLE) as server:
         yield server
 
 
@@ -82,10 +83,10 @@ def leaks(text: str) -> list[str]:
 def keeps_secrets(server: Any) -> None:
     """Assert that nothing the server said has a secret in it, or a line of the log that another could have written."""
     log = (server.folder / "the.log").read_text()
-    assert not leaks(server.raw.decode())
-    assert not leaks(server.err)
+    assert not leaks(server.output.decode())
+    assert not leaks(server.stderr)
     assert not leaks(log)
-    for line in (*server.err.splitlines(), *log.splitlines()):
+    for line in (*server.stderr.splitlines(), *log.splitlines()):
         assert STAMPED.match(line) or line.startswith(("  ", *OTHERS)), line
         assert line.isprintable(), line
 

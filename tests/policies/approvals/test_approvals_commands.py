@@ -25,14 +25,15 @@ from mcp_bridge._cli.exits import report_errors
 from mcp_bridge._policies.approvals import policy
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from mcp_bridge._runtime import unix_sockets
+from tests.client.server_process import ClientProfile, Way
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, read_records
 from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
-from tests.kits.survival.survival_kit import Guest, Way, live
+from tests.kits.survival.survival_kit import run_server
 
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
 STDIO, STDIO_STATELESS, HTTP_STATELESS = Way("stdio", False), Way("stdio", True), Way("http", True)
-PERSON = Guest(can={"elicitation": {"form": {}}})
+ELICITATION_CLIENT = ClientProfile(capabilities={"elicitation": {"form": {}}})
 KEYS = {"keys": ["a key of thirty-two bytes or more, for tests"]}
 GATE = """
 from mcp_bridge.amplifier import HookResult
@@ -160,31 +161,31 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.mark.parametrize("way", [STDIO, HTTP_STATELESS], ids=str)
 def test_a_user_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, settings=build_settings(tmp_path)) as server:
-        assert code_of(server.result("repeat", text="before")) == "approval_declined"
+    with run_server(way, tmp_path, settings=build_settings(tmp_path)) as server:
+        assert code_of(server.get_result("repeat", text="before")) == "approval_declined"
         with connect_user(tmp_path) as user:
             for number, (key, text) in enumerate([("y", "a"), ("n", "b"), ("always", "c")], start=1):
-                waiting = server.call("repeat", text=text)
+                waiting = server.send_call("repeat", text=text)
                 user.wait_for_text(f"  | Repeat {text}?")
                 user.type_line(f"{key} {number}")
                 assert code_of(waiting.result(TIMEOUT)["result"]) == ("approval_declined" if key == "n" else None)
-            assert server.text("repeat", text="c") == "c"
+            assert server.get_text("repeat", text="c") == "c"
             assert user.leave() == 0
-        assert code_of(server.result("repeat", text="a")) == "approval_declined"
+        assert code_of(server.get_result("repeat", text="a")) == "approval_declined"
     found = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
     assert found[1:5] == [("once", "terminal"), ("deny", "terminal"), ("always", "terminal"), ("always", "remembered")]
     assert found[0] == found[5] == ("deny", "default")
 
 
 def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_path: Path) -> None:
-    with live(STDIO, tmp_path, settings=build_settings(tmp_path)) as server:
+    with run_server(STDIO, tmp_path, settings=build_settings(tmp_path)) as server:
         top = subprocess.Popen([*COMMAND, "top", FILE], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         try:
             assert top.stdout is not None
             end = time.monotonic() + TIMEOUT
             while not select.select([top.stdout], [], [], 0.1)[0]:
                 assert time.monotonic() < end
-                assert code_of(server.result("repeat", text="a")) == "approval_declined"
+                assert code_of(server.get_result("repeat", text="a")) == "approval_declined"
             assert "approval_declined" in top.stdout.readline()
         finally:
             top.kill()
@@ -192,9 +193,9 @@ def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_pa
 
 
 def test_of_two_users_the_first_answer_counts_and_ctrl_c_ends_both_commands(tmp_path: Path) -> None:
-    with live(STDIO, tmp_path, settings=build_settings(tmp_path)) as server:
+    with run_server(STDIO, tmp_path, settings=build_settings(tmp_path)) as server:
         with connect_user(tmp_path) as one, connect_user(tmp_path) as other:
-            waiting = server.call("repeat", text="a")
+            waiting = server.send_call("repeat", text="a")
             one.wait_for_text("  | Repeat a?")
             other.wait_for_text("  | Repeat a?")
             one.type_line("y 1")
@@ -202,21 +203,21 @@ def test_of_two_users_the_first_answer_counts_and_ctrl_c_ends_both_commands(tmp_
             other.wait_for_text("[1] answered elsewhere")
             assert one.leave(signal.SIGINT) == other.leave(signal.SIGINT) == 0
             assert "Traceback" not in one.err + other.err
-        assert server.alive
+        assert server.is_running
 
 
 def test_the_default_applies_if_the_user_leaves(tmp_path: Path) -> None:
-    with live(STDIO, tmp_path, settings=build_settings(tmp_path)) as server, connect_user(tmp_path) as user:
-        waiting = server.call("repeat", text="a")
+    with run_server(STDIO, tmp_path, settings=build_settings(tmp_path)) as server, connect_user(tmp_path) as user:
+        waiting = server.send_call("repeat", text="a")
         user.wait_for_text("  | Repeat a?")
         user.process.kill()
         assert code_of(waiting.result(TIMEOUT)["result"]) == "approval_declined"
 
 
 def test_a_user_who_leaves_gets_no_message_about_the_bridge(tmp_path: Path) -> None:
-    with live(STDIO, tmp_path, settings=build_settings(tmp_path)) as server:
+    with run_server(STDIO, tmp_path, settings=build_settings(tmp_path)) as server:
         with connect_user(tmp_path) as user:
-            waiting = server.call("repeat", text="a")
+            waiting = server.send_call("repeat", text="a")
             user.wait_for_text("y = once")
             assert user.leave(signal.SIGINT) == 0
         assert code_of(waiting.result(TIMEOUT)["result"]) == "approval_declined"
@@ -243,9 +244,9 @@ def test_the_command_connects_to_new_bridges_and_reports_stopped_ones(tmp_path: 
     try:
         user.wait_for_text("Waiting for approval requests")
         for number in (1, 2):
-            with live(STDIO, tmp_path, settings=settings) as server:
+            with run_server(STDIO, tmp_path, settings=settings) as server:
                 user.wait_for_text("connected to" if number == 1 else "[1] its bridge has stopped\nconnected to")
-                server.call("repeat", text=f"text{number}")
+                server.send_call("repeat", text=f"text{number}")
                 user.wait_for_text(f"  | Repeat text{number}?")
             user.wait_for_text(f"[{number}] its bridge has stopped")
     finally:
@@ -254,14 +255,14 @@ def test_the_command_connects_to_new_bridges_and_reports_stopped_ones(tmp_path: 
 
 def test_a_lasting_approval_outlives_the_bridge_until_it_is_revoked(tmp_path: Path) -> None:
     settings = build_settings(tmp_path)
-    with live(STDIO, tmp_path, settings=settings) as server, connect_user(tmp_path) as user:
-        waiting = server.call("repeat", text="a secret word")
+    with run_server(STDIO, tmp_path, settings=settings) as server, connect_user(tmp_path) as user:
+        waiting = server.send_call("repeat", text="a secret word")
         user.wait_for_text("  | Repeat a secret word?")
         user.type_line("a 1")
         assert code_of(waiting.result(TIMEOUT)["result"]) is None
-    with live(STDIO_STATELESS, tmp_path, settings=settings) as server:
-        assert server.text("repeat", text="a secret word") == "a secret word"
-        assert code_of(server.result("repeat", text="another")) == "approval_declined"
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings) as server:
+        assert server.get_text("repeat", text="a secret word") == "a secret word"
+        assert code_of(server.get_result("repeat", text="another")) == "approval_declined"
         (grant,) = json.loads(run("list", "--json", FILE, folder=tmp_path).stdout)
         assert (grant["tool"], grant["scope"]) == ("repeat", "always")
         listing = run("list", "--quiet", folder=tmp_path)
@@ -270,7 +271,7 @@ def test_a_lasting_approval_outlives_the_bridge_until_it_is_revoked(tmp_path: Pa
         assert "repeat" in listing.stdout
         assert "secret" not in listing.stdout
         assert run("revoke", grant["id"][:8], FILE, folder=tmp_path).stderr == "1 approval revoked\n"
-        assert code_of(server.result("repeat", text="a secret word")) == "approval_declined"
+        assert code_of(server.get_result("repeat", text="a secret word")) == "approval_declined"
     assert "no lasting approvals" in run("list", folder=tmp_path).stderr
     assert b"secret" not in (tmp_path / "kept.sqlite3").read_bytes()
 
@@ -281,18 +282,18 @@ def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third
 ) -> None:
     settings = build_settings(tmp_path)
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
-    with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as one:
-        asked = one.ask("tools/call", params, session).result(TIMEOUT)["result"]
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as one:
+        asked = one.send_request("tools/call", params, session).result(TIMEOUT)["result"]
     responses = {"q1": {"action": "accept", "content": {"value": choice}}}
     retry = {**params, "inputResponses": responses, "requestState": asked["requestState"]}
-    with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as other:
-        assert code_of(other.ask("tools/call", retry, session).result(TIMEOUT)["result"]) is None
-    with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as third:
-        found = third.ask("tools/call", params, session).result(TIMEOUT)["result"]
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as other:
+        assert code_of(other.send_request("tools/call", retry, session).result(TIMEOUT)["result"]) is None
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
+        found = third.send_request("tools/call", params, session).result(TIMEOUT)["result"]
         assert (found["resultType"], code_of(found)) == ("complete", None)
         for text, meta in (("b", session), ("a", {NAMED: "other"})):
             params["arguments"] = {"text": text}
-            found = third.ask("tools/call", params, meta).result(TIMEOUT)["result"]
+            found = third.send_request("tools/call", params, meta).result(TIMEOUT)["result"]
             result_type = "complete" if choice == ALWAYS and text == "a" else "input_required"
             assert found["resultType"] == result_type
     how = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
@@ -304,8 +305,8 @@ def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third
 def test_with_state_in_memory_approvals_are_in_a_file_in_the_state_folder(tmp_path: Path) -> None:
     settings = build_settings(tmp_path, store="memory")
     homes = {"XDG_STATE_HOME": str(tmp_path)}
-    with live(STDIO, tmp_path, settings=settings, env=homes, guest=PERSON) as server:
-        waiting = server.call("repeat", text="a")
+    with run_server(STDIO, tmp_path, settings=settings, env=homes, profile=ELICITATION_CLIENT) as server:
+        waiting = server.send_call("repeat", text="a")
         question = next_question(server)
         answer = {"action": "accept", "content": {"value": ALWAYS}}
         server.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
@@ -321,7 +322,7 @@ def next_question(server: Any) -> Any:
     return eventually(
         lambda: [
             message_of_server
-            for message_of_server in server.heard
+            for message_of_server in server.received
             if message_of_server.get("method") == "elicitation/create"
         ]
     )[0]
@@ -375,14 +376,14 @@ def test_state_in_a_store_outlives_the_bridge(
 ) -> None:
     settings = build_settings(tmp_path, store=redis_server if store_type == "redis" else "sqlite:state.sqlite3")
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
-    with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as one:
-        asked = one.ask("tools/call", params).result(TIMEOUT)["result"]
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as one:
+        asked = one.send_request("tools/call", params).result(TIMEOUT)["result"]
     params["inputResponses"] = {"q1": {"action": "accept", "content": {"value": ALWAYS}}}
     params["requestState"] = asked["requestState"]
-    with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as other:
-        assert code_of(other.ask("tools/call", params).result(TIMEOUT)["result"]) is None
-    with live(STDIO_STATELESS, tmp_path, settings=settings, guest=PERSON) as third:
-        retry = third.ask("tools/call", params).result(TIMEOUT)
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as other:
+        assert code_of(other.send_request("tools/call", params).result(TIMEOUT)["result"]) is None
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
+        retry = third.send_request("tools/call", params).result(TIMEOUT)
         assert retry["error"]["data"] == {"reason": "invalid_request_state"}
     assert [grant["tool"] for grant in json.loads(run("list", "--json", folder=tmp_path).stdout)] == ["repeat"]
     assert run("revoke", "--all", folder=tmp_path).stdout == ""

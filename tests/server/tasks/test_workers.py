@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from tests.client.server_process import find_server_pid
 from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import RedisServer, redis_process, redis_server  # noqa: F401
 from tests.kits.scale.cluster import Cluster
 from tests.kits.survival.isolation_live import eventually
-from tests.kits.survival.survival_kit import bridge_of
 
 TOOLS = """
 import asyncio, os, signal
@@ -80,7 +80,7 @@ def test_a_worker_runs_what_one_server_creates_and_another_one_returns(tmp_path:
         begun(tmp_path)
         (tmp_path / "release").touch()
         result = other.fetch(task)["result"]
-        assert result["content"][0]["text"] == str(bridge_of(worker.process.pid))
+        assert result["content"][0]["text"] == str(find_server_pid(worker.process.pid))
         assert result == one.fetch(task)["result"]
 
 
@@ -100,7 +100,7 @@ def test_a_task_is_cancelled_at_any_server(tmp_path: Path, redis_server: str) ->
         task = one.create("work")
         begun(tmp_path)
         for server in (other, one):
-            assert "result" in server.ask("tasks/cancel", task, taskId=task)
+            assert "result" in server.send_request("tasks/cancel", task, taskId=task)
         assert one.fetch(task)["status"] == other.fetch(task)["status"] == "cancelled"
 
 
@@ -119,7 +119,7 @@ def test_a_task_runs_again_when_its_process_is_killed_and_reports_it(
         runs = begun(tmp_path, 2)
         (tmp_path / "release").touch()
         result = cluster.start_server().fetch(task)["result"]
-        assert result["content"][0]["text"] == str(bridge_of(second.process.pid))
+        assert result["content"][0]["text"] == str(find_server_pid(second.process.pid))
         assert result["_meta"]["mcp-bridge/runs"] == 2
         (one, key), (two, same) = runs
         assert one != two
@@ -133,13 +133,13 @@ def test_tasks_survive_that_redis_is_killed(tmp_path: Path, redis_process: Redis
         task = server.create("work")
         begun(tmp_path)
         redis_process.kill()
-        error = server.ask("tasks/get", task, taskId=task)["error"]
+        error = server.send_request("tasks/get", task, taskId=task)["error"]
         assert error == {"code": -32603, "message": "The server cannot reach its tasks now. Retry later."}
-        assert server.ask("tools/call", "work", name="work", arguments={})["error"] == error
+        assert server.send_request("tools/call", "work", name="work", arguments={})["error"] == error
         (tmp_path / "release").touch()
         worker.wait_for("is unavailable")
         redis_process.start()
-        eventually(lambda: "result" in server.ask("tasks/get", task, taskId=task))
+        eventually(lambda: "result" in server.send_request("tasks/get", task, taskId=task))
         assert server.fetch(task)["status"] == "completed"
         assert server.fetch(server.create("work"))["status"] == "completed"
         for node in (server, worker):
@@ -160,7 +160,7 @@ def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
             redis_process.kill()
             worker.wait_for("is unavailable")
             redis_process.start()
-            eventually(lambda: "result" in server.ask("tasks/get", first, taskId=first))
+            eventually(lambda: "result" in server.send_request("tasks/get", first, taskId=first))
             task = server.create("work", name=name)
             eventually(lambda name=name: runs_of(tmp_path, name))
             assert server.fetch(first, "working")["status"] == "working"
@@ -184,7 +184,7 @@ def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended
         worker.kill()
         other = cluster.start_worker()
         result = server.fetch(task)["result"]
-        assert result["structuredContent"] == [2, bridge_of(other.process.pid)]
+        assert result["structuredContent"] == [2, find_server_pid(other.process.pid)]
         assert result["_meta"]["mcp-bridge/runs"] == 2
 
 
@@ -213,7 +213,7 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
         assert worker.process.wait(TIMEOUT) == 0
         assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})
         (tmp_path / "release2").touch()
-        assert server.fetch(waiting)["result"]["content"][0]["text"] == str(bridge_of(other.process.pid))
+        assert server.fetch(waiting)["result"]["content"][0]["text"] == str(find_server_pid(other.process.pid))
 
 
 def test_tasks_that_do_not_end_with_their_worker_run_elsewhere(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
@@ -275,5 +275,5 @@ def test_tasks_need_no_more_of_redis_than_the_user_in_the_documentation_may_do(
         (tmp_path / "release").touch()
         assert server.fetch(server.create("work"))["status"] == "completed"
         task = server.create("fail_once")
-        server.ask("tasks/cancel", task, taskId=task)
+        server.send_request("tasks/cancel", task, taskId=task)
         assert server.fetch(task)["status"] == "cancelled"

@@ -37,9 +37,9 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
             async with anyio.create_task_group() as tasks:
                 for road in ROADS:
                     tasks.start_soon(call, server, road)
-                await server.says("begun", len(ROADS))
+                await server.wait_for_stderr("begun", len(ROADS))
                 server.signal(signal.SIGTERM)
-                await server.says("running calls have 3600 seconds to finish")
+                await server.wait_for_stderr("running calls have 3600 seconds to finish")
                 await server.drains()
                 async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
                     late = await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))
@@ -48,7 +48,7 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
                 assert answers == []
                 server.release()
             assert answers == ["released"] * len(ROADS)
-            assert await server.ends() == 0
+            assert await server.wait() == 0
         assert clean(server), server.said
 
 
@@ -66,7 +66,7 @@ async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
             remaining_text = "".join([text async for text in listen.aiter_text()])
             # This is the final result, rather than an abrupt end.
             assert '"resultType":"complete"' in remaining_text
-            assert await server.ends() == 0
+            assert await server.wait() == 0
         assert clean(server), server.said
 
 
@@ -88,17 +88,17 @@ async def cut(server: Running, tool: str) -> None:
 async def test_a_second_signal_ends_at_once(number: int, tool: str, tmp_path: Path) -> None:
     async with running(tmp_path) as server, anyio.create_task_group() as tasks:
         tasks.start_soon(cut, server, tool)
-        await server.says("begun")
+        await server.wait_for_stderr("begun")
         server.signal(number)
         await server.drains()
         server.signal(number)
-        assert await server.ends() == 0
+        assert await server.wait() == 0
 
 
 async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         server.signal(signal.SIGTERM)
-        assert await server.ends() == 0
+        assert await server.wait() == 0
         assert clean(server), server.said
 
 
@@ -115,14 +115,14 @@ async def test_during_the_shutdown_delay_requests_are_served_until_a_second_sign
         # So no further request is on its way when the server ends.
         assert during.headers["connection"] == "close"
         server.signal(signal.SIGTERM)
-        assert await server.ends() == 0
+        assert await server.wait() == 0
         assert clean(server), server.said
 
 
 async def test_after_the_shutdown_delay_a_server_ends(tmp_path: Path) -> None:
     async with running(tmp_path, settings="http: {shutdown_delay: 0.2}\n") as server:
         server.signal(signal.SIGTERM)
-        assert await server.ends() == 0
+        assert await server.wait() == 0
 
 
 IMPATIENT = """
@@ -146,9 +146,9 @@ anyio.run(main)
 async def test_an_endless_call_is_cancelled_after_the_drain(tmp_path: Path) -> None:
     async with running(tmp_path, [sys.executable, "-c", IMPATIENT]) as server, anyio.create_task_group() as tasks:
         tasks.start_soon(cut, server, "wait")
-        await server.says("begun")
+        await server.wait_for_stderr("begun")
         server.signal(signal.SIGTERM)
-        assert await server.ends() == 0
+        assert await server.wait() == 0
 
 
 async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_pa
         with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call, "wait")
-                await server.says("begun")
+                await server.wait_for_stderr("begun")
                 server.signal(signal.SIGTERM)
                 await server.drains()
                 # A rejection would cost the client its stream and the result of `wait`.
                 await call("there")
                 server.release()
         assert answers == ["there", "released"]
-        assert await server.ends() == 0
+        assert await server.wait() == 0
 
 
 async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path) -> None:
@@ -186,10 +186,10 @@ async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path)
 
                 before = server.said.count("begun")
                 tasks.start_soon(call)
-                await server.says("begun", before + 1)
+                await server.wait_for_stderr("begun", before + 1)
                 tasks.cancel_scope.cancel()
         server.signal(signal.SIGTERM)
-        assert await server.ends() == 0
+        assert await server.wait() == 0
 
 
 async def test_a_process_that_serves_by_the_library_shuts_down_too(tmp_path: Path) -> None:
@@ -202,6 +202,6 @@ async def test_a_process_that_serves_by_the_library_shuts_down_too(tmp_path: Pat
             )
             assert response.json()["result"]["tools"] == []
         server.signal(signal.SIGINT)
-        assert await server.ends() == 0
+        assert await server.wait() == 0
         assert clean(server), server.said
         assert "abc" not in server.said

@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from mcp_bridge import asgi_app
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports.http.app import BridgeApp
+from tests.client.http_client import open_session
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
     ROADS,
@@ -27,7 +28,6 @@ from tests.kits.http.http_hosting import (
     stateless_request,
     uvicorn_with,
 )
-from tests.kits.http.http_talking import opened
 
 
 def in_starlette(app: Any) -> Any:
@@ -162,12 +162,12 @@ async def test_a_session_is_only_known_to_its_user() -> None:
     app = Authenticating(asgi_app(registry_of(entry("there"))))
     async with uvicorn_with(app) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         http.headers["X-Name"] = "ann"
-        talk = await opened(http)
+        session = await open_session(http)
         for name, status in (("eve", 404), ("", 404), ("ann", 200)):
             http.headers["X-Name"] = name
-            assert await talk.ping() == status
+            assert await session.ping() == status
         http.headers["X-Name"] = "eve"
-        assert await talk.end() == 404
+        assert await session.delete() == 404
 
 
 async def test_messages_to_an_sse_stream_are_only_accepted_from_its_user() -> None:

@@ -9,9 +9,9 @@ import httpx2
 import pytest
 
 from mcp_bridge._transports.http import event_stream
+from tests.client.http_client import open_session
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import Gate, entry, hosted, hosted_aside, initialize, registry_of, stateless_request
-from tests.kits.http.http_talking import opened
 
 LIMIT = 2000
 
@@ -226,8 +226,8 @@ async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_aliv
 async def test_a_silent_standalone_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "PING_INTERVAL", 0.05)
     async with hosted(registry_of()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
-        talk = await opened(http)
-        async with talk.listen() as answer:
+        session = await open_session(http)
+        async with session.open_stream() as answer:
             lines = answer.aiter_lines()
             while await anext(lines) != ": ping":
                 pass

@@ -21,142 +21,142 @@ from mcp_bridge._transports.http.event_stream import EventStream
 from mcp_bridge._transports.http.request import HttpRequest
 from mcp_bridge._transports.http.session import SessionStream
 from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
-from tests.kits.constants import TIMEOUT
+from tests.client.http_client import Event, HttpSession, open_session, read_events
+from tests.kits.constants import HANDSHAKE, TIMEOUT
 from tests.kits.http.http_hosting import Road, entry, hosted, registry_of, soon
-from tests.kits.http.http_talking import (
-    PRIMED,
+from tests.kits.http.http_streams import (
     UNPRIMED,
-    Clock,
-    Event,
-    Talk,
-    Watched,
-    Work,
-    client_of,
-    events,
-    heard,
-    opened,
+    ManualClock,
+    ObservedStore,
+    StepTool,
+    open_http,
+    read_summaries,
+    resume,
+    summarize,
 )
 
-HANDSHAKE = 1
+INITIALIZE = 1
 """How many messages of a session are kept before its first call: the answer to initialize."""
 
 
 class Scene:
     """A bridge, a plain client of it, and the tool `work`."""
 
-    def __init__(self, base: str, app: BridgeApp, http: httpx2.AsyncClient, tools: ToolRegistry, work: Work) -> None:
+    def __init__(
+        self, base: str, app: BridgeApp, http: httpx2.AsyncClient, tools: ToolRegistry, work: StepTool
+    ) -> None:
         self.base, self.app, self.http, self.tools, self.work = base, app, http, tools, work
 
 
 @contextlib.asynccontextmanager
-async def scene(work: Work | None = None, **resuming: Any) -> AsyncIterator[Scene]:
+async def scene(work: StepTool | None = None, **resuming: Any) -> AsyncIterator[Scene]:
     """A bridge with resumption of streams."""
-    work = work or Work()
+    work = work or StepTool()
     tools = registry_of(entry("work", work), entry("there"))
     sessions = SessionOptions(resuming=ResumeOptions(**resuming))
-    async with hosted(tools, sessions=sessions) as (base, app), client_of(base) as http:
+    async with hosted(tools, sessions=sessions) as (base, app), open_http(base) as http:
         yield Scene(base, app, http, tools, work)
 
 
 async def messages(said: AsyncIterator[Event]) -> AsyncIterator[Event]:
     """Yield the events with a message."""
     async for event in said:
-        if event.data is not None:
+        if event.data:
             yield event
 
 
-async def cut_after_one_step(talk: Talk, work: Work) -> Event:
+async def cut_after_one_step(talk: HttpSession, work: StepTool) -> Event:
     """Call the tool, disconnect after its first message, and return the message."""
-    async with talk.call(1) as stream:
-        work.steps(1)
-        return await anext(messages(events(stream)))
+    async with talk.stream_call(1) as stream:
+        work.report(1)
+        return await anext(messages(read_events(stream)))
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered meanwhile", "answered later"])
-@pytest.mark.parametrize("version", [PRIMED, UNPRIMED])
+@pytest.mark.parametrize("version", [HANDSHAKE, UNPRIMED])
 async def test_a_broken_stream_is_resumed_with_each_further_message_once(version: str, answered: bool) -> None:
-    store = Watched()
+    store = ObservedStore()
     async with scene(store=store) as running_scene:
-        talk = await opened(running_scene.http, version)
+        talk = await open_session(running_scene.http, version)
         first = await cut_after_one_step(talk, running_scene.work)
-        assert first.says == 1
-        running_scene.work.steps(2)
+        assert summarize(first) == 1
+        running_scene.work.report(2)
         if answered:
-            running_scene.work.end()
-            await store.has_kept(HANDSHAKE + 3)
-        async with talk.listen(first.id) as stream:
-            stream_events = events(stream)
-            assert (await anext(stream_events)).says == 2
-            running_scene.work.steps(3) if not answered else None
-            running_scene.work.end()
+            running_scene.work.finish()
+            await store.wait_for_writes(INITIALIZE + 3)
+        async with talk.open_stream(first.id) as stream:
+            stream_events = read_events(stream)
+            assert summarize(await anext(stream_events)) == 2
+            running_scene.work.report(3) if not answered else None
+            running_scene.work.finish()
             with anyio.fail_after(TIMEOUT):
-                remaining_values = [event.says async for event in stream_events]
+                remaining_values = [summarize(event) async for event in stream_events]
         assert remaining_values == (["done"] if answered else [3, "done"])
         assert await talk.ping() == 200
 
 
 async def test_a_stream_can_be_resumed_after_each_event() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
-        running_scene.work.steps(1, 2)
-        running_scene.work.end()
-        async with talk.call(1) as stream:
-            stream_events = [event async for event in events(stream)]
-        assert [event.data is None for event in stream_events] == [True, False, False, False]
+        talk = await open_session(running_scene.http)
+        running_scene.work.report(1, 2)
+        running_scene.work.finish()
+        async with talk.stream_call(1) as stream:
+            stream_events = [event async for event in read_events(stream)]
+        assert [not event.data for event in stream_events] == [True, False, False, False]
         assert len({event.id for event in stream_events}) == 4
         values = [1, 2, "done"]
-        assert [await talk.rest(event.id) for event in stream_events] == [values, values[1:], values[2:], []]
+        assert [await resume(talk, event.id) for event in stream_events] == [values, values[1:], values[2:], []]
 
 
 async def test_a_stream_begins_with_an_event_with_the_retry_delay() -> None:
     async with scene(retry=2.5) as running_scene:
-        for version, first_event in ((PRIMED, True), (UNPRIMED, False)):
-            talk = await opened(running_scene.http, version)
-            async with talk.call(1, "there") as stream:
-                first = await anext(events(stream))
+        for version, first_event in ((HANDSHAKE, True), (UNPRIMED, False)):
+            talk = await open_session(running_scene.http, version)
+            async with talk.stream_call(1, "there") as stream:
+                first = await anext(read_events(stream))
             assert first.id
-            assert (first.retry, first.data is None) == (("2500", True) if first_event else ("", False))
+            assert (first.retry, not first.data) == (("2500", True) if first_event else ("", False))
 
 
 async def test_the_old_connection_ends_when_its_stream_is_resumed() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.call(1) as old:
-            stream_events = events(old)
+        talk = await open_session(running_scene.http)
+        async with talk.stream_call(1) as old:
+            stream_events = read_events(old)
             first_event = await anext(stream_events)
-            async with talk.listen(first_event.id) as new:
+            async with talk.open_stream(first_event.id) as new:
                 with anyio.fail_after(TIMEOUT):
                     assert [event async for event in stream_events] == []
-                running_scene.work.steps(1)
-                running_scene.work.end()
-                assert await heard(new) == [1, "done"]
+                running_scene.work.report(1)
+                running_scene.work.finish()
+                assert await read_summaries(new) == [1, "done"]
 
 
 async def test_the_last_connection_that_resumes_has_the_stream() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.steps(2)
-        async with talk.listen(first.id) as earlier:
-            stream_events = events(earlier)
-            assert (await anext(stream_events)).says == 2
-            async with talk.listen(first.id) as later:
+        running_scene.work.report(2)
+        async with talk.open_stream(first.id) as earlier:
+            stream_events = read_events(earlier)
+            assert summarize(await anext(stream_events)) == 2
+            async with talk.open_stream(first.id) as later:
                 with anyio.fail_after(TIMEOUT):
                     assert [event async for event in stream_events] == []
-                running_scene.work.end()
-                assert await heard(later) == [2, "done"]
+                running_scene.work.finish()
+                assert await read_summaries(later) == [2, "done"]
 
 
 async def test_an_event_of_another_session_with_the_same_request_ids_resumes_nothing() -> None:
     async with scene() as running_scene:
-        mine, theirs = await opened(running_scene.http), await opened(running_scene.http)
+        mine, theirs = await open_session(running_scene.http), await open_session(running_scene.http)
         first = await cut_after_one_step(mine, running_scene.work)
-        running_scene.work.end()
-        async with theirs.call(1, "there") as stream:
-            (answer,) = [event async for event in events(stream) if event.data is not None]
-        assert await theirs.rest(first.id) == []
-        assert await mine.rest(answer.id) == []
-        assert await mine.rest(first.id) == ["done"]
+        running_scene.work.finish()
+        async with theirs.stream_call(1, "there") as stream:
+            (answer,) = [event async for event in read_events(stream) if event.data]
+        assert await resume(theirs, first.id) == []
+        assert await resume(mine, answer.id) == []
+        assert await resume(mine, first.id) == ["done"]
 
 
 MADE_UP = [
@@ -167,84 +167,84 @@ MADE_UP = [
 
 async def test_an_unknown_event_resumes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.call(1, "there") as stream:
-            first_event = await anext(events(stream))
+        talk = await open_session(running_scene.http)
+        async with talk.stream_call(1, "there") as stream:
+            first_event = await anext(read_events(stream))
         session, place, _ = first_event.id.split("-")
         for made_up in MADE_UP:
-            assert await talk.rest(made_up.format(session=session, stream=place)) == [], made_up[:20]
+            assert await resume(talk, made_up.format(session=session, stream=place)) == [], made_up[:20]
         assert caplog.records == []
-        assert await talk.rest(first_event.id) == ["there"]
+        assert await resume(talk, first_event.id) == ["there"]
 
 
 async def test_streams_of_one_session_do_not_mix() -> None:
-    store = Watched()
-    one, two = Work(), Work()
+    store = ObservedStore()
+    one, two = StepTool(), StepTool()
     tools = registry_of(entry("one", one), entry("two", two))
     async with (
         hosted(tools, sessions=SessionOptions(resuming=ResumeOptions(store=store))) as (base, _),
-        client_of(base) as http,
+        open_http(base) as http,
     ):
-        talk = await opened(http)
-        async with talk.call(1, "one") as first, talk.call(2, "two") as second:
-            first_event = [await anext(events(stream)) for stream in (first, second)]
-        one.steps(1, 2)
-        two.steps(10, 20)
-        await store.has_kept(HANDSHAKE + 4)
-        one.end()
-        two.end()
-        assert [await talk.rest(event.id) for event in first_event] == [[1, 2, "done"], [10, 20, "done"]]
+        talk = await open_session(http)
+        async with talk.stream_call(1, "one") as first, talk.stream_call(2, "two") as second:
+            first_event = [await anext(read_events(stream)) for stream in (first, second)]
+        one.report(1, 2)
+        two.report(10, 20)
+        await store.wait_for_writes(INITIALIZE + 4)
+        one.finish()
+        two.finish()
+        assert [await resume(talk, event.id) for event in first_event] == [[1, 2, "done"], [10, 20, "done"]]
 
 
 async def test_a_reused_request_id_begins_a_new_stream() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.call(1, "there") as stream:
-            earlier, _ = [event async for event in events(stream)]
+        talk = await open_session(running_scene.http)
+        async with talk.stream_call(1, "there") as stream:
+            earlier, _ = [event async for event in read_events(stream)]
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.end()
-        assert await talk.rest(first.id) == ["done"]
-        assert await talk.rest(earlier.id) == ["there"]
+        running_scene.work.finish()
+        assert await resume(talk, first.id) == ["done"]
+        assert await resume(talk, earlier.id) == ["there"]
 
 
 async def test_a_session_stores_a_limited_number_of_messages() -> None:
-    store = Watched()
+    store = ObservedStore()
     async with scene(events=4, store=store) as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.call(1) as stream:
-            first_event = await anext(events(stream))
-        running_scene.work.steps(1, 2, 3, 4, 5)
-        running_scene.work.end()
-        await store.has_kept(HANDSHAKE + 6)
-        assert await talk.rest(first_event.id) == [3, 4, 5, "done"]
+        talk = await open_session(running_scene.http)
+        async with talk.stream_call(1) as stream:
+            first_event = await anext(read_events(stream))
+        running_scene.work.report(1, 2, 3, 4, 5)
+        running_scene.work.finish()
+        await store.wait_for_writes(INITIALIZE + 6)
+        assert await resume(talk, first_event.id) == [3, 4, 5, "done"]
         assert len(store.keys) == 4
 
 
 async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
     async with scene(events=4) as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.call(1) as stream:
-            first_event = await anext(events(stream))
+        talk = await open_session(running_scene.http)
+        async with talk.stream_call(1) as stream:
+            first_event = await anext(read_events(stream))
         short = []
         for number in range(2, 12):
-            async with talk.call(number, "there") as stream:
-                short += [event async for event in events(stream) if event.data is None]
-        running_scene.work.end()
-        assert await talk.rest(first_event.id) == ["done"]
-        assert [await talk.rest(event.id) for event in short] == [[]] * 7 + [["there"]] * 3
+            async with talk.stream_call(number, "there") as stream:
+                short += [event async for event in read_events(stream) if not event.data]
+        running_scene.work.finish()
+        assert await resume(talk, first_event.id) == ["done"]
+        assert [await resume(talk, event.id) for event in short] == [[]] * 7 + [["there"]] * 3
 
 
 @pytest.mark.parametrize(("passed", "rest"), [(1799.0, ["done"]), (1801.0, [])])
 async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, rest: list[str]) -> None:
-    clock = Clock()
-    store = Watched(clock=clock)
+    clock = ManualClock()
+    store = ObservedStore(clock=clock)
     async with scene(store=store) as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.end()
-        await store.has_kept(HANDSHAKE + 2)
+        running_scene.work.finish()
+        await store.wait_for_writes(INITIALIZE + 2)
         clock.now += passed
-        assert await talk.rest(first.id) == rest
+        assert await resume(talk, first.id) == rest
 
 
 class Broken:
@@ -265,31 +265,31 @@ class Broken:
 
 async def test_a_failing_store_only_prevents_resumption() -> None:
     async with scene(store=Broken()) as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.end()
-        assert await talk.rest(first.id) == []
-        async with talk.call(2, "there") as stream:
-            assert await heard(stream) == ["there"]
-        assert await talk.end() == 200
+        running_scene.work.finish()
+        assert await resume(talk, first.id) == []
+        async with talk.stream_call(2, "there") as stream:
+            assert await read_summaries(stream) == ["there"]
+        assert await talk.delete() == 200
 
 
 async def test_the_server_closes_a_stream_several_times() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
-        stream = talk.call(1)
+        talk = await open_session(running_scene.http)
+        stream = talk.stream_call(1)
         for number in (1, 2, 3):
-            running_scene.work.steps(number)
+            running_scene.work.report(number)
             async with stream as answer:
-                stream_events = messages(events(answer))
+                stream_events = messages(read_events(answer))
                 last = await anext(stream_events)
-                assert last.says == number
-                running_scene.work.close()
+                assert summarize(last) == number
+                running_scene.work.close_stream()
                 with anyio.fail_after(TIMEOUT):
                     assert [event async for event in stream_events] == []
-            stream = talk.listen(last.id)
-        running_scene.work.end()
-        assert await talk.rest(last.id) == ["done"]
+            stream = talk.open_stream(last.id)
+        running_scene.work.finish()
+        assert await resume(talk, last.id) == ["done"]
 
 
 async def test_the_official_client_reconnects_when_the_server_closes_its_stream() -> None:
@@ -321,87 +321,87 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
 
 async def test_the_shutdown_waits_for_a_client_that_was_asked_to_reconnect() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.call(1) as stream:
-            running_scene.work.close()
+        talk = await open_session(running_scene.http)
+        async with talk.stream_call(1) as stream:
+            running_scene.work.close_stream()
             with anyio.fail_after(TIMEOUT):
-                (first_event,) = [event async for event in events(stream)]
+                (first_event,) = [event async for event in read_events(stream)]
         assert not await running_scene.app.counter.wait_until_idle(0)
         running_scene.app.begin_shutdown()
-        async with talk.listen() as stream:
+        async with talk.open_stream() as stream:
             assert stream.status_code == 503
-        async with talk.listen(first_event.id) as stream:
+        async with talk.open_stream(first_event.id) as stream:
             assert stream.status_code == 200
-            running_scene.work.end()
+            running_scene.work.finish()
             assert not await running_scene.app.counter.wait_until_idle(0)
-            assert await heard(stream) == ["done"]
+            assert await read_summaries(stream) == ["done"]
         assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
 
 
 async def test_the_shutdown_does_not_wait_for_a_client_that_resumed_and_disconnected() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.steps(2)
-        async with talk.listen(first.id) as stream:
-            await anext(events(stream))
+        running_scene.work.report(2)
+        async with talk.open_stream(first.id) as stream:
+            await anext(read_events(stream))
             assert not await running_scene.app.counter.wait_until_idle(0)
         assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
-        running_scene.work.end()
+        running_scene.work.finish()
 
 
 async def test_the_end_of_a_session_ends_its_resumed_streams_and_deletes_its_messages() -> None:
-    store = Watched()
+    store = ObservedStore()
     async with scene(store=store) as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.steps(2)
-        async with talk.listen(first.id) as stream:
-            stream_events = events(stream)
-            assert (await anext(stream_events)).says == 2
-            assert await talk.end() == 200
+        running_scene.work.report(2)
+        async with talk.open_stream(first.id) as stream:
+            stream_events = read_events(stream)
+            assert summarize(await anext(stream_events)) == 2
+            assert await talk.delete() == 200
             with anyio.fail_after(TIMEOUT):
                 assert [event async for event in stream_events] == []
         await soon(running_scene.work.cancelled)
         assert store.keys == set()
         assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
-        async with talk.listen(first.id) as stream:
+        async with talk.open_stream(first.id) as stream:
             assert stream.status_code == 404
 
 
 async def test_the_standalone_stream_is_resumed_with_missed_messages() -> None:
-    store = Watched()
+    store = ObservedStore()
     async with scene(store=store) as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.listen() as stream:
+        talk = await open_session(running_scene.http)
+        async with talk.open_stream() as stream:
             running_scene.tools.register(entry("second"))
             with anyio.fail_after(TIMEOUT):
-                first = await anext(messages(events(stream)))
-        assert first.says == "notifications/tools/list_changed"
+                first = await anext(messages(read_events(stream)))
+        assert summarize(first) == "notifications/tools/list_changed"
         running_scene.tools.register(entry("third"))
-        await store.has_kept(HANDSHAKE + 2)
-        async with talk.listen(first.id) as stream:
+        await store.wait_for_writes(INITIALIZE + 2)
+        async with talk.open_stream(first.id) as stream:
             with anyio.fail_after(TIMEOUT):
-                second = await anext(messages(events(stream)))
-        assert second.says == first.says
+                second = await anext(messages(read_events(stream)))
+        assert summarize(second) == summarize(first)
         assert second.id != first.id
 
 
 async def test_streams_without_resumption_have_no_event_ids_and_are_not_closed() -> None:
-    work = Work()
+    work = StepTool()
     sessions = SessionOptions(resuming=None)
-    async with hosted(registry_of(entry("work", work)), sessions=sessions) as (base, _), client_of(base) as http:
-        talk = await opened(http)
-        work.steps(1)
-        work.close()
-        work.end()
-        async with talk.call(1) as stream:
+    async with hosted(registry_of(entry("work", work)), sessions=sessions) as (base, _), open_http(base) as http:
+        talk = await open_session(http)
+        work.report(1)
+        work.close_stream()
+        work.finish()
+        async with talk.stream_call(1) as stream:
             with anyio.fail_after(TIMEOUT):
-                stream_events = [event async for event in events(stream)]
-        assert [(event.id, event.retry, event.says) for event in stream_events] == [("", "", 1), ("", "", "done")]
+                stream_events = [event async for event in read_events(stream)]
+        assert [(event.id, event.retry, summarize(event)) for event in stream_events] == [("", "", 1), ("", "", "done")]
 
 
-class Slow(Watched):
+class Slow(ObservedStore):
     """A store with a gate for reading values."""
 
     def __init__(self) -> None:
@@ -417,33 +417,33 @@ class Slow(Watched):
 async def test_new_messages_follow_the_replayed_ones() -> None:
     store = Slow()
     async with scene(store=store) as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.steps(2)
-        await store.has_kept(HANDSHAKE + 2)
-        async with talk.listen(first.id) as stream:
+        running_scene.work.report(2)
+        await store.wait_for_writes(INITIALIZE + 2)
+        async with talk.open_stream(first.id) as stream:
             await soon(store.asked)
-            running_scene.work.steps(3)
-            running_scene.work.end()
-            await store.has_kept(HANDSHAKE + 4)
+            running_scene.work.report(3)
+            running_scene.work.finish()
+            await store.wait_for_writes(INITIALIZE + 4)
             store.may.set()
-            assert await heard(stream) == [2, 3, "done"]
+            assert await read_summaries(stream) == [2, 3, "done"]
 
 
 async def test_a_second_resumption_during_the_replay_takes_the_stream_over() -> None:
     store = Slow()
     async with scene(store=store) as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         first = await cut_after_one_step(talk, running_scene.work)
-        running_scene.work.steps(2)
-        running_scene.work.end()
-        await store.has_kept(HANDSHAKE + 3)
-        async with talk.listen(first.id) as earlier:
+        running_scene.work.report(2)
+        running_scene.work.finish()
+        await store.wait_for_writes(INITIALIZE + 3)
+        async with talk.open_stream(first.id) as earlier:
             await soon(store.asked)
-            async with talk.listen(first.id) as later:
-                assert await heard(earlier) == []
+            async with talk.open_stream(first.id) as later:
+                assert await read_summaries(earlier) == []
                 store.may.set()
-                assert await heard(later) == [2, "done"]
+                assert await read_summaries(later) == [2, "done"]
 
 
 async def test_the_shutdown_does_not_wait_for_a_client_with_its_response() -> None:
@@ -458,18 +458,18 @@ async def test_the_shutdown_does_not_wait_for_a_client_with_its_response() -> No
         return "done"
 
     tools = registry_of(entry("work", answer_first))
-    async with hosted(tools) as (base, app), client_of(base) as http:
+    async with hosted(tools) as (base, app), open_http(base) as http:
         running_scene = Left()
-        talk = await opened(http)
-        async with talk.call(1) as stream:
-            assert await heard(stream) == ["done"]
+        talk = await open_session(http)
+        async with talk.stream_call(1) as stream:
+            assert await read_summaries(stream) == ["done"]
         late.set()
         await running_scene.tasks[0]()
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 class Left:
-    """Work of a call after its response."""
+    """StepTool of a call after its response."""
 
     def __init__(self) -> None:
         self.tasks: list[Callable[[], Awaitable[None]]] = []
@@ -477,14 +477,14 @@ class Left:
 
 async def test_the_end_of_a_session_ends_the_wait_for_its_reconnection() -> None:
     async with scene() as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.call(1) as stream:
-            running_scene.work.close()
-            running_scene.work.close()
+        talk = await open_session(running_scene.http)
+        async with talk.stream_call(1) as stream:
+            running_scene.work.close_stream()
+            running_scene.work.close_stream()
             with anyio.fail_after(TIMEOUT):
-                assert [event.data async for event in events(stream)] == [None]
+                assert [event.data async for event in read_events(stream)] == [""]
         assert not await running_scene.app.counter.wait_until_idle(0)
-        assert await talk.end() == 200
+        assert await talk.delete() == 200
         assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
 
 
@@ -496,31 +496,31 @@ def count_streams() -> int:
 async def test_a_session_of_many_calls_does_not_grow() -> None:
     before = count_streams()
     async with scene(events=4) as running_scene:
-        talk = await opened(running_scene.http)
+        talk = await open_session(running_scene.http)
         for number in range(100):
-            async with talk.call(number, "there") as stream:
-                assert await heard(stream) == ["there"]
+            async with talk.stream_call(number, "there") as stream:
+                assert await read_summaries(stream) == ["there"]
         # These are the streams of 4 messages, the standalone one, and the latest.
         assert count_streams() - before <= 6
 
 
 async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsolicited_responses() -> None:
-    store = Watched()
+    store = ObservedStore()
     async with scene(store=store) as running_scene:
-        talk = await opened(running_scene.http)
-        async with talk.listen() as stream:
-            first_event = await anext(events(stream))
-        assert first_event.data is None
+        talk = await open_session(running_scene.http)
+        async with talk.open_stream() as stream:
+            first_event = await anext(read_events(stream))
+        assert not first_event.data
         unasked = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
         assert (await running_scene.http.post("/mcp", json=unasked, headers=talk.headers)).status_code == 202
         running_scene.tools.register(entry("second"))
-        await store.has_kept(HANDSHAKE + 1)
-        async with talk.listen(first_event.id) as stream:
-            stream_events = messages(events(stream))
+        await store.wait_for_writes(INITIALIZE + 1)
+        async with talk.open_stream(first_event.id) as stream:
+            stream_events = messages(read_events(stream))
             with anyio.fail_after(TIMEOUT):
-                assert (await anext(stream_events)).says == "notifications/tools/list_changed"
+                assert summarize(await anext(stream_events)) == "notifications/tools/list_changed"
                 running_scene.tools.register(entry("third"))
-                assert (await anext(stream_events)).says == "notifications/tools/list_changed"
+                assert summarize(await anext(stream_events)) == "notifications/tools/list_changed"
 
 
 async def test_a_connection_that_is_cancelled_while_it_writes_does_not_delay_the_others() -> None:
@@ -550,12 +550,12 @@ async def test_messages_after_the_response_of_a_call_are_dropped() -> None:
         await anyio.wait_all_tasks_blocked()
         return "left"
 
-    async with hosted(tools) as (base, _), client_of(base) as http:
-        talk = await opened(http, elicitation={})
-        async with talk.call(1, "leave") as stream:
-            first = await anext(events(stream))
+    async with hosted(tools) as (base, _), open_http(base) as http:
+        talk = await open_session(http, elicitation={})
+        async with talk.stream_call(1, "leave") as stream:
+            first = await anext(read_events(stream))
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert await talk.rest(first.id) == ["elicitation/create", "left"]
+        assert await resume(talk, first.id) == ["elicitation/create", "left"]
 
 
 class SlowStore:

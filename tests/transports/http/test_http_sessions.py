@@ -11,10 +11,11 @@ import httpx2
 import pytest
 
 from mcp_bridge._transports.http.sessions import SessionOptions
+from tests.client.http_client import HttpSession, open_session, read_events
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import entry, hosted, initialize, registry_of, stateless_request
 from tests.kits.http.http_process import command, refused, running
-from tests.kits.http.http_talking import Talk, client_of, events, opened
+from tests.kits.http.http_streams import open_http, summarize
 
 SETTINGS = """
 sources:
@@ -42,7 +43,7 @@ class Told(MemoryStore):
 async def limited(**options: float) -> AsyncIterator[httpx2.AsyncClient]:
     """A plain client of a bridge with few sessions."""
     sessions = SessionOptions(**options)  # type: ignore[arg-type]
-    async with hosted(registry_of(entry("there")), sessions=sessions) as (base, _), client_of(base) as http:
+    async with hosted(registry_of(entry("there")), sessions=sessions) as (base, _), open_http(base) as http:
         yield http
 
 
@@ -60,17 +61,17 @@ async def until_there_is_room(http: httpx2.AsyncClient) -> None:
 
 async def test_a_session_beyond_the_limit_ends_the_one_with_the_longest_idle_time() -> None:
     async with limited(sessions=2) as http:
-        first, second = await opened(http), await opened(http)
+        first, second = await open_session(http), await open_session(http)
         assert [await second.ping(), await first.ping()] == [200, 200]
         await until_there_is_room(http)
         assert [await second.ping(), await first.ping()] == [404, 200]
-        assert await first.end() == 200
+        assert await first.delete() == 200
         assert await first.ping() == 404
 
 
 async def test_a_session_beyond_the_limit_is_rejected_while_all_others_have_streams() -> None:
     async with limited(sessions=1) as http:
-        talk = await opened(http)
+        talk = await open_session(http)
         async with http.stream("GET", "/mcp", headers=talk.headers) as stream:
             assert stream.status_code == 200
             answer = await shake(http)
@@ -82,7 +83,7 @@ async def test_a_session_beyond_the_limit_is_rejected_while_all_others_have_stre
 
 async def test_stateless_requests_are_served_at_the_limit_of_sessions() -> None:
     async with limited(sessions=1) as http:
-        await opened(http)
+        await open_session(http)
         for _ in range(3):
             assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 200
 
@@ -97,7 +98,7 @@ async def test_rejected_requests_open_no_session() -> None:
 
 async def test_an_idle_session_ends_and_its_id_is_unknown() -> None:
     async with limited(sessions=1, idle=0.05) as http:
-        idle = Talk(http, {**HTTP_HEADERS, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
+        idle = HttpSession(http, {**HTTP_HEADERS, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
         # Each request restarts the idle timeout.
         for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4):
             await anyio.sleep(pause)
@@ -130,16 +131,16 @@ async def test_sessions_follow_the_settings(tmp_path: Path) -> None:
     (tmp_path / "their_stores.py").write_text(THEIR_STORES)
     async with (
         running(tmp_path, command("settings.yaml", "--http", "settings")) as server,
-        client_of(server.base) as http,
+        open_http(server.base) as http,
     ):
-        talk = await opened(http)
-        await server.says("kept for 3600 seconds")
+        talk = await open_session(http)
+        await server.wait_for_stderr("kept for 3600 seconds")
         async with http.stream("GET", "/mcp", headers=talk.headers) as listening:
             assert listening.status_code == 200
             assert (await shake(http)).status_code == 503
-        async with talk.call(1, "there") as stream:
-            first_event, answer = [event async for event in events(stream)]
-        assert (first_event.retry, answer.says) == ("1000", "there")
+        async with talk.stream_call(1, "there") as stream:
+            first_event, answer = [event async for event in read_events(stream)]
+        assert (first_event.retry, summarize(answer)) == ("1000", "there")
 
 
 @pytest.mark.parametrize("over", [(), ("--http", "settings")], ids=["stdio", "http"])

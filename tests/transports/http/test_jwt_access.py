@@ -33,9 +33,10 @@ from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge._transports.http.jwt_verifier import LEEWAY, InvalidToken, JwtOptions, JwtVerifier
 from mcp_bridge._transports.http.key_set import MAX_SIZE, KeySet, KeysUnavailable
 from mcp_bridge._transports.http.protected_resource import ProtectedResource
+from tests.client.http_client import open_session
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import ROADS, Road, entry, hosted, registry_of, stateless_request
-from tests.kits.http.http_talking import Clock, opened
+from tests.kits.http.http_streams import ManualClock
 
 ISSUER, AUDIENCE = "https://login.example", "https://tools.example/deep/mcp"
 METADATA = "https://tools.example/.well-known/oauth-protected-resource/deep/mcp"
@@ -189,7 +190,7 @@ async def test_a_verified_token_is_rejected_once_it_has_expired(keys: Path) -> N
 
 
 async def test_keys_in_a_changed_file_replace_the_earlier_ones(keys: Path) -> None:
-    clock = Clock()
+    clock = ManualClock()
     verifier, token = verifier_of(keys, clock=clock), sign()
     assert await verify(verifier, token)
     write_keys(keys, to_jwk("three", make_key("rsa", 1)))
@@ -237,7 +238,7 @@ def issuer() -> Iterator[KeyServer]:
 
 
 async def test_keys_from_a_url_are_fetched_once_and_again_when_they_are_old(issuer: KeyServer) -> None:
-    clock = Clock()
+    clock = ManualClock()
     verifier = verifier_of(issuer.url, clock=clock)
     assert issuer.count == 0
     for subject in ("ann", "eve", "bob"):
@@ -249,7 +250,7 @@ async def test_keys_from_a_url_are_fetched_once_and_again_when_they_are_old(issu
 
 
 async def test_unknown_keys_make_the_server_fetch_at_most_once_in_30_seconds(issuer: KeyServer) -> None:
-    clock = Clock()
+    clock = ManualClock()
     verifier = verifier_of(issuer.url, clock=clock)
     await verify(verifier, sign())
     clock.now += 31
@@ -282,7 +283,7 @@ async def test_unknown_keys_make_the_server_fetch_at_most_once_in_30_seconds(iss
 async def test_known_keys_stay_in_use_if_the_issuer_fails_and_without_keys_no_token_is_verified(
     issuer: KeyServer, status: int, headers: dict[str, str], body: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    good, clock = issuer.body, Clock()
+    good, clock = issuer.body, ManualClock()
     verifier = verifier_of(issuer.url, clock=clock)
     issuer.status, issuer.headers, issuer.body = status, headers, issuer.body if body is None else body
     for _ in range(3):
@@ -336,10 +337,10 @@ async def test_clients_are_accepted_with_a_jwt_or_a_static_token(keys: Path, roa
 async def test_a_session_belongs_to_the_principal_of_a_jwt_and_not_to_the_token(keys: Path) -> None:
     async with protected(keys) as (_, http):
         http.headers["Authorization"] = f"Bearer {sign()}"
-        talk = await opened(http)
+        session = await open_session(http)
         for token, status in ((sign(iat=1), 200), (sign(sub="eve"), 404), (sign(client_id="other"), 404)):
             http.headers["Authorization"] = f"Bearer {token}"
-            assert await talk.ping() == status
+            assert await session.ping() == status
 
 
 async def test_a_client_without_a_token_receives_the_address_of_the_issuer(keys: Path) -> None:

@@ -19,6 +19,7 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
+from tests.client.http_client import HttpSession, open_session, read_events
 from tests.kits.approvals.approvals_kit import ALWAYS, build_host
 from tests.kits.constants import ENVELOPE, HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
@@ -32,7 +33,7 @@ from tests.kits.http.http_hosting import (
     soon,
     stateless_request,
 )
-from tests.kits.http.http_talking import Talk, Work, events, opened
+from tests.kits.http.http_streams import StepTool, resume
 
 TOKENS = {"ann": "token-of-ann", "eve": "token-of-eve"}
 ASKING = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
@@ -140,7 +141,7 @@ async def test_each_principal_has_its_own_quotas_and_sessions(
 
 async def test_a_session_of_another_principal_does_not_exist() -> None:
     async with two_at(registry_of(entry("there"))) as (ann, eve):
-        talk = await opened(ann)
+        talk = await open_session(ann)
         for method in ("POST", "GET", "DELETE"):
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
             response = await eve.request(method, "/mcp", json=body, headers=talk.headers)
@@ -152,16 +153,16 @@ async def test_a_session_of_another_principal_does_not_exist() -> None:
 
 
 async def test_an_event_of_another_principal_resumes_nothing() -> None:
-    work = Work()
+    work = StepTool()
     async with two_at(registry_of(entry("work", work))) as (ann, eve):
-        mine, other_headers = await opened(ann), await opened(eve)
-        async with mine.call(1) as stream:
-            last = (await anext(events(stream))).id
+        mine, other_headers = await open_session(ann), await open_session(eve)
+        async with mine.stream_call(1) as stream:
+            last = (await anext(read_events(stream))).id
             await soon(work.begun)
-        work.steps(1)
-        work.end()
-        assert await other_headers.rest(last) == []
-        assert await mine.rest(last) == [1, "done"]
+        work.report(1)
+        work.finish()
+        assert await resume(other_headers, last) == []
+        assert await resume(mine, last) == [1, "done"]
 
 
 async def test_an_sse_stream_of_another_principal_does_not_exist() -> None:
@@ -222,12 +223,12 @@ async def test_an_approval_of_another_principal_allows_nothing() -> None:
 async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_keep_theirs() -> None:
     tokens, gate = StaticTokens(named=TOKENS), Gate()
     async with two_at(registry_of(entry("gate", gate)), tokens) as (ann, eve), anyio.create_task_group() as tasks:
-        mine, other_headers = await opened(ann), await opened(eve)
+        mine, other_headers = await open_session(ann), await open_session(eve)
         end = anyio.Event()
 
-        async def hold(talk: Talk) -> None:
-            async with talk.call(1, "gate") as stream:
-                assert [event.data for event in [each async for each in events(stream)] if event.data] == []
+        async def hold(talk: HttpSession) -> None:
+            async with talk.stream_call(1, "gate") as stream:
+                assert [event.data for event in [each async for each in read_events(stream)] if event.data] == []
             end.set()
 
         tasks.start_soon(hold, other_headers)
@@ -247,7 +248,7 @@ async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_ke
 async def test_a_token_is_replaced_without_losing_the_session() -> None:
     tokens = StaticTokens(named=TOKENS)
     async with two_at(registry_of(entry("there")), tokens) as (ann, _):
-        talk = await opened(ann)
+        talk = await open_session(ann)
         tokens.replace_named({**TOKENS, "ann": "another-token"})
         assert await talk.ping() == 401
         talk.headers = {**HTTP_HEADERS, **talk.headers, "Authorization": "Bearer another-token"}

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from tests.client.server_process import ClientProfile, Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.hooks.hooked_sources import write_settings
 from tests.kits.hooks.hooks_kit import Json
 from tests.kits.survival.isolation_live import eventually
-from tests.kits.survival.survival_kit import Guest, Way, live
+from tests.kits.survival.survival_kit import run_server
 
 CODE = "mcp-bridge/code"
-PERSON = Guest(can={"elicitation": {"form": {}}})
+ELICITATION_CLIENT = ClientProfile(capabilities={"elicitation": {"form": {}}})
 STDIO, HTTP = Way("stdio", False), Way("http", True)
 BOTH = [STDIO, HTTP]
 """A way for each transport and each era."""
@@ -34,22 +35,25 @@ def code_of(result: Json) -> str | None:
 
 @pytest.mark.parametrize(("way", "host"), [(STDIO, "native"), (HTTP, "core")], ids=str, indirect=["host"])
 def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, tmp_path: Path) -> None:
-    with live(way, tmp_path, settings=build_live_settings(tmp_path, host, "5s")) as server, server.neighbour(TIMEOUT):
+    with (
+        run_server(way, tmp_path, settings=build_live_settings(tmp_path, host, "5s")) as server,
+        server.keep_call_in_flight(TIMEOUT),
+    ):
         for name in ("of_file", "of_worker", "of_module"):
-            assert server.result(name, word="alias")["structuredContent"] == {"word": "real"}
-            assert server.result(name, word="secret")["structuredContent"] == {"word": "***"}
-            assert code_of(server.result(name, word="forbidden")) == "denied"
-        assert code_of(server.result("of_file", word="hang")) == "denied"
-        assert code_of(server.result("of_file", word="crash")) == "denied"
-        assert "hooks crash" not in server.raw.decode()
-        server.says("hooks crash")
+            assert server.get_result(name, word="alias")["structuredContent"] == {"word": "real"}
+            assert server.get_result(name, word="secret")["structuredContent"] == {"word": "***"}
+            assert code_of(server.get_result(name, word="forbidden")) == "denied"
+        assert code_of(server.get_result("of_file", word="hang")) == "denied"
+        assert code_of(server.get_result("of_file", word="crash")) == "denied"
+        assert "hooks crash" not in server.output.decode()
+        server.wait_for_stderr("hooks crash")
 
 
 @pytest.mark.parametrize("way", BOTH, ids=str)
 def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, settings=build_live_settings(tmp_path)) as server:
-        assert code_of(server.result("of_file", word="asked")) == "approval_declined"
-        server.says("tool 'of_file': denied by default, because the user cannot be asked")
+    with run_server(way, tmp_path, settings=build_live_settings(tmp_path)) as server:
+        assert code_of(server.get_result("of_file", word="asked")) == "approval_declined"
+        server.wait_for_stderr("tool 'of_file': denied by default, because the user cannot be asked")
 
 
 @pytest.mark.parametrize(
@@ -64,21 +68,23 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     keys = ["a key of thirty-two bytes or more, for tests"]
     settings = build_live_settings(tmp_path, host, name="both", state={"keys": keys})
     params: Json = {"name": "of_file", "arguments": {"word": "asked"}}
-    with live(way, tmp_path, settings=settings, guest=PERSON) as first:
-        asked = first.ask("tools/call", params).result(TIMEOUT)["result"]
+    with run_server(way, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as first:
+        asked = first.send_request("tools/call", params).result(TIMEOUT)["result"]
     assert asked["inputRequests"]["q1"]["params"]["message"] == 'of_file?\n- word (length 5): "asked"'
     answers = {"q1": {"action": "accept", "content": {"value": choice}}}
     params |= {"inputResponses": answers, "requestState": asked["requestState"]}
-    with live(way, tmp_path, settings=settings, guest=PERSON) as second:
-        assert code_of(second.ask("tools/call", params).result(TIMEOUT)["result"]) == code
-        again = second.ask("tools/call", params).result(TIMEOUT)
+    with run_server(way, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second:
+        assert code_of(second.send_request("tools/call", params).result(TIMEOUT)["result"]) == code
+        again = second.send_request("tools/call", params).result(TIMEOUT)
         assert again["error"]["data"] == {"reason": "invalid_request_state"}
 
 
 def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: Path) -> None:
-    with live(STDIO, tmp_path, settings=build_live_settings(tmp_path, "core"), guest=PERSON) as server:
-        waiting = server.call("of_worker", word="asked")
-        asked = eventually(lambda: [each for each in server.heard if each.get("method") == "elicitation/create"])
+    with run_server(
+        STDIO, tmp_path, settings=build_live_settings(tmp_path, "core"), profile=ELICITATION_CLIENT
+    ) as server:
+        waiting = server.send_call("of_worker", word="asked")
+        asked = eventually(lambda: [each for each in server.received if each.get("method") == "elicitation/create"])
         assert asked[0]["params"]["message"] == 'of_worker?\n- word (length 5): "asked"'
         answer = {"action": "accept", "content": {"value": "Allow once"}}
         server.send({"jsonrpc": "2.0", "id": asked[0]["id"], "result": answer})
