@@ -84,7 +84,7 @@ def test_over_http_a_late_request_is_rejected_with_its_id_and_asked_to_retry(tmp
         request = server.make_request("tools/list", None, None)
         late = server.post(json.dumps(request).encode(), server.make_headers(request))
         assert (late.status_code, late.headers["retry-after"], late.json()["id"]) == (503, "1", request["id"])
-        hello = {"jsonrpc": "2.0", "id": "x", "method": "initialize", "params": server.profile.hello}
+        hello = {"jsonrpc": "2.0", "id": "x", "method": "initialize", "params": server.profile.initialize_params}
         assert server.http.post("/mcp", json=hello).status_code == 503
         assert server.http.post("/mcp", content=b"{").status_code != 500
         assert server.http.get("/sse").status_code == 503
