@@ -15,7 +15,7 @@ def validate_input(data: Any, schema: dict[str, Any]) -> ValidationResult:
 
     >>> from mcp_bridge.tool_use import validate_input
     >>> validate_input({"a": "x"}, {"properties": {"a": {"type": "integer"}}}).errors
-    ['$.a: expected type integer, got string']
+    ['$.a: expected type integer, got str']
     """
     return validate(data, schema)
 
