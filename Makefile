@@ -39,12 +39,13 @@ scale: .venv/.test      ## servers and workers on one Redis, killed at random un
 modules: .venv/.test    ## public Amplifier modules from git, unmodified, with the official client (CLONES=folder: use these clones)
 	$(BIN)/python -m tests.kits.amplifier.public_modules $(if $(CLONES),--clones $(CLONES))
 
-check: .venv/.test      ## lint, formatting, types, import rules, generated pages
+check: .venv/.test      ## lint, formatting, types, import rules, generated pages; prints how the code reads
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m tests.kits.reading mcp_bridge
 
 docs: .venv/.test       ## update the generated pages and the settings' JSON Schema
 	$(BIN)/python docs/generate.py

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 
+import pytest
+
 from tests.kits.paths import KITS, ROOT
+from tests.kits.reading import PRONOUNS, find_circles, is_participle, read_files
 
 VERBS = set((KITS / "verbs.txt").read_text(encoding="utf-8").split())
-PARTICIPLE = re.compile(
-    r"^(?!feed$|embed$|seed$)[a-z]*(ed|told|shown|found|kept|made|taken|given|known|lent|heard|said|left|done|cut)$"
-)
 SHARED_CLASSES = {"Message", "Tool", "ToolCall", "ToolError", "ToolResult"}
 """Class names that a seed fixes in more than one vocabulary: Amplifier's, Xaibo's and that of the tool_use API."""
 
@@ -40,7 +39,7 @@ def test_most_functions_start_with_a_verb() -> None:
 
 def test_few_functions_are_bare_participles() -> None:
     names = [name for name, _ in functions()]
-    participles = [name for name in names if PARTICIPLE.match(name)]
+    participles = [name for name in names if is_participle(name)]
     assert len(participles) <= 0.02 * len(names), Counter(participles).most_common(20)
 
 
@@ -55,3 +54,21 @@ def test_a_function_name_means_one_thing() -> None:
 def test_class_names_are_unique() -> None:
     classes = Counter(node.name for node in nodes() if isinstance(node, ast.ClassDef))
     assert {name for name, count in classes.items() if count > 1} == SHARED_CLASSES
+
+
+def test_few_local_names_are_participles_or_pronouns() -> None:
+    names = [name for file in read_files("mcp_bridge") for name in file.list_local_names()]
+    participles = [name for name in names if is_participle(name)]
+    pronouns = [name for name in names if name in PRONOUNS]
+    assert len(participles) <= 0.025 * len(names), Counter(participles).most_common(20)
+    assert len(pronouns) <= 0.01 * len(names), Counter(pronouns).most_common(20)
+
+
+@pytest.mark.parametrize(("folder", "most"), [("mcp_bridge", 4), ("tests", 20)])
+def test_few_words_are_odd(folder: str, most: int) -> None:
+    counts = [file.count_odd_words() for file in read_files(folder)]
+    assert sum(odd for odd, _ in counts) <= most * sum(words for _, words in counts) / 10_000
+
+
+def test_no_files_import_each_other() -> None:
+    assert find_circles(read_files("mcp_bridge"), "mcp_bridge") == []
