@@ -60,7 +60,7 @@ class UpstreamOptions(SettingsModel):
         "network. A mapping allows more.",
     )
     start_timeout: Duration = Field(default=30.0, description="How long connecting and listing everything may take.")
-    sessions: Literal["shared", "client"] | SessionLimit = Field(
+    sessions: Literal["client", "shared"] | SessionLimit = Field(
         default="shared",
         description="`client`: each client has its own connection, and its own process of a `command`. Clients without "
         "a session share the first connection. `shared`: all clients do. A number is the maximum for `client`, which "

@@ -336,7 +336,7 @@ def test_no_arguments_at_all_are_an_empty_object_for_a_typed_function() -> None:
 
 
 def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
-    with pytest.raises(TypeError, match="'held' has a type that JSON Schema cannot describe"):
+    with pytest.raises(TypeError, match="'slots' has a type that JSON Schema cannot describe"):
 
         @tool
         def bad(slots: Counter) -> None: ...

@@ -136,7 +136,7 @@ def test_commits_have_folders_by_repository(tmp_path: Path) -> None:
     ]
     places = [checkouts.locate(parse_address(uri), commit).files for uri in uris]
     assert len(set(places)) == len(uris)
-    assert checkouts.locate(parse_address(f"{uris[0]}@main#subdirectory=x"), commit).folder == places[0]
+    assert checkouts.locate(parse_address(f"{uris[0]}@main#subdirectory=x"), commit).files == places[0]
     for place in places:
         assert place.name == commit
         assert place.parent.parent == tmp_path
