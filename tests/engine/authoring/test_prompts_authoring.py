@@ -269,7 +269,7 @@ def test_content_blocks_are_returned_unchanged() -> None:
 
 
 def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
-    with pytest.raises(TypeError, match="'held' has a type that JSON Schema cannot describe"):
+    with pytest.raises(TypeError, match="'slots' has a type that JSON Schema cannot describe"):
 
         @prompt
         def about(slots: Opaque) -> None: ...
