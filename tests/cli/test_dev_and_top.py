@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import Road
+from tests.kits.http.http_hosting import HttpWay
 from tests.kits.web.page_commands import COMMAND, PAGE, TOOLS, running_command
 
 
@@ -26,7 +26,7 @@ def anyio_backend() -> str:
 
 
 async def call_add(base: str, token: str | None) -> str:
-    async with Road("http", "2026-07-28").to(base, token=token) as client:
+    async with HttpWay("http", "2026-07-28").to(base, token=token) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2})
         return str(result.content[0].text)  # type: ignore[union-attr]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, person
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
@@ -23,14 +23,14 @@ def row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
     return result
 
 
-def test_on_an_empty_machine_no_client_is_found(user: Person) -> None:
+def test_on_an_empty_machine_no_client_is_found(user: ClientHome) -> None:
     answer = user.json("clients")
     assert len(answer) == 14
     assert not any(item["found"] for item in answer)
     assert "not found: claude-desktop, claude-code, vscode" in user.run("clients").stdout
 
 
-def test_clients_are_listed_with_their_files_and_bridges(user: Person) -> None:
+def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> None:
     for case in FILES:
         if case not in {"claude-code-local", "claude-code-project"}:
             user.place(case, golden(case, "after", user))
@@ -50,7 +50,7 @@ def test_clients_are_listed_with_their_files_and_bridges(user: Person) -> None:
     assert "not-to-be-shown" not in text + json.dumps(answer)
 
 
-def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(user: Person) -> None:
+def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(user: ClientHome) -> None:
     path = user.place("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
     user.place("codex", golden("codex", "after", user))
     user.path("goose").mkdir(parents=True)
@@ -76,7 +76,7 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(us
         ({}, False),
     ],
 )
-def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user: Person) -> None:
+def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user: ClientHome) -> None:
     user.place("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
     (file, _) = row(user.json("clients"), "cursor")["files"]
     assert bool(file["bridges"]) == is_one
@@ -96,24 +96,24 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user
         ("Cursr", "cursor"),
     ],
 )
-def test_an_unknown_client_is_reported_with_the_nearest_one(message: str, meant: str, user: Person) -> None:
+def test_an_unknown_client_is_reported_with_the_nearest_one(message: str, meant: str, user: ClientHome) -> None:
     result = user.run("install", message, check=2)
     assert f"unknown client '{message}'" in result.stderr
     assert f"Did you mean {meant}" in result.stderr
     assert "Known clients: claude-desktop, claude-code" in result.stderr
 
 
-def test_an_unknown_client_without_a_similar_one_is_reported_with_all(user: Person) -> None:
+def test_an_unknown_client_without_a_similar_one_is_reported_with_all(user: ClientHome) -> None:
     assert "Did you mean cursor" in user.run("uninstall", "Cursr", check=2).stderr
     assert "Known clients: claude-desktop, claude-code" in user.run("install", "qqqq", check=2).stderr
 
 
-def test_a_file_in_the_place_of_the_client_is_recognised(user: Person) -> None:
+def test_a_file_in_the_place_of_the_client_is_recognised(user: ClientHome) -> None:
     result = user.run("install", "shelf_tools.py", "cursor", check=2)
     assert "unknown client 'shelf_tools.py'. Put the client before the file. Known clients: " in result.stderr
 
 
-def test_an_unknown_scope_is_reported_with_the_known_ones(user: Person) -> None:
+def test_an_unknown_scope_is_reported_with_the_known_ones(user: ClientHome) -> None:
     result = user.run("install", "codex", user.settings, "--scope", "local", check=2)
     assert "Codex has no scope 'local'. It has: user, project." in result.stderr.replace("--scope: ", "")
 
@@ -130,7 +130,7 @@ def test_an_unknown_scope_is_reported_with_the_known_ones(user: Person) -> None:
         ([], "no file was given, and the current folder has no default file"),
     ],
 )
-def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: str, user: Person) -> None:
+def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: str, user: ClientHome) -> None:
     (user.project / "tools.py").rename(user.project / "shelf_tools.py")
     (user.project / "notes.txt").write_text("x")
     (user.project / "broken.yaml").write_text("sorces: []\n")
@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_served_is_not_installed(words: list[str], why: st
         ("äöü.py", "mcp-bridge"),
     ],
 )
-def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, user: Person) -> None:
+def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, user: ClientHome) -> None:
     sources = "sources: [{type: python, path: tools.py}]\n"
     (user.project / "named.yaml").write_text(f"name: My fine (tools)!\n{sources}")
     (user.project / "mcp-bridge.yaml").write_text(sources)
@@ -161,12 +161,12 @@ def test_the_name_is_that_of_the_settings_or_the_file(served: str, name: str, us
     assert user.json("install", "cursor", served, "--print")["name"] == name
 
 
-def test_the_entry_has_absolute_paths(user: Person) -> None:
+def test_the_entry_has_absolute_paths(user: ClientHome) -> None:
     entry = user.json("install", "cursor", "./shelf.yaml", "--print")["entry"]
     assert entry == {"command": str(COMMAND), "args": ["serve", str(user.settings)]}
 
 
-def test_a_link_is_printed_and_nothing_written(user: Person) -> None:
+def test_a_link_is_printed_and_nothing_written(user: ClientHome) -> None:
     result = user.run("install", "cursor", user.settings, "--link")
     assert result.stdout.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=shelf&config=")
     assert not user.path("cursor").exists()
@@ -202,7 +202,7 @@ def test_a_relative_home_is_rejected(home: str, words: list[str], tmp_path: Path
     assert [*user.files()] == before
 
 
-def test_a_folder_without_tools_is_not_installed(user: Person) -> None:
+def test_a_folder_without_tools_is_not_installed(user: ClientHome) -> None:
     (user.project / "empty").mkdir()
     (user.project / "empty" / "_hidden.py").write_text("")
     result = user.run("install", "cursor", "empty", check=2)
@@ -211,26 +211,26 @@ def test_a_folder_without_tools_is_not_installed(user: Person) -> None:
 
 
 @pytest.mark.parametrize("options", [["--print", "--link"], ["--dry-run", "--link"], ["--print", "--dry-run"]])
-def test_options_with_different_outputs_exclude_each_other(options: list[str], user: Person) -> None:
+def test_options_with_different_outputs_exclude_each_other(options: list[str], user: ClientHome) -> None:
     result = user.run("install", "cursor", user.settings, *options, check=2)
     assert "cannot be used with" in result.stderr
     assert not result.stdout
 
 
-def test_uninstalling_a_missing_server_reports_this(user: Person) -> None:
+def test_uninstalling_a_missing_server_reports_this(user: ClientHome) -> None:
     result = user.run("uninstall", "cursor", check=2)
     assert "no bridge is installed in Cursor" in result.stderr
     assert f"Looked at: {user.path('cursor')}, {user.path('cursor-project')}." in result.stderr
     assert "Cursor has no server 'shelf'" in user.run("uninstall", "cursor", "shelf", check=2).stderr
 
 
-def test_uninstalling_an_unknown_name_lists_the_bridges(user: Person) -> None:
+def test_uninstalling_an_unknown_name_lists_the_bridges(user: ClientHome) -> None:
     user.run("install", "cursor", user.settings, "--no-check")
     result = user.run("uninstall", "cursor", "tools.py", check=2)
     assert "Cursor has no server 'tools.py'. Its bridges: shelf. Looked at: " in result.stderr
 
 
-def test_with_several_bridges_a_name_is_required(user: Person) -> None:
+def test_with_several_bridges_a_name_is_required(user: ClientHome) -> None:
     bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
     path = user.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
     result = user.run("uninstall", "cursor", check=2)
@@ -243,7 +243,7 @@ def test_with_several_bridges_a_name_is_required(user: Person) -> None:
 
 
 @pytest.mark.parametrize("name", [["shelf"], []])
-def test_without_a_scope_only_the_first_is_meant(name: list[str], user: Person) -> None:
+def test_without_a_scope_only_the_first_is_meant(name: list[str], user: ClientHome) -> None:
     for scope in ("user", "project"):
         user.run("install", "cursor", user.settings, "--scope", scope)
     user.run("uninstall", "cursor", *name)
@@ -255,7 +255,7 @@ def test_without_a_scope_only_the_first_is_meant(name: list[str], user: Person) 
     assert not user.path("cursor-project").exists()
 
 
-def test_the_error_for_a_scope_without_a_bridge_has_the_scopes_with_one(user: Person) -> None:
+def test_the_error_for_a_scope_without_a_bridge_has_the_scopes_with_one(user: ClientHome) -> None:
     for scope in ("project", "local"):
         user.run("install", "claude-code", user.settings, "--scope", scope)
     before = {path: path.read_bytes() for path in user.files()}
@@ -263,19 +263,19 @@ def test_the_error_for_a_scope_without_a_bridge_has_the_scopes_with_one(user: Pe
     assert {path: path.read_bytes() for path in user.files()} == before
 
 
-def test_a_broken_file_of_another_scope_does_not_stop_the_removal(user: Person) -> None:
+def test_a_broken_file_of_another_scope_does_not_stop_the_removal(user: ClientHome) -> None:
     user.run("install", "cursor", user.settings)
     user.place("cursor-project", b"{")
     user.run("uninstall", "cursor")
     assert not user.path("cursor").exists()
 
 
-def test_an_installation_into_a_project_warns_of_paths_of_this_machine(user: Person) -> None:
+def test_an_installation_into_a_project_warns_of_paths_of_this_machine(user: ClientHome) -> None:
     result = user.run("install", "vscode", user.settings, "--scope", "project")
     assert "absolute paths of this machine" in result.stderr
 
 
-def test_an_installation_succeeds_without_a_writable_journal(user: Person) -> None:
+def test_an_installation_succeeds_without_a_writable_journal(user: ClientHome) -> None:
     state = user.home / ".local" / "state"
     state.parent.mkdir()
     state.write_text("in the way")
@@ -286,7 +286,7 @@ def test_an_installation_succeeds_without_a_writable_journal(user: Person) -> No
 
 
 @pytest.mark.parametrize("words", [["clients"], ["install", "cursor", "shelf.yaml"], ["uninstall", "cursor"]])
-def test_the_commands_import_no_server(words: list[str], user: Person) -> None:
+def test_the_commands_import_no_server(words: list[str], user: ClientHome) -> None:
     user.run("install", "cursor", user.settings)
     code = (
         "import sys\nfrom mcp_bridge._cli.app import app\n"
@@ -305,7 +305,7 @@ def test_the_commands_import_no_server(words: list[str], user: Person) -> None:
 
 
 def test_an_environment_that_uvx_has_made_for_once_is_not_installed(
-    user: Person, monkeypatch: pytest.MonkeyPatch
+    user: ClientHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/home/someone/.cache/uv/archive-v0/Xy12/bin/python")
     result = user.run("install", "cursor", user.settings, check=2)
@@ -313,7 +313,7 @@ def test_an_environment_that_uvx_has_made_for_once_is_not_installed(
     assert not user.path("cursor").exists()
 
 
-def test_without_a_console_script_the_interpreter_is_named(user: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_console_script_the_interpreter_is_named(user: ClientHome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(user.bin / "python3"))
     entry = user.json("install", "opencode", user.settings)["entry"]
     assert entry["command"] == [str(user.bin / "python3"), "-m", "mcp_bridge", "serve", str(user.settings)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.doctoring import ERAS, Person, somebody
+from tests.kits.clients.doctoring import ERAS, ClientHome, somebody
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -16,12 +16,12 @@ NEEDY = "instructions: ${SHELF_KEY}\nsources: [{type: python, path: tools.py}]\n
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     """Somebody with a home and a project that has tools."""
     return somebody(tmp_path)
 
 
-def test_a_client_without_references_gets_no_advice_to_use_them(user: Person) -> None:
+def test_a_client_without_references_gets_no_advice_to_use_them(user: ClientHome) -> None:
     (user.project / "s.yaml").write_text(NEEDY)
     assert user.run("install", "claude-desktop", "s.yaml", "--name", "shelf", env={"SHELF_KEY": "x"}).code == 0
     result = user.doctor("claude-desktop", env={"SHELF_KEY": "x"})
@@ -31,7 +31,7 @@ def test_a_client_without_references_gets_no_advice_to_use_them(user: Person) ->
 
 
 @pytest.mark.parametrize("client", ["continue", "goose"])
-def test_a_client_with_its_own_secrets_gets_no_warning_about_unset_variables(client: str, user: Person) -> None:
+def test_a_client_with_its_own_secrets_gets_no_warning_about_unset_variables(client: str, user: ClientHome) -> None:
     (user.project / "s.yaml").write_text(NEEDY)
     assert user.run("install", client, "s.yaml", "--name", "shelf", env={"SHELF_KEY": "x"}).code == 0
     result = user.doctor(client)
@@ -44,13 +44,13 @@ def test_a_client_with_its_own_secrets_gets_no_warning_about_unset_variables(cli
         assert set(ERAS) <= {check["check"] for check in tried.server["checks"]}
 
 
-def test_a_tool_file_that_cannot_be_read_is_not_called_settings(user: Person) -> None:
+def test_a_tool_file_that_cannot_be_read_is_not_called_settings(user: ClientHome) -> None:
     user.tools.write_text("def broken(:\n")
     user.has(sys.executable, "-m", "mcp_bridge", "serve", user.tools)
     assert user.doctor("gemini-cli").failed[ERAS[0]].startswith("a tool file cannot be imported")
 
 
-def test_an_entry_is_started_in_the_folder_that_it_names(user: Person) -> None:
+def test_an_entry_is_started_in_the_folder_that_it_names(user: ClientHome) -> None:
     place = user.home / "elsewhere"
     place.mkdir()
     user.has(*user.light(), cwd=str(place))
@@ -60,7 +60,7 @@ def test_an_entry_is_started_in_the_folder_that_it_names(user: Person) -> None:
     assert str(place) in next(check["detail"] for check in result.server["checks"] if check["check"].startswith("call"))
 
 
-def test_all_without_any_bridge_is_json_too(user: Person) -> None:
+def test_all_without_any_bridge_is_json_too(user: ClientHome) -> None:
     result = user.doctor("all")
     assert result.code == 2
     assert json.loads(result.out)["servers"] == []

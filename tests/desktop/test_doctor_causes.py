@@ -12,7 +12,7 @@ from mcp_bridge._cli.doctor.preflight import find_python
 from mcp_bridge._desktop import servers
 from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._protocol.dialects.table import PROFILES
-from tests.kits.clients.doctoring import ERAS, TOOLS, Person, script, somebody
+from tests.kits.clients.doctoring import ERAS, TOOLS, ClientHome, script, somebody
 
 # Each test starts several servers, one after the other.
 pytestmark = pytest.mark.timeout(400)
@@ -32,12 +32,12 @@ def deep(part: dict) -> None:
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     """Somebody with a home and a project that has tools."""
     return somebody(tmp_path)
 
 
-def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(user: Person) -> None:
+def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(user: ClientHome) -> None:
     user.has(user.home / "gone" / "mcp-bridge", "serve", user.tools)
     result = user.doctor("gemini-cli")
     assert result.code == 1
@@ -45,7 +45,7 @@ def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(user: Pe
     assert f"mcp-bridge install gemini-cli '{user.tools}' --name shelf" in result.cures["command"]
 
 
-def test_a_program_that_is_a_folder_or_not_executable_is_reported(user: Person) -> None:
+def test_a_program_that_is_a_folder_or_not_executable_is_reported(user: ClientHome) -> None:
     (user.project / "mcp-bridge").mkdir()
     user.has(user.project / "mcp-bridge", "serve", user.tools)
     assert user.doctor("gemini-cli").failed["command"].endswith("is a folder, not a program")
@@ -56,7 +56,7 @@ def test_a_program_that_is_a_folder_or_not_executable_is_reported(user: Person) 
     assert "chmod +x" in result.cures["command"]
 
 
-def test_a_moved_environment_is_distinguished_from_a_missing_program(user: Person) -> None:
+def test_a_moved_environment_is_distinguished_from_a_missing_program(user: ClientHome) -> None:
     program = user.project / "mcp-bridge"
     program.write_text(f"#!{user.home}/gone/bin/python\n")
     program.chmod(0o755)
@@ -65,7 +65,7 @@ def test_a_moved_environment_is_distinguished_from_a_missing_program(user: Perso
     assert result.failed == {"command": f"{program} runs on {user.home}/gone/bin/python, which does not exist"}
 
 
-def test_a_command_without_a_path_is_searched_on_the_clients_path(user: Person) -> None:
+def test_a_command_without_a_path_is_searched_on_the_clients_path(user: ClientHome) -> None:
     user.has("mcp-bridge", "serve", user.tools)
     result = user.doctor("gemini-cli", env={"PATH": "/usr/bin:/bin"})
     assert result.failed == {"command": "'mcp-bridge' is not on the PATH of Gemini CLI"}
@@ -75,7 +75,7 @@ def test_a_command_without_a_path_is_searched_on_the_clients_path(user: Person) 
     assert "Use an absolute path" in result.cures["command"]
 
 
-def test_relative_paths_are_reported_with_the_folder_in_which_they_work(user: Person) -> None:
+def test_relative_paths_are_reported_with_the_folder_in_which_they_work(user: ClientHome) -> None:
     script(user, f'exec {sys.executable} -m mcp_bridge "$@"').rename(user.project / "mcp-bridge")
     user.has("./mcp-bridge", "serve", "tools.py")
     result = user.doctor("gemini-cli")
@@ -88,7 +88,7 @@ def test_relative_paths_are_reported_with_the_folder_in_which_they_work(user: Pe
     assert "A relative path starts at" in result.cures["settings"]
 
 
-def test_moved_settings_are_reported_before_any_process_starts(user: Person) -> None:
+def test_moved_settings_are_reported_before_any_process_starts(user: ClientHome) -> None:
     user.has(*user.serve(user.home / "mcp-bridge.yaml"))
     result = user.doctor("gemini-cli")
     assert result.code == 1
@@ -96,14 +96,14 @@ def test_moved_settings_are_reported_before_any_process_starts(user: Person) -> 
     assert "mcp-bridge install gemini-cli FILE --name shelf" in result.cures["settings"]
 
 
-def test_an_entry_without_settings_is_a_warning(user: Person) -> None:
+def test_an_entry_without_settings_is_a_warning(user: ClientHome) -> None:
     user.has(*user.serve()[:-1])
     result = user.doctor("gemini-cli")
     assert result.code == 0
     assert "Add the file" in result.cures["settings"]
 
 
-def test_settings_are_distinguished_from_values_of_options(user: Person) -> None:
+def test_settings_are_distinguished_from_values_of_options(user: ClientHome) -> None:
     words = [*user.serve(), "--log-level", "debug", "--http=1"]
     for args in (words[3:], [*words[3:4], *words[5:], words[4]]):
         entry = {"command": "x", "args": list(map(str, args))}
@@ -111,7 +111,7 @@ def test_settings_are_distinguished_from_values_of_options(user: Person) -> None
     assert servers.find_settings_argument(["mcp-bridge", "serve", "--log-level", "debug"]) is None
 
 
-def test_a_missing_file_in_the_settings_is_reported_with_both_places_to_fix(user: Person) -> None:
+def test_a_missing_file_in_the_settings_is_reported_with_both_places_to_fix(user: ClientHome) -> None:
     settings = user.project / "s.yaml"
     settings.write_text("sources: [{type: python, path: gone.py}]\n")
     user.has(*user.serve(settings))
@@ -122,14 +122,14 @@ def test_a_missing_file_in_the_settings_is_reported_with_both_places_to_fix(user
     assert result.cures[ERAS[1]] == "The cause is the same."
 
 
-def test_an_entry_that_serves_over_http_is_not_started(user: Person) -> None:
+def test_an_entry_that_serves_over_http_is_not_started(user: ClientHome) -> None:
     user.has(*user.serve(), "--http", "8000")
     result = user.doctor("gemini-cli")
     assert list(result.failed) == ["command"]
     assert "Remove the option: mcp-bridge install" in result.cures["command"]
 
 
-def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(user: Person) -> None:
+def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(user: ClientHome) -> None:
     (user.project / "elsewhere").mkdir()
     user.tools.rename(user.project / "elsewhere" / "s.py")
     user.has(script(user, 'cd elsewhere\nexec "$@"'), *user.serve("s.py"))
@@ -152,7 +152,7 @@ def test_the_python_of_a_script_is_the_one_in_its_first_line(tmp_path: Path) -> 
     assert find_python("uv") == "python"
 
 
-def test_a_path_that_no_system_takes_is_a_finding(user: Person) -> None:
+def test_a_path_that_no_system_takes_is_a_finding(user: ClientHome) -> None:
     for path in ("/" + "x" * 300, "/x\0", "/x\ud800"):
         user.has(path)
         problem = user.doctor("gemini-cli", "--name", "shelf").failed["command"]
@@ -160,7 +160,7 @@ def test_a_path_that_no_system_takes_is_a_finding(user: Person) -> None:
         assert problem.endswith("does not exist")
 
 
-def test_a_python_without_the_package_is_named(user: Person) -> None:
+def test_a_python_without_the_package_is_named(user: ClientHome) -> None:
     user.has(sys.executable, "-S", "-m", "mcp_bridge", "serve", user.tools)
     result = user.doctor("gemini-cli")
     assert result.code == 1
@@ -169,7 +169,7 @@ def test_a_python_without_the_package_is_named(user: Person) -> None:
     assert result.cures[ERAS[1]] == "The cause is the same."
 
 
-def test_a_module_that_cannot_be_imported_is_named(user: Person) -> None:
+def test_a_module_that_cannot_be_imported_is_named(user: ClientHome) -> None:
     user.tools.write_text("import nothing_of_this_name\n")
     user.has(*user.serve())
     result = user.doctor("gemini-cli")
@@ -177,7 +177,7 @@ def test_a_module_that_cannot_be_imported_is_named(user: Person) -> None:
     assert f"{user.tools}:1: ModuleNotFoundError" in result.cures[ERAS[0]]
 
 
-def test_a_program_that_prints_to_stdout_is_named(user: Person) -> None:
+def test_a_program_that_prints_to_stdout_is_named(user: ClientHome) -> None:
     user.has(script(user, 'echo Welcome!\nexec "$@"'), *user.light())
     result = user.doctor("gemini-cli", "--name", "shelf")
     assert "something other than MCP messages is written to stdout" in result.failed[ERAS[0]]
@@ -185,7 +185,7 @@ def test_a_program_that_prints_to_stdout_is_named(user: Person) -> None:
     assert "print to stderr" in result.cures[ERAS[0]]
 
 
-def test_a_start_that_is_slower_than_the_client_allows_is_measured(user: Person) -> None:
+def test_a_start_that_is_slower_than_the_client_allows_is_measured(user: ClientHome) -> None:
     path = user.home / ".codex" / "config.toml"
     path.parent.mkdir()
     command, *args = map(str, user.light())
@@ -199,7 +199,7 @@ def test_a_start_that_is_slower_than_the_client_allows_is_measured(user: Person)
     assert "'startup_timeout_sec' in the entry" in result.cures["start"]
 
 
-def test_a_server_that_never_responds_is_reported_with_its_stderr(user: Person) -> None:
+def test_a_server_that_never_responds_is_reported_with_its_stderr(user: ClientHome) -> None:
     user.has(script(user, "echo waiting for a database >&2\nsleep 1000"), *user.light())
     result = user.doctor("gemini-cli", "--name", "shelf", "--timeout", "1")
     assert result.code == 1
@@ -207,7 +207,7 @@ def test_a_server_that_never_responds_is_reported_with_its_stderr(user: Person) 
     assert "waiting for a database" in result.cures[ERAS[0]]
 
 
-def test_a_reference_to_a_variable_that_is_not_set_is_named(user: Person) -> None:
+def test_a_reference_to_a_variable_that_is_not_set_is_named(user: ClientHome) -> None:
     user.has(*user.light(), env={"MY_TOKEN": "${NO_SUCH_TOKEN}"})
     result = user.doctor("gemini-cli", "--name", "shelf")
     assert result.code == 1
@@ -215,7 +215,7 @@ def test_a_reference_to_a_variable_that_is_not_set_is_named(user: Person) -> Non
     assert result.cures["secret NO_SUCH_TOKEN"]
 
 
-def test_a_variable_that_the_settings_need_is_named(user: Person) -> None:
+def test_a_variable_that_the_settings_need_is_named(user: ClientHome) -> None:
     settings = user.project / "s.yaml"
     settings.write_text("name: ${MY_NAME}\nsources: [{type: python, path: tools.py}]\n")
     path = user.home / ".gemini" / "settings.json"
@@ -228,7 +228,7 @@ def test_a_variable_that_the_settings_need_is_named(user: Person) -> None:
     assert f"mcp-bridge install gemini-cli '{settings}' --name shelf" in result.cures[ERAS[0]]
 
 
-def test_a_tool_that_the_client_rejects_is_named_with_the_cure(user: Person) -> None:
+def test_a_tool_that_the_client_rejects_is_named_with_the_cure(user: ClientHome) -> None:
     user.tools.write_text(TOOLS + f"\n@tool(name={'n' * 60!r})\ndef long() -> str:\n    return ''\n")
     command, *args = map(str, user.serve())
     user.claude.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
@@ -239,7 +239,7 @@ def test_a_tool_that_the_client_rejects_is_named_with_the_cure(user: Person) -> 
     assert "alias" in result.cures[check]
 
 
-def test_a_tool_that_a_dialect_cannot_rewrite_has_another_hint(user: Person) -> None:
+def test_a_tool_that_a_dialect_cannot_rewrite_has_another_hint(user: ClientHome) -> None:
     user.tools.write_text(REFERRING)
     settings = user.project / "s.yaml"
     settings.write_text("dialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
@@ -254,7 +254,7 @@ def test_every_client_has_a_profile() -> None:
     assert PROFILES.keys() >= CLIENTS.keys()
 
 
-def test_the_problems_of_validate_are_findings_for_a_file_and_for_an_entry(user: Person) -> None:
+def test_the_problems_of_validate_are_findings_for_a_file_and_for_an_entry(user: ClientHome) -> None:
     user.tools.write_text(
         TOOLS
         + '\n@tool(input_schema={"properties": {"a": {"pattern": "(?<=x)"}}})\ndef odd(a: str) -> str:\n    return a\n'
@@ -267,14 +267,14 @@ def test_the_problems_of_validate_are_findings_for_a_file_and_for_an_entry(user:
     assert "tool 'odd' is not published" in user.doctor("gemini-cli").failed["source 'tools'"]
 
 
-def test_doctor_does_not_wait_for_a_server_that_closes_its_stdout(user: Person) -> None:
+def test_doctor_does_not_wait_for_a_server_that_closes_its_stdout(user: ClientHome) -> None:
     user.has(script(user, "exec >&-\nsleep 1000"), *user.light())
     result = user.doctor("gemini-cli", "--name", "shelf")
     assert result.code == 1
     assert "the server has closed its output before it responded" in result.failed[ERAS[0]]
 
 
-def test_a_command_that_no_system_can_start_is_a_finding(user: Person) -> None:
+def test_a_command_that_no_system_can_start_is_a_finding(user: ClientHome) -> None:
     user.has(*user.serve(), "a\0b")
     result = user.doctor("gemini-cli")
     assert result.code == 1
@@ -283,7 +283,7 @@ def test_a_command_that_no_system_can_start_is_a_finding(user: Person) -> None:
 
 
 @pytest.mark.parametrize("entry", ["{}", '{"command": "", "args": {}}'])
-def test_an_entry_that_is_none_is_a_finding(user: Person, entry: str) -> None:
+def test_an_entry_that_is_none_is_a_finding(user: ClientHome, entry: str) -> None:
     user.gemini.parent.mkdir()
     user.gemini.write_text(f'{{"mcpServers": {{"shelf": {entry}}}}}')
     result = user.doctor("gemini-cli", "--name", "shelf")

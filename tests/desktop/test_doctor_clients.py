@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.doctoring import ERAS, LIGHT, ONE_ERA, TOOLS, Person, somebody
+from tests.kits.clients.doctoring import ERAS, LIGHT, ONE_ERA, TOOLS, ClientHome, somebody
 
 # Each test starts several servers, one after the other.
 pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     """Somebody with a home and a project that has tools."""
     return somebody(tmp_path)
 
 
-def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(user: Person) -> None:
+def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(user: ClientHome) -> None:
     user.has(*user.serve())
     result = user.doctor("gemini-cli")
     assert (result.code, result.err) == (0, "")
@@ -35,7 +35,7 @@ def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(user: Person
     assert 0 < server["first_answer"] < server["patience"] == 600
 
 
-def test_doctor_prints_a_line_for_each_check_and_a_warning_for_a_disabled_entry(user: Person) -> None:
+def test_doctor_prints_a_line_for_each_check_and_a_warning_for_a_disabled_entry(user: ClientHome) -> None:
     user.has(*user.light(), disabled=True)
     result = user.run("doctor", "gemini-cli", "--name", "shelf")
     assert (result.code, result.err) == (0, "")
@@ -50,7 +50,7 @@ def test_doctor_prints_a_line_for_each_check_and_a_warning_for_a_disabled_entry(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where the file is, and the bare PATH, are those of Linux")
-def test_a_desktop_app_starts_an_entry_with_a_bare_path_in_another_folder(user: Person) -> None:
+def test_a_desktop_app_starts_an_entry_with_a_bare_path_in_another_folder(user: ClientHome) -> None:
     path = user.home / ".config" / "Claude" / "claude_desktop_config.json"
     path.parent.mkdir(parents=True)
     command, *args = map(str, user.light())
@@ -61,7 +61,7 @@ def test_a_desktop_app_starts_an_entry_with_a_bare_path_in_another_folder(user: 
     assert answer["detail"].endswith("'/ /usr/bin:/bin:/usr/sbin:/sbin None'")
 
 
-def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked(user: Person) -> None:
+def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked(user: ClientHome) -> None:
     user.claude.write_text('{\n  "mcpServers": {,}\n}')
     (user.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shelf": {"command": "no-such-thing-here"}}}))
     result = user.doctor("claude-code", "--name", "shelf")
@@ -75,21 +75,21 @@ def test_an_unreadable_file_is_reported_with_its_line_and_the_others_are_checked
     assert [item["checks"][0]["check"] for item in servers if item["name"] == "shelf"] == ["command"]
 
 
-def test_for_a_client_without_a_bridge_the_install_command_is_shown(user: Person) -> None:
+def test_for_a_client_without_a_bridge_the_install_command_is_shown(user: ClientHome) -> None:
     result = user.doctor("gemini-cli")
     assert result.code == 1
     assert result.failed["entry"].startswith(f"no bridge in {user.home / '.gemini' / 'settings.json'}")
     assert result.cures["entry"].startswith("Install one: `mcp-bridge install gemini-cli FILE`.")
 
 
-def test_an_unknown_server_is_reported_with_the_known_ones(user: Person) -> None:
+def test_an_unknown_server_is_reported_with_the_known_ones(user: ClientHome) -> None:
     user.has(*user.serve())
     result = user.doctor("gemini-cli", "--name", "shelves")
     assert result.code == 1
     assert result.failed["entry"].endswith("; the servers there are: shelf")
 
 
-def test_a_vanished_entry_is_reported_with_its_date(user: Person) -> None:
+def test_a_vanished_entry_is_reported_with_its_date(user: ClientHome) -> None:
     assert user.run("install", "gemini-cli", user.tools, "--name", "shelf").code == 0
     user.gemini.write_text("{}")
     result = user.doctor("gemini-cli")
@@ -103,7 +103,7 @@ def test_a_vanished_entry_is_reported_with_its_date(user: Person) -> None:
     assert user.doctor("gemini-cli").server["name"] == "renamed"
 
 
-def test_a_vanished_entry_of_a_project_is_reported_only_in_this_project(user: Person) -> None:
+def test_a_vanished_entry_of_a_project_is_reported_only_in_this_project(user: ClientHome) -> None:
     words = ("install", "claude-code", user.tools, "--name", "shelf", "--scope", "local")
     assert user.run(*words).code == 0
     user.claude.write_text("{}")
@@ -113,7 +113,7 @@ def test_a_vanished_entry_of_a_project_is_reported_only_in_this_project(user: Pe
     assert elsewhere.doctor("claude-code").failed["entry"].startswith("no bridge in")
 
 
-def test_values_of_the_entry_and_secrets_are_never_shown(user: Person) -> None:
+def test_values_of_the_entry_and_secrets_are_never_shown(user: ClientHome) -> None:
     server = (
         "import os, sys; print('token is', os.environ['MY_TOKEN'], os.environ['PLAIN'], file=sys.stderr); sys.exit(9)"
     )
@@ -129,14 +129,14 @@ def test_values_of_the_entry_and_secrets_are_never_shown(user: Person) -> None:
         assert "n0t-shown" not in result.out + result.err
 
 
-def test_a_secret_in_the_arguments_is_not_shown(user: Person) -> None:
+def test_a_secret_in_the_arguments_is_not_shown(user: ClientHome) -> None:
     user.has("/bin/echo", "${MY_PAPERS}")
     result = user.doctor("gemini-cli", "--name", "shelf", env={"MY_PAPERS": "t0p-secret"})
     assert result.server["command"] == ["/bin/echo", "[secret]"]
     assert "t0p-secret" not in result.out + result.err
 
 
-def test_a_named_tool_is_called_with_its_arguments(user: Person) -> None:
+def test_a_named_tool_is_called_with_its_arguments(user: ClientHome) -> None:
     user.has(*user.light())
     result = user.doctor("gemini-cli", "--name", "shelf", "--call", 'add={"a": 19, "b": 23}')
     assert result.code == 0
@@ -144,7 +144,7 @@ def test_a_named_tool_is_called_with_its_arguments(user: Person) -> None:
     assert result.server["checks"][-1]["detail"].endswith("s: '42'")
 
 
-def test_a_failing_tool_and_a_missing_tool_are_findings(user: Person) -> None:
+def test_a_failing_tool_and_a_missing_tool_are_findings(user: ClientHome) -> None:
     user.has(*user.light())
     failed = user.doctor("gemini-cli", "--name", "shelf", "--call", "fail").failed
     assert "it returned an error" in failed["call of 'fail'"]
@@ -153,7 +153,7 @@ def test_a_failing_tool_and_a_missing_tool_are_findings(user: Person) -> None:
     assert "add, fail, where" in result.cures["call"]
 
 
-def test_only_read_only_tools_are_called(user: Person) -> None:
+def test_only_read_only_tools_are_called(user: ClientHome) -> None:
     user.has(*user.light())
     (user.project / "light.py").write_text(LIGHT.replace("readOnlyHint", "openWorldHint"))
     result = user.doctor("gemini-cli", "--name", "shelf")
@@ -162,7 +162,7 @@ def test_only_read_only_tools_are_called(user: Person) -> None:
     assert "call" not in result.cures
 
 
-def test_a_third_party_server_with_one_era_is_healthy(user: Person) -> None:
+def test_a_third_party_server_with_one_era_is_healthy(user: ClientHome) -> None:
     path = user.project / "server.py"
     path.write_text(ONE_ERA)
     user.has(sys.executable, path, name="other")
@@ -172,7 +172,7 @@ def test_a_third_party_server_with_one_era_is_healthy(user: Person) -> None:
     assert user.doctor("gemini-cli").failed["entry"].startswith("no bridge in")
 
 
-def test_all_checks_every_installed_client(user: Person) -> None:
+def test_all_checks_every_installed_client(user: ClientHome) -> None:
     empty = {"PATH": "/usr/bin:/bin"}
     result = user.run("doctor", "all", env=empty)
     assert (result.code, result.out) == (2, "")
@@ -209,13 +209,13 @@ def test_all_checks_every_installed_client(user: Person) -> None:
         (("codex", "--command", "x"), "--command: cannot be used with 'codex'"),
     ],
 )
-def test_options_that_cannot_be_used_are_a_usage_error(user: Person, words: tuple[str, ...], problem: str) -> None:
+def test_options_that_cannot_be_used_are_a_usage_error(user: ClientHome, words: tuple[str, ...], problem: str) -> None:
     result = user.run("doctor", *words)
     assert (result.code, result.out) == (2, "")
     assert problem in result.err
 
 
-def test_a_folder_with_a_clients_name_is_reached_by_its_path(user: Person) -> None:
+def test_a_folder_with_a_clients_name_is_reached_by_its_path(user: ClientHome) -> None:
     (user.project / "cursor").mkdir()
     (user.project / "cursor" / "tools.py").write_text(TOOLS)
     result = user.run("doctor", f".{os.sep}cursor")

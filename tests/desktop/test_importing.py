@@ -11,26 +11,26 @@ import pytest
 
 from mcp_bridge._desktop.embedded_secrets import is_secret
 from mcp_bridge._settings import load
-from tests.kits.clients.clients_running import Person, person
+from tests.kits.clients.clients_running import ClientHome, person
 
 FILES_SERVER: dict[str, Any] = {"command": "npx", "args": ["-y", "server-files", "/data"]}
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
-def place_servers(user: Person, case: str, servers: dict[str, Any], key: str = "mcpServers") -> Path:
+def place_servers(user: ClientHome, case: str, servers: dict[str, Any], key: str = "mcpServers") -> Path:
     return user.place(case, json.dumps({key: servers}).encode())
 
 
-def read_sources(user: Person, **environ: str) -> dict[str, dict[str, Any]]:
+def read_sources(user: ClientHome, **environ: str) -> dict[str, dict[str, Any]]:
     settings = load(user.project / "mcp-bridge.yaml", environ)
     return {source.name or "": dict(source.options) for source in settings.sources}
 
 
-def test_servers_of_all_clients_are_imported_once(user: Person) -> None:
+def test_servers_of_all_clients_are_imported_once(user: ClientHome) -> None:
     place_servers(user, "claude-desktop", {"files": FILES_SERVER})
     place_servers(user, "cursor", {"files": FILES_SERVER, "web": {"url": "https://a.example/mcp"}})
     place_servers(user, "vscode", {"files": {"type": "stdio", **FILES_SERVER}}, "servers")
@@ -53,7 +53,7 @@ def test_servers_of_all_clients_are_imported_once(user: Person) -> None:
     assert "Skipped 'developer' from Goose (user): it is switched off" in result.stderr
 
 
-def test_a_file_is_read_once_in_the_home_folder(user: Person) -> None:
+def test_a_file_is_read_once_in_the_home_folder(user: ClientHome) -> None:
     file = place_servers(user, "cursor", {"files": FILES_SERVER})
     at_home = replace(user, project=file.parent.parent)
     result = at_home.run("import")
@@ -61,7 +61,7 @@ def test_a_file_is_read_once_in_the_home_folder(user: Person) -> None:
     assert "files  from Cursor (user)" in result.stderr
 
 
-def test_unread_keys_are_reported_once_and_oauth_is_imported(user: Person) -> None:
+def test_unread_keys_are_reported_once_and_oauth_is_imported(user: ClientHome) -> None:
     files = {**FILES_SERVER, "envFile": ".env"}
     place_servers(user, "claude-desktop", {"files": files})
     cursor = {"files": files, "web": {"url": "https://a.example/mcp", "auth": {"CLIENT_ID": "x"}}}
@@ -74,7 +74,7 @@ def test_unread_keys_are_reported_once_and_oauth_is_imported(user: Person) -> No
     assert [row["name"] for row in user.json("import")["notes"]] == ["files", "web"]
 
 
-def test_secrets_are_not_copied(user: Person) -> None:
+def test_secrets_are_not_copied(user: ClientHome) -> None:
     servers = {
         "a": {"command": "a", "env": {"API_KEY": "not-to-be-shown-1", "MODE": "fast"}},
         "b": {"command": "b", "env": {"API_KEY": "not-to-be-shown-2"}, "args": ["--token", "not-to-be-shown-3"]},
@@ -123,7 +123,7 @@ def test_secrets_are_recognized_by_name_or_form(name: str, value: str, expected:
     assert is_secret(name, value) is expected
 
 
-def test_references_and_similar_texts_keep_their_meaning(user: Person) -> None:
+def test_references_and_similar_texts_keep_their_meaning(user: ClientHome) -> None:
     place_servers(user, "claude-desktop", {"a": {"command": "a", "env": {"X": "${LITERAL}"}}})
     place_servers(user, "claude-code", {"b": {"command": "b", "env": {"X": "${NAME:-fallback}"}}})
     place_servers(user, "vscode", {"c": {"command": "c", "env": {"X": "${input:my-key}"}}}, "servers")
@@ -135,7 +135,7 @@ def test_references_and_similar_texts_keep_their_meaning(user: Person) -> None:
     }
 
 
-def test_a_secret_gets_no_variable_to_which_another_server_refers(user: Person) -> None:
+def test_a_secret_gets_no_variable_to_which_another_server_refers(user: ClientHome) -> None:
     place_servers(user, "vscode", {"a": {"url": "https://a.example", "headers": {"X": "${input:api-key}"}}}, "servers")
     place_servers(user, "cursor", {"b": {"command": "b", "env": {"API_KEY": "of-b"}}})
     assert "  B_API_KEY  its value is in" in user.run("import").stderr
@@ -143,7 +143,7 @@ def test_a_secret_gets_no_variable_to_which_another_server_refers(user: Person) 
     assert (sources["a"]["headers"], sources["b"]["env"]) == ({"X": "of-a"}, {"API_KEY": "of-b"})
 
 
-def test_numbers_in_arguments_become_text(user: Person) -> None:
+def test_numbers_in_arguments_become_text(user: ClientHome) -> None:
     place_servers(user, "cursor", {"files": {"command": "files", "args": ["--port", 8080, True]}})
     user.run("import")
     assert read_sources(user)["files"]["args"] == ["--port", "8080", "true"]
@@ -152,20 +152,20 @@ def test_numbers_in_arguments_become_text(user: Person) -> None:
 @pytest.mark.parametrize(
     "url", ["https://[${HOST}]/mcp?api_key=", "https://[broken/mcp?api_key=", "unix:///a?api_key="]
 )
-def test_an_invalid_url_is_imported_without_its_secrets(user: Person, url: str) -> None:
+def test_an_invalid_url_is_imported_without_its_secrets(user: ClientHome, url: str) -> None:
     place_servers(user, "cursor", {"web": {"url": f"{url}12345"}, "files": FILES_SERVER})
     user.run("import")
     assert read_sources(user, HOST="${HOST}", WEB_API_KEY="") == {"files": FILES_SERVER, "web": {"url": url}}
 
 
-def test_different_servers_with_equal_names_are_both_imported(user: Person) -> None:
+def test_different_servers_with_equal_names_are_both_imported(user: ClientHome) -> None:
     place_servers(user, "claude-desktop", {"files": FILES_SERVER})
     place_servers(user, "cursor", {"files": {"command": "other"}})
     user.run("import")
     assert read_sources(user) == {"files": FILES_SERVER, "files-cursor": {"command": "other"}}
 
 
-def test_bridges_and_disabled_entries_are_not_imported(user: Person) -> None:
+def test_bridges_and_disabled_entries_are_not_imported(user: ClientHome) -> None:
     entries = {
         "me": {"command": "/x/mcp-bridge", "args": ["serve", "a.yaml"]},
         "off": {"command": "a", "disabled": True},
@@ -177,13 +177,13 @@ def test_bridges_and_disabled_entries_are_not_imported(user: Person) -> None:
     assert read_sources(user) == {"files": FILES_SERVER}
 
 
-def test_servers_of_a_project_start_in_its_folder(user: Person) -> None:
+def test_servers_of_a_project_start_in_its_folder(user: ClientHome) -> None:
     place_servers(user, "claude-code-project", {"own": {"command": "python3", "args": ["server.py"]}})
     user.run("import")
     assert read_sources(user)["own"]["cwd"] == str(user.project)
 
 
-def test_one_client_or_file_can_be_chosen(user: Person, tmp_path: Path) -> None:
+def test_one_client_or_file_can_be_chosen(user: ClientHome, tmp_path: Path) -> None:
     place_servers(user, "cursor", {"files": FILES_SERVER})
     place_servers(user, "windsurf", {"other": {"command": "other"}})
     file = tmp_path / "team.json"
@@ -192,7 +192,7 @@ def test_one_client_or_file_can_be_chosen(user: Person, tmp_path: Path) -> None:
     assert read_sources(user, T="1") == {"files": FILES_SERVER, "team": {"command": "t", "env": {"T": "1"}}}
 
 
-def test_an_existing_file_is_replaced_only_by_force(user: Person) -> None:
+def test_an_existing_file_is_replaced_only_by_force(user: ClientHome) -> None:
     place_servers(user, "cursor", {"files": FILES_SERVER})
     (user.project / "mcp-bridge.yaml").write_text("name: mine\n")
     assert "this file exists. Replace it with --force" in user.run("import", check=2).stderr
@@ -201,19 +201,19 @@ def test_an_existing_file_is_replaced_only_by_force(user: Person) -> None:
     assert read_sources(user) == {"files": FILES_SERVER}
 
 
-def test_an_unreadable_file_does_not_affect_the_others(user: Person) -> None:
+def test_an_unreadable_file_does_not_affect_the_others(user: ClientHome) -> None:
     path = user.place("cursor", b'{"mcpServers": {"a": ')
     place_servers(user, "windsurf", {"files": FILES_SERVER})
     assert f"PROBLEM: {path}:1: not valid JSON" in user.run("import").stderr
     assert read_sources(user) == {"files": FILES_SERVER}
 
 
-def test_a_machine_without_servers_is_reported(user: Person) -> None:
+def test_a_machine_without_servers_is_reported(user: ClientHome) -> None:
     assert "no servers were found in the files of your MCP clients" in user.run("import", check=2).stderr
     assert not (user.project / "mcp-bridge.yaml").exists()
 
 
-def test_the_result_is_available_as_json_and_on_stdout(user: Person) -> None:
+def test_the_result_is_available_as_json_and_on_stdout(user: ClientHome) -> None:
     place_servers(user, "cursor", {"a": {"command": "a", "env": {"API_KEY": "not-to-be-shown"}}})
     assert user.run("import", "--out", "-").stdout.startswith("# Made by `mcp-bridge import`")
     result = user.json("import")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, person
 
 SECRET = "a-value-of-which-nobody-may-see-anything"
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue")
@@ -17,12 +17,12 @@ FOREIGN = "not-to-be-shown"
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
 @pytest.fixture
-def user_with_secret(tmp_path: Path) -> Person:
+def user_with_secret(tmp_path: Path) -> ClientHome:
     """A person whose settings need a variable."""
     machine = person(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
@@ -31,7 +31,7 @@ def user_with_secret(tmp_path: Path) -> Person:
     return machine
 
 
-def backups(path: Path, user: Person | None = None) -> list[Path]:
+def backups(path: Path, user: ClientHome | None = None) -> list[Path]:
     """The backups beside a file, and those in the user's state folder."""
     kept = (user.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if user is not None else ()
     return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *kept]
@@ -44,7 +44,9 @@ def crlf(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("case", "form"), [*((case, "as it is") for case in FILES), *((case, "crlf") for case in EXAMPLES)]
 )
-def test_an_entry_is_installed_and_removed_without_changing_another_byte(case: str, form: str, user: Person) -> None:
+def test_an_entry_is_installed_and_removed_without_changing_another_byte(
+    case: str, form: str, user: ClientHome
+) -> None:
     spelled = crlf if form == "crlf" else bytes
     client, scope = client_of(case)
     before, after = spelled(golden(case, "before", user)), spelled(golden(case, "after", user))
@@ -58,7 +60,7 @@ def test_an_entry_is_installed_and_removed_without_changing_another_byte(case: s
     assert path.read_bytes().decode() == before.decode()
 
 
-def test_the_command_in_a_process_does_the_same(user: Person) -> None:
+def test_the_command_in_a_process_does_the_same(user: ClientHome) -> None:
     case = "goose"
     before = golden(case, "before", user)
     path = user.place(case, before)
@@ -69,7 +71,7 @@ def test_the_command_in_a_process_does_the_same(user: Person) -> None:
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_missing_file_is_created_and_removed_again(case: str, user: Person) -> None:
+def test_a_missing_file_is_created_and_removed_again(case: str, user: ClientHome) -> None:
     client, scope = client_of(case)
     user.run("install", client, user.settings, "--scope", scope)
     path = user.path(case)
@@ -83,7 +85,7 @@ def test_a_missing_file_is_created_and_removed_again(case: str, user: Person) ->
     ("case", "content"),
     [*((case, b"") for case in EXAMPLES), ("cursor", b"\n"), ("cursor", b"\xef\xbb\xbf"), ("goose", b"\n")],
 )
-def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, user: Person) -> None:
+def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, user: ClientHome) -> None:
     path = user.place(case, content)
     user.run("install", case, user.settings)
     assert str(COMMAND).encode() in path.read_bytes()
@@ -92,7 +94,7 @@ def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, 
 
 
 @pytest.mark.parametrize("case", ["cursor", "goose", "codex"])
-def test_a_byte_order_mark_stays(case: str, user: Person) -> None:
+def test_a_byte_order_mark_stays(case: str, user: ClientHome) -> None:
     before = b"\xef\xbb\xbf" + golden(case, "before", user)
     path = user.place(case, before)
     user.run("install", case, user.settings)
@@ -102,7 +104,7 @@ def test_a_byte_order_mark_stays(case: str, user: Person) -> None:
 
 
 @pytest.mark.parametrize("case", ["cursor", "continue"])
-def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: Person) -> None:
+def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: ClientHome) -> None:
     path = user.place(case, golden(case, "before", user))
     user.run("install", case, user.settings)
     (backup,) = backups(path)
@@ -114,7 +116,7 @@ def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: 
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_another_command_for_the_same_settings_is_an_update(case: str, user: Person) -> None:
+def test_another_command_for_the_same_settings_is_an_update(case: str, user: ClientHome) -> None:
     before = golden(case, "before", user)
     path = user.place(case, before)
     user.run("install", case, user.settings)
@@ -126,7 +128,7 @@ def test_another_command_for_the_same_settings_is_an_update(case: str, user: Per
     assert path.read_bytes() == before
 
 
-def test_additions_of_the_user_to_the_entry_stay_in_an_update(user_with_secret: Person) -> None:
+def test_additions_of_the_user_to_the_entry_stay_in_an_update(user_with_secret: ClientHome) -> None:
     user_with_secret.run("install", "cursor", user_with_secret.settings)
     path = user_with_secret.path("cursor")
     data = json.loads(path.read_text())
@@ -146,7 +148,7 @@ def test_additions_of_the_user_to_the_entry_stay_in_an_update(user_with_secret: 
 
 
 @pytest.mark.parametrize("case", ["claude-code", "zed", "goose", "codex", "continue"])
-def test_another_server_with_this_name_is_not_changed(case: str, user: Person) -> None:
+def test_another_server_with_this_name_is_not_changed(case: str, user: ClientHome) -> None:
     before = golden(case, "before", user)
     path = user.place(case, before)
     result = user.run("install", case, user.settings, "--name", "files", check=2)
@@ -172,7 +174,7 @@ def test_another_server_with_this_name_is_not_changed(case: str, user: Person) -
         ("codex", b"[mcp_servers]\nshelf = 1\n"),
     ],
 )
-def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, content: bytes, user: Person) -> None:
+def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, content: bytes, user: ClientHome) -> None:
     path = user.place(case, content)
     result = user.run("install", case, user.settings, check=2)
     assert "another server named 'shelf'" in result.stderr
@@ -180,7 +182,7 @@ def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, cont
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_changes_of_others_in_between_stay(case: str, user: Person) -> None:
+def test_changes_of_others_in_between_stay(case: str, user: ClientHome) -> None:
     before = golden(case, "before", user)
     path = user.place(case, before)
     user.run("install", case, user.settings)
@@ -192,7 +194,7 @@ def test_changes_of_others_in_between_stay(case: str, user: Person) -> None:
 
 
 @pytest.mark.parametrize("case", EXAMPLES)
-def test_an_entry_without_a_record_can_be_removed(case: str, user: Person) -> None:
+def test_an_entry_without_a_record_can_be_removed(case: str, user: ClientHome) -> None:
     before = golden(case, "before", user)
     path = user.place(case, before)
     user.run("install", case, user.settings)
@@ -215,7 +217,7 @@ def test_an_entry_without_a_record_can_be_removed(case: str, user: Person) -> No
     ],
 )
 def test_for_a_file_that_cannot_be_edited_the_snippet_is_shown(
-    case: str, content: bytes, why: str, user: Person
+    case: str, content: bytes, why: str, user: ClientHome
 ) -> None:
     path = user.place(case, content)
     result = user.run("install", case, user.settings, check=1)
@@ -229,7 +231,7 @@ def test_for_a_file_that_cannot_be_edited_the_snippet_is_shown(
     assert answer["snippet"] == result.stdout
 
 
-def test_a_read_only_file_stays_as_it_is(user: Person) -> None:
+def test_a_read_only_file_stays_as_it_is(user: ClientHome) -> None:
     path = user.place("cursor", b"{}")
     path.chmod(0o400)
     result = user.run("install", "cursor", user.settings, check=1)
@@ -239,7 +241,7 @@ def test_a_read_only_file_stays_as_it_is(user: Person) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_folder_in_the_place_of_the_file_is_an_error(user: Person) -> None:
+def test_a_folder_in_the_place_of_the_file_is_an_error(user: ClientHome) -> None:
     user.path("cursor").mkdir(parents=True)
     result = user.run("install", "cursor", user.settings, check=1)
     assert str(user.path("cursor")) in result.stderr
@@ -249,7 +251,7 @@ def test_a_folder_in_the_place_of_the_file_is_an_error(user: Person) -> None:
     assert user.json("install", "cursor", user.settings, check=1)["snippet"] is None
 
 
-def test_a_link_stays_a_link_and_its_target_keeps_its_mode(user: Person) -> None:
+def test_a_link_stays_a_link_and_its_target_keeps_its_mode(user: ClientHome) -> None:
     target = user.home / "dotfiles.json"
     target.write_bytes(golden("cursor", "before", user))
     target.chmod(0o640)
@@ -265,7 +267,7 @@ def test_a_link_stays_a_link_and_its_target_keeps_its_mode(user: Person) -> None
     assert target.read_bytes() == golden("cursor", "before", user)
 
 
-def test_a_link_that_leads_nowhere_is_an_error(user: Person) -> None:
+def test_a_link_that_leads_nowhere_is_an_error(user: ClientHome) -> None:
     path = user.path("cursor")
     path.parent.mkdir()
     path.symlink_to(user.home / "nothing" / "here.json")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, person
 
 FAKE = """
 import json, os, pathlib, sys
@@ -52,20 +52,20 @@ CLAUDE = [case for case in FILES if client_of(case)[0] == "claude-code"]
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     machine = person(tmp_path)
     machine.program("claude", FAKE)
     return machine
 
 
-def called(user: Person) -> list[str]:
+def called(user: ClientHome) -> list[str]:
     words, folder, given = json.loads((user.home / "called.json").read_text())
     assert folder == str(user.project)
     assert given == ""
     return words
 
 
-def test_a_name_like_an_option_is_not_passed_to_the_clients_command(user: Person) -> None:
+def test_a_name_like_an_option_is_not_passed_to_the_clients_command(user: ClientHome) -> None:
     result = user.run("install", "claude-code", user.settings, "--scope", "user", "--name=--help", USE, check=2)
     assert "would read the name '--help' as an option" in result.stderr
     assert not (user.home / "called.json").exists()
@@ -77,7 +77,7 @@ def test_a_name_like_an_option_is_not_passed_to_the_clients_command(user: Person
 
 
 @pytest.mark.parametrize("case", CLAUDE)
-def test_the_clients_command_adds_and_removes_the_entry(case: str, user: Person) -> None:
+def test_the_clients_command_adds_and_removes_the_entry(case: str, user: ClientHome) -> None:
     client, scope = client_of(case)
     before = golden(case, "before", user)
     path = user.place(case, before)
@@ -107,7 +107,7 @@ def test_the_clients_command_gets_secrets_as_references(tmp_path: Path) -> None:
     }
 
 
-def test_the_clients_command_is_used_only_on_request(user: Person) -> None:
+def test_the_clients_command_is_used_only_on_request(user: ClientHome) -> None:
     path = user.place("claude-code", golden("claude-code", "before", user))
     user.run("install", "claude-code", user.settings)
     assert path.read_bytes() == golden("claude-code", "after", user)
@@ -116,7 +116,7 @@ def test_the_clients_command_is_used_only_on_request(user: Person) -> None:
     assert not (user.home / "called.json").exists()
 
 
-def test_a_dry_run_prints_the_command_and_does_not_run_it(user: Person) -> None:
+def test_a_dry_run_prints_the_command_and_does_not_run_it(user: ClientHome) -> None:
     result = user.run("install", "claude-code", user.settings, "--dry-run", USE)
     assert result.stdout.split()[1:4] == ["mcp", "add", "--scope"]
     assert str(user.settings) in result.stdout
@@ -141,7 +141,7 @@ FAULTS = [
     ],
 )
 def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
-    mode: str, why: str, there: bool, user: Person
+    mode: str, why: str, there: bool, user: ClientHome
 ) -> None:
     before = golden("claude-code", "before", user)
     path = user.place("claude-code", before) if there else user.path("claude-code")
@@ -155,7 +155,7 @@ def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
         assert "the registry of servers is closed today" in result.stderr
 
 
-def test_a_byte_order_mark_that_the_command_removed_is_restored(user: Person) -> None:
+def test_a_byte_order_mark_that_the_command_removed_is_restored(user: ClientHome) -> None:
     before = b"\xef\xbb\xbf" + golden("claude-code", "before", user)
     path = user.place("claude-code", before)
     user.program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
@@ -165,7 +165,7 @@ def test_a_byte_order_mark_that_the_command_removed_is_restored(user: Person) ->
 
 
 @pytest.mark.parametrize("mode", ["fail", "nothing", "others", "break"])
-def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, user: Person) -> None:
+def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, user: ClientHome) -> None:
     path = user.place("claude-code", golden("claude-code", "before", user))
     user.run("install", "claude-code", user.settings, USE)
     expected = json.loads(path.read_text())
@@ -176,7 +176,7 @@ def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, user:
     assert json.loads(path.read_text()) == expected
 
 
-def test_the_clients_command_does_not_run_for_a_broken_file(user: Person) -> None:
+def test_the_clients_command_does_not_run_for_a_broken_file(user: ClientHome) -> None:
     path = user.place("claude-code", b'{"mcpServers": {')
     result = user.run("install", "claude-code", user.settings, USE, check=1)
     assert str(path) in result.stderr
@@ -271,7 +271,7 @@ def test_a_command_that_deletes_a_comment_is_undone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_command_that_only_changes_the_layout_is_reported(user: Person) -> None:
+def test_a_command_that_only_changes_the_layout_is_reported(user: ClientHome) -> None:
     user.place("claude-code", b'{"numStartups":3}')
     assert "changed the layout" in user.run("install", "claude-code", user.settings, USE).stderr
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import Person, person
+from tests.kits.clients.clients_running import ClientHome, person
 
 CHECK = "--check"
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
@@ -24,7 +24,7 @@ def user(tmp_path: Path) -> Person:
         ("_private = 1\n", "no tools found"),
     ],
 )
-def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, user: Person) -> None:
+def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str, why: str, user: ClientHome) -> None:
     (user.project / "tools.py").write_text(tools)
     for served in ("tools.py", "shelf.yaml"):
         result = user.run("install", "cursor", served, CHECK, check=1)
@@ -38,20 +38,20 @@ def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str,
     assert "installed:" in user.run("install", "cursor", "tools.py", "--no-check").stderr
 
 
-def test_an_unknown_key_in_the_settings_is_not_installed(user: Person) -> None:
+def test_an_unknown_key_in_the_settings_is_not_installed(user: ClientHome) -> None:
     user.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py, prefx: x}\n")
     result = user.run("install", "cursor", user.settings, CHECK, check=1)
     assert "did you mean 'prefix'?" in result.stderr
     assert not user.path("cursor").exists()
 
 
-def test_an_unknown_key_is_reported_where_variables_are_not_set_too(user: Person) -> None:
+def test_an_unknown_key_is_reported_where_variables_are_not_set_too(user: ClientHome) -> None:
     user.settings.write_text("nmae: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
     assert "unknown key 'nmae'" in user.run("install", "cursor", user.settings, check=2).stderr
     assert not user.path("cursor").exists()
 
 
-def test_a_failing_source_beside_a_working_one_is_a_warning(user: Person) -> None:
+def test_a_failing_source_beside_a_working_one_is_a_warning(user: ClientHome) -> None:
     (user.project / "broken.py").write_text("import nothing_of_this_name\n")
     user.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
     result = user.run("install", "cursor", user.settings, CHECK, check=None)
@@ -68,21 +68,21 @@ def test_a_server_that_works_is_installed(client: str, tmp_path: Path) -> None:
     assert "WARNING" not in result.stderr
 
 
-def test_settings_with_an_unset_variable_are_installed_without_a_check(user: Person) -> None:
+def test_settings_with_an_unset_variable_are_installed_without_a_check(user: ClientHome) -> None:
     user.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
     result = user.run("install", "cursor", user.settings, CHECK)
     assert "not started to check it, because SHELF_KEY is not set here" in result.stderr
     assert user.path("cursor").exists()
 
 
-def test_a_taken_name_is_reported_before_any_source_starts(user: Person) -> None:
+def test_a_taken_name_is_reported_before_any_source_starts(user: ClientHome) -> None:
     user.place("cursor", b'{"mcpServers": {"shelf": {"command": "npx"}}}')
     (user.project / "tools.py").write_text("from pathlib import Path\nPath('started').touch()\n")
     assert "--force" in user.run("install", "cursor", user.settings, CHECK, check=2).stderr
     assert not (user.project / "started").exists()
 
 
-def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(user: Person) -> None:
+def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(user: ClientHome) -> None:
     user.run("install", "codex", user.settings)
     path = user.path("codex")
     first = [item["check"] for item in user.json("doctor", "codex", check=None)["servers"][0]["checks"]]
@@ -94,7 +94,7 @@ def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(user: Person) -
     assert server["ok"]
 
 
-def test_doctor_reports_that_claude_code_does_not_wait_for_servers(user: Person) -> None:
+def test_doctor_reports_that_claude_code_does_not_wait_for_servers(user: ClientHome) -> None:
     user.run("install", "claude-code", user.settings)
     (server,) = user.json("doctor", "claude-code", check=None)["servers"]
     (message,) = [item for item in server["checks"] if item["check"] == "first turn"]
@@ -117,7 +117,7 @@ def count(shelf: Shelf) -> str:
 """
 
 
-def test_tools_that_the_client_would_reject_are_reported_and_the_server_is_installed(user: Person) -> None:
+def test_tools_that_the_client_would_reject_are_reported_and_the_server_is_installed(user: ClientHome) -> None:
     (user.project / "tools.py").write_text(SHELVES)
     result = user.run("install", "gemini-cli", user.settings, CHECK)
     assert "installed: 'shelf'" in result.stderr
@@ -127,7 +127,7 @@ def test_tools_that_the_client_would_reject_are_reported_and_the_server_is_insta
     assert "WARNING" not in user.run("install", "gemini-cli", user.settings, CHECK, "--force", "--name", "other").stderr
 
 
-def test_tools_that_the_client_degrades_are_a_note(user: Person) -> None:
+def test_tools_that_the_client_degrades_are_a_note(user: ClientHome) -> None:
     (user.project / "tools.py").write_text(SHELVES)
     notes = user.json("install", "codex", user.settings, CHECK)["notes"]
     assert any(note.startswith("note: tools: Codex degrades 1 thing, such as: `$ref`") for note in notes)

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kits.clients.clients_running import COMMAND, Person, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, person
 from tests.kits.fuzzing import examples
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
@@ -39,7 +39,7 @@ FORMS = st.sampled_from(
 
 
 @contextmanager
-def somebody() -> Iterator[Person]:
+def somebody() -> Iterator[ClientHome]:
     with tempfile.TemporaryDirectory() as folder:
         yield person(Path(folder))
 

@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._desktop.locations import detect_machine
 from mcp_bridge._desktop.servers import parse_servers
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.clients.clients_running import FILES, Person, person
+from tests.kits.clients.clients_running import FILES, ClientHome, person
 
 URL = "http://127.0.0.1:8808/mcp"
 TOKEN = {"Authorization": "Bearer ${SHELF_TOKEN}"}
@@ -43,18 +43,18 @@ REMOTE: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
-def entries(user: Person, client: str) -> dict[str, Any]:
+def entries(user: ClientHome, client: str) -> dict[str, Any]:
     """The servers in a client's file."""
     place, path = CLIENTS[client].places[0], user.path(client)
     return dict(parse_servers(place, path.read_text(), path, detect_machine()))
 
 
 @pytest.mark.parametrize("client", REMOTE)
-def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(client: str, user: Person) -> None:
+def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(client: str, user: ClientHome) -> None:
     user.environ["SHELF_TOKEN"] = "nobody-may-see-this-token"
     result = user.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
     assert "SHELF_TOKEN" in result.stderr
@@ -68,7 +68,7 @@ def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(clie
 
 
 @pytest.mark.parametrize("client", ["zed", "lm-studio", "cursor"])
-def test_a_url_without_a_token_is_written_without_headers(client: str, user: Person) -> None:
+def test_a_url_without_a_token_is_written_without_headers(client: str, user: ClientHome) -> None:
     user.run("install", client, URL)
     assert entries(user, client) == {"127-0-0-1-8808": {"url": URL}}
 
@@ -85,11 +85,11 @@ def test_a_url_without_a_token_is_written_without_headers(client: str, user: Per
         (["claude-code", URL, "--use-client-command"], "cannot be used for URLs"),
     ],
 )
-def test_options_that_do_not_fit_a_url_or_a_client_are_rejected(words: list[str], why: str, user: Person) -> None:
+def test_options_that_do_not_fit_a_url_or_a_client_are_rejected(words: list[str], why: str, user: ClientHome) -> None:
     assert why in user.run("install", *words, check=2).stderr
 
 
-def test_an_entry_with_another_url_is_not_replaced(user: Person) -> None:
+def test_an_entry_with_another_url_is_not_replaced(user: ClientHome) -> None:
     user.run("install", "cursor", URL, "--name", "shelf")
     assert "--force" in user.run("install", "cursor", "https://example.com/mcp", "--name", "shelf", check=2).stderr
     assert "--force" in user.run("install", "cursor", user.settings, check=2).stderr
@@ -100,7 +100,7 @@ VALUES = {"opencode": "environment", "goose": "envs"}
 
 
 @pytest.mark.parametrize("client", [case for case in FILES if case in CLIENTS])
-def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, user: Person) -> None:
+def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, user: ClientHome) -> None:
     words = ("install", client, user.settings, "--env", "LEVEL=high=er", "--env", "SHELF_KEY")
     result = user.run(*words)
     value = entries(user, client)["shelf"]
@@ -116,7 +116,7 @@ def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, user: Per
     assert not user.path(client).exists()
 
 
-def test_the_variables_reach_the_server_when_it_is_checked(user: Person) -> None:
+def test_the_variables_reach_the_server_when_it_is_checked(user: ClientHome) -> None:
     (user.project / "tools.py").write_text(
         "import os\nfrom mcp_bridge import tool\n\nassert os.environ['LEVEL'] == 'high'\n\n"
         "@tool\ndef shout(text: str) -> str:\n    return text\n"
@@ -125,7 +125,7 @@ def test_the_variables_reach_the_server_when_it_is_checked(user: Person) -> None
     user.run("install", "codex", user.settings, "--check", "--env", "LEVEL=high")
 
 
-def test_uninstall_lists_what_each_of_several_servers_serves(user: Person) -> None:
+def test_uninstall_lists_what_each_of_several_servers_serves(user: ClientHome) -> None:
     user.run("install", "cursor", URL, "--name", "remote")
     user.run("install", "cursor", user.settings)
     result = user.run("uninstall", "cursor", check=2)

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._settings.documents import editor
-from tests.kits.clients.clients_running import COMMAND, Person, client_of, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, person
 
 NAMES = ("one", "two", "three")
 EMPTY = {
@@ -24,11 +24,11 @@ EMPTY = {
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
-def elsewhere(user: Person) -> Person:
+def elsewhere(user: ClientHome) -> ClientHome:
     """The same person in another project."""
     project = user.project.with_name("elsewhere")
     project.mkdir()
@@ -36,7 +36,7 @@ def elsewhere(user: Person) -> Person:
 
 
 @pytest.mark.parametrize("case", [*EMPTY, "claude-code-local", "cursor-project"])
-def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case: str, user: Person) -> None:
+def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case: str, user: ClientHome) -> None:
     client, scope = client_of(case)
     for name in ("one", "two"):
         user.run("install", client, user.settings, "--scope", scope, "--name", name)
@@ -47,7 +47,7 @@ def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case:
 
 
 @pytest.mark.parametrize("case", EMPTY)
-def test_removals_in_reverse_order_restore_the_file_byte_for_byte(case: str, user: Person) -> None:
+def test_removals_in_reverse_order_restore_the_file_byte_for_byte(case: str, user: ClientHome) -> None:
     path = user.place(case, EMPTY[case])
     for name in NAMES:
         user.run("install", case, user.settings, "--name", name)
@@ -59,7 +59,7 @@ def test_removals_in_reverse_order_restore_the_file_byte_for_byte(case: str, use
 @pytest.mark.parametrize("order", [("two", "one", "three"), ("one", "two", "three"), ()], ids=["mixed", "first", "all"])
 @pytest.mark.parametrize("case", EMPTY)
 def test_removals_in_any_order_leave_at_most_an_empty_container(
-    case: str, order: tuple[str, ...], user: Person
+    case: str, order: tuple[str, ...], user: ClientHome
 ) -> None:
     path = user.place(case, EMPTY[case])
     for name in NAMES:
@@ -78,7 +78,9 @@ def test_removals_in_any_order_leave_at_most_an_empty_container(
 
 @pytest.mark.parametrize("first", ["here", "there"])
 @pytest.mark.parametrize("content", [None, b"{}", b'{\n  "mcpServers": {}\n}\n'])
-def test_two_projects_may_have_local_servers_with_equal_names(first: str, content: bytes | None, user: Person) -> None:
+def test_two_projects_may_have_local_servers_with_equal_names(
+    first: str, content: bytes | None, user: ClientHome
+) -> None:
     path = user.place("claude-code", content) if content is not None else user.path("claude-code")
     there = elsewhere(user)
     for item in (user, there):
@@ -98,7 +100,7 @@ def test_two_projects_may_have_local_servers_with_equal_names(first: str, conten
 @pytest.mark.parametrize("order", [("user", "local"), ("local", "user")], ids="-".join)
 @pytest.mark.parametrize("content", [None, b"{ }\n", b""])
 def test_two_scopes_in_one_file_can_be_removed_in_any_order(
-    order: tuple[str, ...], content: bytes | None, user: Person
+    order: tuple[str, ...], content: bytes | None, user: ClientHome
 ) -> None:
     path = user.place("claude-code", content) if content is not None else user.path("claude-code")
     for scope in ("user", "local"):
@@ -113,7 +115,7 @@ def test_two_scopes_in_one_file_can_be_removed_in_any_order(
         assert str(COMMAND) not in path.read_text()
 
 
-def test_concurrent_installations_and_removals_all_succeed(user: Person) -> None:
+def test_concurrent_installations_and_removals_all_succeed(user: ClientHome) -> None:
     case, before = "cursor", b'{"mcpServers": {}}'
     path = user.place(case, before)
     names = [f"shelf-{number}" for number in range(4)]
@@ -125,7 +127,7 @@ def test_concurrent_installations_and_removals_all_succeed(user: Person) -> None
     assert not [*(user.home / ".local").rglob("*.json")]
 
 
-def test_a_container_that_is_used_by_others_stays(user: Person) -> None:
+def test_a_container_that_is_used_by_others_stays(user: ClientHome) -> None:
     path = user.place("cursor", b"{}")
     for name in ("one", "two"):
         user.run("install", "cursor", user.settings, "--name", name)

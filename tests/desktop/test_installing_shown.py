@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.clients.clients_running import COMMAND, Person, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, golden, person
 
 SECRET = "a-value-of-which-nobody-may-see-anything"
 FOREIGN = "not-to-be-shown"
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
 @pytest.fixture
-def user_with_secret(tmp_path: Path) -> Person:
+def user_with_secret(tmp_path: Path) -> ClientHome:
     """A person whose settings need a variable."""
     machine = person(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
@@ -30,7 +30,7 @@ def user_with_secret(tmp_path: Path) -> Person:
 
 
 @pytest.mark.parametrize("case", CLIENTS)
-def test_secrets_are_references_and_their_values_are_nowhere(case: str, user_with_secret: Person) -> None:
+def test_secrets_are_references_and_their_values_are_nowhere(case: str, user_with_secret: ClientHome) -> None:
     client, scope = client_of(case)
     answers = [
         user_with_secret.run("install", client, user_with_secret.settings, "--scope", scope, *more)
@@ -46,7 +46,7 @@ def test_secrets_are_references_and_their_values_are_nowhere(case: str, user_wit
     assert not any(SECRET.encode() in content for content in everything)
 
 
-def test_settings_are_installed_also_where_their_variables_are_not_set(user_with_secret: Person) -> None:
+def test_settings_are_installed_also_where_their_variables_are_not_set(user_with_secret: ClientHome) -> None:
     user_with_secret.environ.clear()
     result = user_with_secret.run("install", "claude-code", user_with_secret.settings)
     assert "the settings were not fully checked, because these variables are not set: SHELF_KEY" in result.stderr
@@ -55,7 +55,7 @@ def test_settings_are_installed_also_where_their_variables_are_not_set(user_with
 
 @pytest.mark.parametrize(("name", "advice"), [("claude-desktop", "export mcpb"), ("zed", "login shell")])
 def test_for_a_client_without_references_the_alternative_is_shown(
-    name: str, advice: str, user_with_secret: Person
+    name: str, advice: str, user_with_secret: ClientHome
 ) -> None:
     result = user_with_secret.run("install", name, user_with_secret.settings)
     assert "SHELF_KEY" in result.stderr
@@ -65,7 +65,7 @@ def test_for_a_client_without_references_the_alternative_is_shown(
 @pytest.mark.parametrize(
     ("name", "option"), [("claude-desktop", "--print"), ("lm-studio", "--print"), ("lm-studio", "--link")]
 )
-def test_a_dry_run_warns_of_missing_secrets_too(name: str, option: str, user_with_secret: Person) -> None:
+def test_a_dry_run_warns_of_missing_secrets_too(name: str, option: str, user_with_secret: ClientHome) -> None:
     result = user_with_secret.run("install", name, user_with_secret.settings, option)
     assert "SHELF_KEY. " in result.stderr
     assert "will not start" in result.stderr
@@ -73,7 +73,7 @@ def test_a_dry_run_warns_of_missing_secrets_too(name: str, option: str, user_wit
 
 
 @pytest.mark.parametrize("case", ["cursor", "cursor-project", "zed", "goose", "codex", "opencode", "claude-code"])
-def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, user: Person) -> None:
+def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, user: ClientHome) -> None:
     client, scope = client_of(case)
     before = golden(case, "before", user)
     path = user.place(case, before)
@@ -92,7 +92,7 @@ def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, user: Person) -> N
     assert path.read_bytes() == golden(case, "after", user)
 
 
-def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(user: Person) -> None:
+def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(user: ClientHome) -> None:
     path = user.path("cursor")
     user.run("install", "cursor", user.settings)
     data = json.loads(path.read_text())
@@ -109,7 +109,7 @@ def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(user: Person
 
 
 @pytest.mark.parametrize("case", ["cursor", "claude-code-local", "zed", "goose", "codex", "opencode", "continue"])
-def test_the_snippet_is_the_content_of_a_new_file(case: str, user: Person) -> None:
+def test_the_snippet_is_the_content_of_a_new_file(case: str, user: ClientHome) -> None:
     client, scope = client_of(case)
     output = user.run("install", client, user.settings, "--scope", scope, "--print")
     assert str(user.path(case)) in output.stderr

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import TOOLS, Person, golden, person
+from tests.kits.clients.clients_running import TOOLS, ClientHome, golden, person
 
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue", "claude-code-local")
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
-def in_folder(user: Person, name: str) -> Person:
+def in_folder(user: ClientHome, name: str) -> ClientHome:
     """The same person in another project, which has nothing but a tools.py."""
     project = user.project.with_name(name)
     project.mkdir()
@@ -30,13 +30,13 @@ def in_folder(user: Person, name: str) -> Person:
     return replace(user, project=project)
 
 
-def names(user: Person) -> dict[str, str]:
+def names(user: ClientHome) -> dict[str, str]:
     """What each server in Cursor's file serves."""
     servers = json.loads(user.path("cursor").read_text())["mcpServers"]
     return {name: server["args"][-1] for name, server in servers.items()}
 
 
-def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folders(user: Person) -> None:
+def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folders(user: ClientHome) -> None:
     kitchen, garden = in_folder(user, "kitchen"), in_folder(user, "my garden")
     kitchen.run("install", "cursor", "tools.py")
     garden.run("install", "cursor")
@@ -47,7 +47,7 @@ def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folder
 
 
 @pytest.mark.parametrize("words", [["--name", "shelf"], ["shelf.yaml"]])
-def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], user: Person) -> None:
+def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], user: ClientHome) -> None:
     user.run("install", "cursor", user.settings)
     before = user.path("cursor").read_bytes()
     elsewhere = in_folder(user, "elsewhere")
@@ -59,7 +59,7 @@ def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], use
     assert user.path("cursor").read_bytes() == before
 
 
-def test_the_same_file_under_another_path_is_the_same_server(user: Person) -> None:
+def test_the_same_file_under_another_path_is_the_same_server(user: ClientHome) -> None:
     user.run("install", "cursor", user.settings)
     link = user.project.with_name("link")
     link.symlink_to(user.project)
@@ -67,7 +67,7 @@ def test_the_same_file_under_another_path_is_the_same_server(user: Person) -> No
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
-def test_uninstall_restores_the_entry_that_force_replaced(case: str, user: Person) -> None:
+def test_uninstall_restores_the_entry_that_force_replaced(case: str, user: ClientHome) -> None:
     before = golden(case, "before", user)
     path = user.place(case, before)
     assert "replaced: 'files'" in user.run("install", case, user.settings, "--name", "files", "--force").stderr
@@ -77,7 +77,7 @@ def test_uninstall_restores_the_entry_that_force_replaced(case: str, user: Perso
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
-def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, user: Person) -> None:
+def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, user: ClientHome) -> None:
     before = golden(case, "before", user)
     path = user.place(case, before)
     elsewhere = in_folder(user, "elsewhere")
@@ -91,7 +91,7 @@ def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, user: Perso
     assert path.read_bytes() == before
 
 
-def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(user: Person) -> None:
+def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(user: ClientHome) -> None:
     old = {"command": "npx", "args": ["-y", "theirs"], "env": {"A": "b"}}
     path = user.place("cursor", json.dumps({"mcpServers": {"shelf": old}}).encode())
     user.run("install", "cursor", user.settings, "--force")
@@ -103,7 +103,7 @@ def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(user: P
     assert json.loads(path.read_text()) == {"mcpServers": {"shelf": old, "new": {"command": "npx"}}}
 
 
-def test_replacing_again_and_again_keeps_the_journal_small(user: Person) -> None:
+def test_replacing_again_and_again_keeps_the_journal_small(user: ClientHome) -> None:
     elsewhere = in_folder(user, "elsewhere")
     user.run("install", "cursor", user.settings)
     for turn in range(12):
@@ -114,7 +114,7 @@ def test_replacing_again_and_again_keeps_the_journal_small(user: Person) -> None
     assert "restored" in user.run("uninstall", "cursor").stderr
 
 
-def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(user: Person) -> None:
+def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(user: ClientHome) -> None:
     for name in ("one", "two", "three"):
         user.run("install", "cursor", user.settings, "--name", name)
     before = user.path("cursor").read_bytes()
@@ -127,7 +127,7 @@ def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(user: Per
     assert not user.path("cursor").exists()
 
 
-def test_at_a_terminal_uninstall_asks_which(user: Person) -> None:
+def test_at_a_terminal_uninstall_asks_which(user: ClientHome) -> None:
     for name in ("one", "two", "three"):
         user.run("install", "cursor", user.settings, "--name", name)
     ours, theirs = pty.openpty()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, Person, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, person
 
 OLD = "/old/bin/mcp-bridge"
 SECRETS = ("plain-secret", "424242", "sekr", "quoted", "block-one", "block-two", "comment-secret", "neighbours")
@@ -68,13 +68,13 @@ A = "a \\"quoted\\" one"
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     machine = person(tmp_path)
     (machine.project / "demo.py").write_text((machine.project / "tools.py").read_text())
     return machine
 
 
-def shown(user: Person, *words: str | Path) -> str:
+def shown(user: ClientHome, *words: str | Path) -> str:
     """The difference, as a person sees it and as JSON has it; neither has anything that is secret."""
     text = user.run(*words, "--dry-run")
     answer = user.run(*words, "--dry-run", "--json")
@@ -86,7 +86,7 @@ def shown(user: Person, *words: str | Path) -> str:
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_an_update_shows_the_paths_and_no_value(case: str, user: Person) -> None:
+def test_an_update_shows_the_paths_and_no_value(case: str, user: ClientHome) -> None:
     path = user.place(case, FILES[case].replace("OLD", OLD).encode())
     text = shown(user, "install", case, user.project / "demo.py", "--force")
     for word in (f"--- {path}", OLD, "/old/demo.py", str(COMMAND), str(user.project / "demo.py")):
@@ -101,7 +101,7 @@ def test_an_update_shows_the_paths_and_no_value(case: str, user: Person) -> None
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, user: Person) -> None:
+def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, user: ClientHome) -> None:
     user.place(case, FILES[case].replace("OLD", OLD).encode())
     text = shown(user, "uninstall", case)
     for word in ("demo", OLD, "/old/demo.py", "serve", "…"):
@@ -110,7 +110,7 @@ def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, user: Pe
 
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "opencode"])
-def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, user: Person) -> None:
+def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, user: ClientHome) -> None:
     lines = [line.split(" //")[0] for line in FILES[case].replace("OLD", OLD).splitlines()]
     user.place(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
     for words in (("install", case, user.project / "demo.py", "--force"), ("uninstall", case)):
@@ -119,7 +119,7 @@ def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, use
         assert "npx" not in text
 
 
-def test_only_the_program_of_another_server_is_shown(user: Person) -> None:
+def test_only_the_program_of_another_server_is_shown(user: ClientHome) -> None:
     value = {"command": "npx", "args": ["--key", "sk-plain-secret-1"], "env": {"K": "${env:MINE}", "D": "demo"}}
     user.place("cursor", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
     for words in (
@@ -135,14 +135,14 @@ def test_only_the_program_of_another_server_is_shown(user: Person) -> None:
 
 
 @pytest.mark.parametrize("command", ["env KEY=sk-plain-secret-1 node", "KEY=sk-plain-secret-1"])
-def test_a_command_with_a_value_in_it_is_not_shown(command: str, user: Person) -> None:
+def test_a_command_with_a_value_in_it_is_not_shown(command: str, user: ClientHome) -> None:
     path = user.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
     result = user.run("install", "cursor", user.project / "demo.py", check=2)
     assert f"{path}: Cursor has another server named 'demo'. Choose" in result.stderr
     shown(user, "uninstall", "cursor", "demo", "--force")
 
 
-def test_a_default_in_a_reference_is_a_value(user: Person) -> None:
+def test_a_default_in_a_reference_is_a_value(user: ClientHome) -> None:
     value = {"command": OLD, "args": ["serve", "x.py"], "env": {"K": "${K:-sk-plain-secret-1}", "L": "${LIBRARY}"}}
     user.place("claude-code", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
     text = shown(user, "uninstall", "claude-code")

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import FILES, Person, client_of, golden, person
+from tests.kits.clients.clients_running import FILES, ClientHome, client_of, golden, person
 
 PROJECT = [case for case in FILES if client_of(case)[1] == "project"]
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
-def all_paths(user: Person) -> list[Path]:
+def all_paths(user: ClientHome) -> list[Path]:
     return [path for path in user.files() if path.relative_to(user.home.parent).parts[0] in ("home", "project")]
 
 
 @pytest.mark.parametrize("case", PROJECT)
-def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, user: Person) -> None:
+def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, user: ClientHome) -> None:
     client, scope = client_of(case)
     before = golden(case, "before", user)
     path = user.place(case, before)
@@ -37,7 +37,7 @@ def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, u
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, user: Person) -> None:
+def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, user: ClientHome) -> None:
     client, scope = client_of(case)
     paths = all_paths(user)
     user.run("install", client, user.settings, "--scope", scope)
@@ -47,7 +47,7 @@ def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, use
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids="-".join)
-def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, ...], user: Person) -> None:
+def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, ...], user: ClientHome) -> None:
     paths = all_paths(user)
     for name in ("one", "two"):
         user.run("install", "cursor", user.settings, "--scope", "project", "--name", name)
@@ -56,7 +56,7 @@ def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, 
     assert all_paths(user) == paths
 
 
-def test_earlier_folders_and_used_folders_stay(user: Person) -> None:
+def test_earlier_folders_and_used_folders_stay(user: ClientHome) -> None:
     (user.project / ".cursor").mkdir()
     user.run("install", "cursor", user.settings, "--scope", "project")
     user.run("uninstall", "cursor", "--scope", "project")
@@ -67,7 +67,7 @@ def test_earlier_folders_and_used_folders_stay(user: Person) -> None:
     assert [*(user.project / ".vscode").iterdir()] == [user.project / ".vscode" / "settings.json"]
 
 
-def test_only_the_newest_backups_of_each_project_are_kept(user: Person) -> None:
+def test_only_the_newest_backups_of_each_project_are_kept(user: ClientHome) -> None:
     for name in ("one", "two", "three", "four", "five", "six"):
         user.run("install", "cursor", user.settings, "--scope", "project", "--name", name)
     backups = [path for path in (user.home / ".local").rglob("*backup*") if path.is_file()]

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import Person, person
+from tests.kits.clients.clients_running import ClientHome, person
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Person:
+def user(tmp_path: Path) -> ClientHome:
     return person(tmp_path)
 
 
-def records(user: Person) -> list[Path]:
+def records(user: ClientHome) -> list[Path]:
     return [*(user.home / ".local").rglob("*.json")]
 
 
 @pytest.mark.parametrize("name", [["shelf"], []])
 @pytest.mark.parametrize("content", [b'{"mcpServers": {"theirs": {"command": "npx"}}}', b"{}", None])
 def test_the_record_of_an_entry_that_was_removed_by_hand_is_removed(
-    name: list[str], content: bytes | None, user: Person
+    name: list[str], content: bytes | None, user: ClientHome
 ) -> None:
     user.run("install", "cursor", user.settings)
     path = user.path("cursor")
@@ -40,7 +40,7 @@ def test_the_record_of_an_entry_that_was_removed_by_hand_is_removed(
     user.run("uninstall", "cursor", *name, check=2)
 
 
-def test_present_entries_are_removed_and_records_of_vanished_ones_too(user: Person) -> None:
+def test_present_entries_are_removed_and_records_of_vanished_ones_too(user: ClientHome) -> None:
     for name in ("one", "two"):
         user.run("install", "cursor", user.settings, "--name", name)
     path = user.path("cursor")
@@ -52,7 +52,7 @@ def test_present_entries_are_removed_and_records_of_vanished_ones_too(user: Pers
     assert records(user) == []
 
 
-def test_a_record_of_another_scope_is_removed_with_that_scope(user: Person) -> None:
+def test_a_record_of_another_scope_is_removed_with_that_scope(user: ClientHome) -> None:
     user.run("install", "cursor", user.settings, "--scope", "project")
     user.path("cursor-project").write_text("{}")
     result = user.run("uninstall", "cursor", "shelf", check=2)
@@ -66,7 +66,7 @@ def test_a_record_of_another_scope_is_removed_with_that_scope(user: Person) -> N
     [("cursor", "removed", "Switch it on"), ("claude-code", "Start a new session", "approval")],
 )
 def test_after_a_removal_only_the_remaining_steps_are_shown(
-    client: str, message: str, not_said: str, user: Person
+    client: str, message: str, not_said: str, user: ClientHome
 ) -> None:
     assert not_said in user.run("install", client, user.settings).stderr
     result = user.run("uninstall", client)

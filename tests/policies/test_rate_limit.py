@@ -18,7 +18,7 @@ from mcp.client import Client
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge.testing import connect
 from tests.kits.constants import STATELESS
-from tests.kits.http.http_hosting import Road
+from tests.kits.http.http_hosting import HttpWay
 from tests.kits.http.http_process import command, running
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
@@ -164,7 +164,7 @@ async def serve(folder: Path, url: str) -> AsyncIterator[Any]:
     argv = command("limited.json", "--http", "127.0.0.1:0")
     env = {**os.environ, "TOKEN_ANN": "token-of-ann", "TOKEN_EVE": "token-of-eve"}
     async with running(folder, argv, env) as server:
-        yield lambda name: Road("http", STATELESS).to(server.base, token=f"token-of-{name}")
+        yield lambda name: HttpWay("http", STATELESS).to(server.base, token=f"token-of-{name}")
 
 
 async def try_call(client: Client) -> bool:

@@ -24,7 +24,7 @@ from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge.testing import connect
 from tests.kits.constants import HTTP_HEADERS
-from tests.kits.http.http_hosting import EVERY_ROAD, Road, hosted
+from tests.kits.http.http_hosting import EVERY_HTTP_WAY, HttpWay, serve_http
 
 ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")])
 
@@ -131,7 +131,7 @@ async def test_the_stateless_era_has_no_sessions(reader: InMemoryMetricReader) -
 
 
 async def test_unknown_methods_do_not_become_attributes(reader: InMemoryMetricReader) -> None:
-    async with hosted(make_registry()) as (base, _), httpx2.AsyncClient() as http:
+    async with serve_http(make_registry()) as (base, _), httpx2.AsyncClient() as http:
         await http.post(f"{base}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x" * 1000}, headers=HTTP_HEADERS)
     assert read_operations(reader, "x" * 1000) == []
 
@@ -144,12 +144,12 @@ def parse(text: str) -> dict[str, list[Any]]:
     return {family.name: family.samples for family in text_string_to_metric_families(text)}
 
 
-@EVERY_ROAD
-async def test_prometheus_reads_the_same_durations(road: Road) -> None:
+@EVERY_HTTP_WAY
+async def test_prometheus_reads_the_same_durations(road: HttpWay) -> None:
     bridge = to_bridge(make_registry())
     access = Access.for_host("127.0.0.1", token="a-token-for-tests")
     options = HttpOptions(access=access, metrics=build_metrics(bridge))
-    async with hosted(bridge, options=options) as (base, _):
+    async with serve_http(bridge, options=options) as (base, _):
         async with road.to(base, token="a-token-for-tests") as client:
             await client.call_tool("echo", {"text": "a"})
         async with httpx2.AsyncClient(headers={"Authorization": "Bearer a-token-for-tests"}) as http:
@@ -170,14 +170,14 @@ async def test_prometheus_reads_the_same_durations(road: Road) -> None:
 async def test_metrics_need_the_token_of_the_server() -> None:
     bridge = to_bridge(make_registry())
     options = HttpOptions(access=Access.for_host("127.0.0.1", token="a-token-for-tests"), metrics=build_metrics(bridge))
-    async with hosted(bridge, options=options) as (base, _), httpx2.AsyncClient() as http:
+    async with serve_http(bridge, options=options) as (base, _), httpx2.AsyncClient() as http:
         assert (await http.get(f"{base}/metrics")).status_code == 401
         authorized = {"Authorization": "Bearer a-token-for-tests"}
         assert (await http.post(f"{base}/metrics", headers=authorized)).status_code == 405
 
 
 async def test_metrics_are_not_served_unless_they_are_asked_for() -> None:
-    async with hosted(make_registry()) as (base, _), httpx2.AsyncClient() as http:
+    async with serve_http(make_registry()) as (base, _), httpx2.AsyncClient() as http:
         assert (await http.get(f"{base}/metrics")).status_code == 404
 
 

@@ -32,13 +32,13 @@ def test_the_rest_of_a_truncated_result_is_at_any_server_unless_redis_is_down(
     with Cluster(tmp_path, "", TOOLS, state=state, limits={"result": "64 KiB"}) as cluster:
         one, other = cluster.start_server(), cluster.start_server()
         link = one.call("write")["content"][-1]
-        rest = other.ask("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"]
+        rest = other.request("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"]
         assert rest.endswith("the end")
         redis_process.kill()
         assert one.call("write")["content"][0]["text"].startswith("xxx")
-        assert "error" in other.ask("resources/read", link["uri"], uri=link["uri"])
+        assert "error" in other.request("resources/read", link["uri"], uri=link["uri"])
         redis_process.start()
-        assert other.ask("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"] == rest
+        assert other.request("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"] == rest
 
 
 async def test_a_server_that_ends_closes_its_connections(tmp_path: Path, redis_process: RedisServer) -> None:  # noqa: F811

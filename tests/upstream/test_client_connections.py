@@ -19,7 +19,7 @@ from mcp_bridge._sources.upstream import client_sessions
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from tests.kits.constants import STATELESS
-from tests.kits.http.http_hosting import Road, hosted
+from tests.kits.http.http_hosting import HttpWay, serve_http
 from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_structured
 from tests.kits.upstream.upstream_kit import Json, call_text, run_http_server, wait_for_tool
 from tests.upstream.test_several_clients import NAMES
@@ -32,13 +32,13 @@ ENTRY = {"command": sys.executable, "args": ["-I", "-S", str(COUNTER)], "session
 @contextlib.asynccontextmanager
 async def host(entry: Json, folder: Path, access: Access | None = None) -> AsyncIterator[str]:
     """Serve a bridge in front of one server over HTTP; yield its address once it is connected."""
-    async with hosted(build_bridge(entry, folder), access=access) as (base, _):
+    async with serve_http(build_bridge(entry, folder), access=access) as (base, _):
         yield base
 
 
 def connect(base: str, mode: str = "legacy", **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:
     """Connect a client."""
-    return Road("http", mode).to(base, cache=None, **options)
+    return HttpWay("http", mode).to(base, cache=None, **options)
 
 
 async def count(client: Client, **arguments: Any) -> tuple[int, int]:

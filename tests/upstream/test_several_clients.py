@@ -12,7 +12,7 @@ import anyio
 import pytest
 from mcp.client import Client
 
-from tests.kits.http.http_hosting import Road, hosted
+from tests.kits.http.http_hosting import HttpWay, serve_http
 from tests.kits.upstream.everything_kit import (
     ERAS,
     Host,
@@ -33,8 +33,8 @@ async def connect_all(way: Way, folder: Path, mode: str) -> AsyncIterator[dict[s
     with warnings.catch_warnings(), way.run_server() as entry:
         warnings.simplefilter("ignore")  # sampling and roots are deprecated
         async with contextlib.AsyncExitStack() as stack:
-            base, _ = await stack.enter_async_context(hosted(build_bridge(entry, folder)))
-            roads = {name: Road("http", mode).to(base, cache=None, **Host(name).options) for name in NAMES}
+            base, _ = await stack.enter_async_context(serve_http(build_bridge(entry, folder)))
+            roads = {name: HttpWay("http", mode).to(base, cache=None, **Host(name).options) for name in NAMES}
             clients = {name: await stack.enter_async_context(road) for name, road in roads.items()}
             await wait_for_tool(clients["Ada"], "ask_form")
             yield clients

@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._web import feed
 from mcp_bridge._web.static_files import FILES, StaticFiles
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import entry, hosted, registry_of
+from tests.kits.http.http_hosting import entry, registry_of, serve_http
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 from tests.kits.web.web_kit import TOKEN, served_page
 
@@ -47,7 +47,7 @@ async def test_the_files_need_no_token_and_forbid_everything_external() -> None:
 
 async def test_without_the_setting_there_is_no_page_and_no_observer() -> None:
     registry = registry_of(entry("echo"))
-    async with hosted(registry) as (base, _):
+    async with serve_http(registry) as (base, _):
         from httpx2 import AsyncClient
 
         async with AsyncClient(base_url=base) as http:

@@ -23,7 +23,7 @@ from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.approvals.approvals_kit import DENY, ONCE, build_host, read_records
 from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.hooks.hooks_kit import ScriptedUser, code_of
-from tests.kits.http.http_hosting import Road, registry_of, stateless_request
+from tests.kits.http.http_hosting import HttpWay, registry_of, stateless_request
 from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, served_page
 
 
@@ -55,7 +55,7 @@ async def open_page_with_approvals(**options: Any) -> AsyncIterator[tuple[Any, S
 async def connect_client(server: ServedPage, mode: str, user: Any = None) -> AsyncIterator[Any]:
     """The official client, with a user or without."""
     options = {"elicitation_callback": user} if user is not None else {}
-    async with Road("http", mode).to(server.base, token=TOKEN, **options) as client:
+    async with HttpWay("http", mode).to(server.base, token=TOKEN, **options) as client:
         yield client
 
 

@@ -16,10 +16,10 @@ from mcp_bridge._settings import Document, parse
 from tests.integrations.amplifier.test_amplifier_clients import COUNTS, NOTES, Noting, call_note
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import ROADS, hosted
+from tests.kits.http.http_hosting import HTTP_WAYS, serve_http
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
-LEGACY, STATELESS = ROADS[0], ROADS[1]
+LEGACY, STATELESS = HTTP_WAYS[0], HTTP_WAYS[1]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str)
     noting = Noting(tmp_path)
     async with (
         noting.running(),
-        hosted(noting.bridge.registry) as (base, _),
+        serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,
     ):
@@ -50,7 +50,7 @@ async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_pat
     noting, meta = Noting(tmp_path), {"mcp-bridge/session": "mine"}
     async with (
         noting.running(),
-        hosted(noting.bridge.registry) as (base, _),
+        serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         LEGACY.to(base) as second,
     ):
@@ -64,7 +64,7 @@ async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_pa
     noting = Noting(tmp_path, shared=True)
     async with (
         noting.running(),
-        hosted(noting.bridge.registry) as (base, _),
+        serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,
     ):
@@ -80,7 +80,7 @@ async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Pa
         return (await ctx.invoke("note", {"word": "b"})).output["words"]
 
     noting.bridge.registry.register(ToolEntry("twice", "Notes two words.", note_twice, {"type": "object"}))
-    async with noting.running(), hosted(noting.bridge.registry) as (base, _), STATELESS.to(base) as client:
+    async with noting.running(), serve_http(noting.bridge.registry) as (base, _), STATELESS.to(base) as client:
         for _ in range(2):
             result = await client.call_tool("twice", {})
             assert json.loads(result.content[0].text) == ["a", "b"]
@@ -91,7 +91,7 @@ async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_
     events = tmp_path / "events.txt"
     server = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"log": str(events)}}])
     server.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
-    async with server.running(), hosted(server.bridge.registry) as (base, _), STATELESS.to(base) as client:
+    async with server.running(), serve_http(server.bridge.registry) as (base, _), STATELESS.to(base) as client:
         assert not (await client.call_tool("own", {})).is_error
         assert events.read_text() == "begun\n"
         for tool in ("note", "note_in_thread"):
@@ -110,7 +110,7 @@ async def test_workers_keep_no_state_for_the_next_call(tmp_path: Path) -> None:
     with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
-            async with hosted(bridge.registry) as (base, _), STATELESS.to(base) as client:
+            async with serve_http(bridge.registry) as (base, _), STATELESS.to(base) as client:
                 for tool in ("note", "note", "note_in_thread", "note_in_thread"):
                     assert await call_note(client, "a", tool) == ["a"]
 
@@ -121,7 +121,7 @@ async def test_more_calls_at_once_than_sessions_are_rejected(tmp_path: Path) -> 
     )
     async with (
         noting.running(),
-        hosted(noting.bridge.registry) as (base, _),
+        serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,
         anyio.create_task_group() as tasks,

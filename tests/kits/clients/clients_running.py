@@ -61,7 +61,7 @@ FILES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Person:
+class ClientHome:
     """A home, the project that the person stands in, and what is in the environment besides."""
 
     home: Path
@@ -156,9 +156,9 @@ def checked(done: subprocess.CompletedProcess[str], code: int | None) -> subproc
     return done
 
 
-def person(folder: Path, **environ: str) -> Person:
+def person(folder: Path, **environ: str) -> ClientHome:
     """A person with a project that has settings and a tool."""
-    made = Person(home=folder / "home", project=folder / "project", environ=environ)
+    made = ClientHome(home=folder / "home", project=folder / "project", environ=environ)
     made.home.mkdir()
     made.project.mkdir()
     (made.project / "tools.py").write_text(TOOLS, encoding="utf-8")
@@ -172,7 +172,7 @@ def client_of(case: str) -> tuple[str, str]:
     return case.removesuffix(f"-{scope}"), scope
 
 
-def golden(case: str, which: str, who: Person) -> bytes:
+def golden(case: str, which: str, who: ClientHome) -> bytes:
     """A golden file, with this machine's paths in it."""
     (path,) = (GOLDEN / case).glob(f"{which}.*")
     text = path.read_bytes().decode()

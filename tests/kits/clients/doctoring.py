@@ -97,7 +97,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Person:
+class ClientHome:
     """Somebody's home and project."""
 
     home: Path
@@ -155,16 +155,16 @@ class Person:
         return [sys.executable, "-m", "mcp_bridge", "serve", path or self.tools]
 
 
-def somebody(folder: Path) -> Person:
+def somebody(folder: Path) -> ClientHome:
     """A person with a home and a project that has tools."""
-    found = Person(home=folder / "home", project=folder / "my project")
+    found = ClientHome(home=folder / "home", project=folder / "my project")
     found.home.mkdir()
     found.project.mkdir()
     found.tools.write_text(TOOLS, encoding="utf-8")
     return found
 
 
-def script(person: Person, text: str) -> Path:
+def script(person: ClientHome, text: str) -> Path:
     """A program of the person's."""
     path = person.project / "start.sh"
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")

@@ -69,7 +69,7 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class TrialHome:
     """One trial's home and project, and the processes that run in it."""
 
     home: Path
@@ -127,7 +127,7 @@ class House:
         file.write_bytes(text.replace("{project}", str(self.project)).encode())
 
 
-def tried(trial: Trial, house: House) -> tuple[float, float]:
+def tried(trial: Trial, house: TrialHome) -> tuple[float, float]:
     """Seconds until the client's report, and until the bridge's first answer. Raises Failed."""
     for path, text in {**trial.beside, **({trial.file: trial.before} if trial.file else {})}.items():
         house.written(path, text)
@@ -145,7 +145,7 @@ def tried(trial: Trial, house: House) -> tuple[float, float]:
     return took, first
 
 
-def seen(trial: Trial, house: House) -> float:
+def seen(trial: Trial, house: TrialHome) -> float:
     """Seconds until the client's report, in which the bridge is. Raises Failed where it is not."""
     for tries in range(TRIES):
         if tries and trial.patient is not None:
@@ -158,26 +158,26 @@ def seen(trial: Trial, house: House) -> float:
     raise Failed(f"after the install {trial.client} says:\n{report}")
 
 
-def lengthened(path: str, beginning: str, house: House) -> None:
+def lengthened(path: str, beginning: str, house: TrialHome) -> None:
     """Let the client wait longer for the bridge, as a person with a busy machine would."""
     text = (house.home / path).read_text(encoding="utf-8")
     if beginning not in text:
         house.written(path, re.sub(r'("shelf":\s*\{)', rf"\1{beginning}", text))
 
 
-def put(trial: Trial, house: House) -> None:
+def put(trial: Trial, house: TrialHome) -> None:
     """Install the bridge. Raises Failed."""
     client, *options = trial.into
     house.bridge("install", client, house.write_tools(), "--name", "shelf", *options)
 
 
-def taken(trial: Trial, house: House) -> None:
+def taken(trial: Trial, house: TrialHome) -> None:
     """Uninstall the bridge. Raises Failed."""
     client, *options = trial.into
     house.bridge("uninstall", client, "shelf", *options)
 
 
-def answered(trial: Trial, house: House) -> float:
+def answered(trial: Trial, house: TrialHome) -> float:
     """Seconds until the bridge's first answer, as `doctor` measures it. Raises Failed when doctor finds anything."""
     client, *options = trial.into
     code, said = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
@@ -256,7 +256,7 @@ def main(only: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="real clients ") as folder:
         path = programs(Path(folder, "bin"), node, modules)
         for number, trial in enumerate(trial for trial in TRIALS if not only or trial.client in only):
-            house = House(
+            house = TrialHome(
                 home=Path(folder, f"home {number}"),
                 project=Path(folder, f"my {number}"),
                 path=path,

@@ -31,7 +31,7 @@ NOTHING: dict[str, Any] = {"type": "object"}
 
 
 @dataclass(frozen=True)
-class Road:
+class HttpWay:
     """A transport and an era: one of the four ways in."""
 
     transport: str
@@ -53,8 +53,8 @@ class Road:
             yield client
 
 
-ROADS = [Road(transport, mode) for transport in ("http", "sse") for mode in ("legacy", STATELESS)]
-EVERY_ROAD = pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.transport}-{road.mode}")
+HTTP_WAYS = [HttpWay(transport, mode) for transport in ("http", "sse") for mode in ("legacy", STATELESS)]
+EVERY_HTTP_WAY = pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{road.transport}-{road.mode}")
 
 
 def entry(name: str, handler: Any = None, **options: Any) -> ToolEntry:
@@ -70,7 +70,7 @@ def registry_of(*entries: ToolEntry) -> ToolRegistry:
 
 
 @contextlib.asynccontextmanager
-async def hosted(
+async def serve_http(
     tools: ToolRegistry | Bridge,
     *,
     access: Access | None = None,
@@ -92,11 +92,11 @@ async def hosted(
 
 
 @contextlib.contextmanager
-def hosted_aside(tools: ToolRegistry, *, access: Access | None = None, body: int = MAX_BODY) -> Iterator[str]:
+def serve_http_in_thread(tools: ToolRegistry, *, access: Access | None = None, body: int = MAX_BODY) -> Iterator[str]:
     """`hosted` in a thread of its own, for tests that speak plain HTTP."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(hosted(tools, access=access, body=body)) as (base, _),
+        portal.wrap_async_context_manager(serve_http(tools, access=access, body=body)) as (base, _),
     ):
         yield base
 
@@ -148,7 +148,7 @@ class Gate:
         return "released"
 
 
-async def soon(event: anyio.Event) -> None:
+async def wait_for_event(event: anyio.Event) -> None:
     """Wait for what must happen, but not for ever."""
     with anyio.fail_after(TIMEOUT):
         await event.wait()

@@ -43,8 +43,8 @@ META = {"com.example/label": {"kept": [1, 2]}}
 
 
 @dataclass
-class Person:
-    """Somebody."""
+class Guest:
+    """A person in a result."""
 
     name: str
     age: int
@@ -85,9 +85,9 @@ def echo(text: str) -> str:
 
 
 @tool(registry=OFFERED)
-def person(name: str, age: int) -> Person:
+def person(name: str, age: int) -> Guest:
     """Somebody of this name and age."""
-    return Person(name, age)
+    return Guest(name, age)
 
 
 @tool(registry=OFFERED)

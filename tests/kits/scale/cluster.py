@@ -24,7 +24,7 @@ FINAL = ("completed", "failed", "cancelled")
 
 
 class Node:
-    """A process of mcp-bridge. `err` is what it has written to stderr."""
+    """A process of mcp-bridge. `stderr` is what it has written to stderr."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         command = [sys.executable, "-m", "mcp_bridge", *words]
@@ -32,15 +32,15 @@ class Node:
         self.process = subprocess.Popen(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        self.err = ""
+        self.stderr = ""
         self._has_news = threading.Condition()
         threading.Thread(target=self._read_errors, daemon=True).start()
 
-    def wait_for(self, text: str) -> None:
+    def wait_for_stderr(self, text: str) -> None:
         """Wait until stderr has this text."""
         with self._has_news:
-            found = self._has_news.wait_for(lambda: text in self.err, TIMEOUT)
-        assert found, f"it never wrote {text!r}, but: {self.err[-2000:]}"
+            found = self._has_news.wait_for(lambda: text in self.stderr, TIMEOUT)
+        assert found, f"it never wrote {text!r}, but: {self.stderr[-2000:]}"
 
     def kill(self) -> None:
         """End all its processes as `kill -9` does."""
@@ -61,7 +61,7 @@ class Node:
         with self.process.stderr as stream:
             for line in stream:
                 with self._has_news:
-                    self.err += line.decode(errors="replace")
+                    self.stderr += line.decode(errors="replace")
                     self._has_news.notify_all()
 
 
@@ -70,11 +70,11 @@ class Server(Node):
 
     def __init__(self, folder: Path, *words: str) -> None:
         super().__init__(folder, *(words or ("serve", "--http", "127.0.0.1:0", "--reload")))
-        self.wait_for("/mcp (")
-        self.url = URL.findall(self.err)[0]
+        self.wait_for_stderr("/mcp (")
+        self.url = URL.findall(self.stderr)[0]
         self.http = httpx2.Client(base_url=self.url, timeout=TIMEOUT, limits=httpx2.Limits(max_connections=None))
 
-    def ask(self, method: str, name: str, /, **params: Any) -> Json:
+    def request(self, method: str, name: str, /, **params: Any) -> Json:
         """Send a request; the whole response."""
         meta = make_envelope(ABLE)
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
@@ -83,7 +83,7 @@ class Server(Node):
 
     def call(self, name: str, /, **arguments: Any) -> Json:
         """Call a tool; the result."""
-        answer = self.ask("tools/call", name, name=name, arguments=arguments)
+        answer = self.request("tools/call", name, name=name, arguments=arguments)
         assert "result" in answer, answer
         result: Json = answer["result"]
         return result
@@ -98,7 +98,7 @@ class Server(Node):
         """The task, once it has one of these statuses, by default a final one."""
 
         def look() -> Json | None:
-            answer = self.ask("tasks/get", task, taskId=task)
+            answer = self.request("tasks/get", task, taskId=task)
             assert "result" in answer, answer
             found: Json = answer["result"]
             return found if found["status"] in (statuses or FINAL) else None
@@ -141,5 +141,5 @@ class Cluster:
         """Start a worker, and return when its sources have started."""
         worker = Node(self.folder, "worker", *options)
         self._nodes.append(worker)
-        worker.wait_for("Running up to")
+        worker.wait_for_stderr("Running up to")
         return worker

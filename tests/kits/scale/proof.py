@@ -63,12 +63,12 @@ class Fleet:
         self.repeated: list[Json] = []  # the parameters of requests that were sent again
         self._is_done = threading.Event()
 
-    def ask(self, method: str, name: str, /, **params: Any) -> Json:
+    def request(self, method: str, name: str, /, **params: Any) -> Json:
         """Send a request to any server, again to another one when the server ends or cannot reach Redis."""
         until = time.monotonic() + TIMEOUT
         while True:
             with suppress(httpx2.TransportError, RuntimeError):  # RuntimeError: its client was just closed
-                answer = random.choice(self.servers).ask(method, name, **params)
+                answer = random.choice(self.servers).request(method, name, **params)
                 if "error" not in answer or answer["error"]["code"] not in (-32603, -32000):
                     return answer
             assert time.monotonic() < until, f"{method} of {name} never got a response"
@@ -108,7 +108,7 @@ def check_calls(fleet: Fleet, count: int) -> str:
     """Call an ordinary tool so often."""
 
     def call(number: int) -> None:
-        result = fleet.ask("tools/call", "echo", name="echo", arguments={"number": number})["result"]
+        result = fleet.request("tools/call", "echo", name="echo", arguments={"number": number})["result"]
         assert result["structuredContent"] == number, result
 
     run_all(call, count)
@@ -120,10 +120,10 @@ def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
     runs: dict[int, int] = {}
 
     def follow(number: int) -> None:
-        created = fleet.ask("tools/call", "work", name="work", arguments={"number": number})["result"]
+        created = fleet.request("tools/call", "work", name="work", arguments={"number": number})["result"]
         until = time.monotonic() + TIMEOUT
         while True:
-            task = fleet.ask("tasks/get", created["taskId"], taskId=created["taskId"])["result"]
+            task = fleet.request("tasks/get", created["taskId"], taskId=created["taskId"])["result"]
             if task["status"] in FINAL:
                 break
             assert time.monotonic() < until, task

@@ -23,10 +23,10 @@ from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge._web.api import OperatorApi
 from mcp_bridge._web.subject import PageOptions
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import Road, stateless_request
+from tests.kits.http.http_hosting import HttpWay, stateless_request
 
 TOKEN = "operator-token"
-MODERN, LEGACY = Road("http", "2026-07-28"), Road("http", "legacy")
+MODERN, LEGACY = HttpWay("http", "2026-07-28"), HttpWay("http", "legacy")
 Json = dict[str, Any]
 
 

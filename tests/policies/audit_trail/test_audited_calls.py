@@ -19,7 +19,7 @@ from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge.testing import connect
 from tests.kits.audit.audit_kit import build, read_records, wait_for_record, write_settings
-from tests.kits.http.http_hosting import ROADS, Road, hosted
+from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, serve_http
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.policies.policies_kit import build_bridge
 
@@ -45,11 +45,14 @@ async def test_a_record_contains_the_caller_the_tool_and_the_outcome(tmp_path: P
     assert "parent" not in record
 
 
-@pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, road: Road) -> None:
+@pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{road.transport}-{road.mode}")
+async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, road: HttpWay) -> None:
     tokens = StaticTokens(None, {"ada": "a-token-for-ada"})
     access = Access.for_host("127.0.0.1", authenticator=Authenticator(tokens))
-    async with hosted(build(tmp_path), access=access) as (base, _), road.to(base, token="a-token-for-ada") as client:
+    async with (
+        serve_http(build(tmp_path), access=access) as (base, _),
+        road.to(base, token="a-token-for-ada") as client,
+    ):
         await client.call_tool("add", {"a": 1, "b": 2})
     [record] = read_records(tmp_path / "trail.sqlite3")
     assert (record["principal"], record["transport"]) == ("ada", road.transport)

@@ -20,7 +20,7 @@ from mcp_bridge._protocol.peer.connection import IncomingRequest
 from mcp_bridge._server.tasks.run import NoStream
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.constants import make_envelope
-from tests.kits.http.http_hosting import hosted, stateless_request
+from tests.kits.http.http_hosting import serve_http, stateless_request
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import get_code, make_bridge
 
@@ -83,7 +83,7 @@ async def test_one_client_cannot_take_all_tasks() -> None:
 
 
 async def test_the_header_mcp_name_must_be_the_handle() -> None:
-    async with hosted(make_waiting_bridge()) as (base, _), httpx2.AsyncClient() as http:
+    async with serve_http(make_waiting_bridge()) as (base, _), httpx2.AsyncClient() as http:
 
         async def post(method: str, params: dict[str, Any], **headers: str) -> dict[str, Any]:
             messages = stateless_request(method, params, **headers)

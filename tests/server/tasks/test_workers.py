@@ -90,7 +90,7 @@ def test_questions_of_a_task_are_answered_at_any_server(tmp_path: Path, redis_se
         task = one.create("greet")
         (key,) = other.fetch(task, "input_required")["inputRequests"]
         answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
-        assert "result" in other.ask("tasks/update", task, taskId=task, inputResponses=answers)
+        assert "result" in other.request("tasks/update", task, taskId=task, inputResponses=answers)
         assert one.fetch(task)["result"]["content"][0]["text"] == "Hello, Ada"
 
 
@@ -100,7 +100,7 @@ def test_a_task_is_cancelled_at_any_server(tmp_path: Path, redis_server: str) ->
         task = one.create("work")
         begun(tmp_path)
         for server in (other, one):
-            assert "result" in server.send_request("tasks/cancel", task, taskId=task)
+            assert "result" in server.request("tasks/cancel", task, taskId=task)
         assert one.fetch(task)["status"] == other.fetch(task)["status"] == "cancelled"
 
 
@@ -124,7 +124,7 @@ def test_a_task_runs_again_when_its_process_is_killed_and_reports_it(
         (one, key), (two, same) = runs
         assert one != two
         assert key == same
-        second.wait_for("runs again")
+        second.wait_for_stderr("runs again")
 
 
 def test_tasks_survive_that_redis_is_killed(tmp_path: Path, redis_process: RedisServer) -> None:  # noqa: F811
@@ -133,18 +133,18 @@ def test_tasks_survive_that_redis_is_killed(tmp_path: Path, redis_process: Redis
         task = server.create("work")
         begun(tmp_path)
         redis_process.kill()
-        error = server.send_request("tasks/get", task, taskId=task)["error"]
+        error = server.request("tasks/get", task, taskId=task)["error"]
         assert error == {"code": -32603, "message": "The server cannot reach its tasks now. Retry later."}
-        assert server.send_request("tools/call", "work", name="work", arguments={})["error"] == error
+        assert server.request("tools/call", "work", name="work", arguments={})["error"] == error
         (tmp_path / "release").touch()
-        worker.wait_for("is unavailable")
+        worker.wait_for_stderr("is unavailable")
         redis_process.start()
-        eventually(lambda: "result" in server.send_request("tasks/get", task, taskId=task))
+        eventually(lambda: "result" in server.request("tasks/get", task, taskId=task))
         assert server.fetch(task)["status"] == "completed"
         assert server.fetch(server.create("work"))["status"] == "completed"
         for node in (server, worker):
-            node.wait_for("available again")
-            assert "Traceback" not in node.err
+            node.wait_for_stderr("available again")
+            assert "Traceback" not in node.stderr
 
 
 def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
@@ -158,15 +158,15 @@ def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
         begun(tmp_path)
         for name in ("2", "3"):  # the second outage also meets a worker that the first one has added
             redis_process.kill()
-            worker.wait_for("is unavailable")
+            worker.wait_for_stderr("is unavailable")
             redis_process.start()
-            eventually(lambda: "result" in server.send_request("tasks/get", first, taskId=first))
+            eventually(lambda: "result" in server.request("tasks/get", first, taskId=first))
             task = server.create("work", name=name)
             eventually(lambda name=name: runs_of(tmp_path, name))
             assert server.fetch(first, "working")["status"] == "working"
             (tmp_path / f"release{name}").touch()
             assert server.fetch(task)["status"] == "completed"
-            worker.err = ""
+            worker.stderr = ""
         (tmp_path / "release").touch()
         assert "mcp-bridge/runs" not in server.fetch(first)["result"].get("_meta", {})
         assert server.fetch(server.create("work"))["status"] == "completed"
@@ -180,7 +180,7 @@ def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended
         server, worker = cluster.start_server(), cluster.start_worker()
         task = server.create("fail_once")
         eventually(lambda: "statusMessage" in server.fetch(task, "working"))
-        worker.wait_for("is retried in 5 s")
+        worker.wait_for_stderr("is retried in 5 s")
         worker.kill()
         other = cluster.start_worker()
         result = server.fetch(task)["result"]
@@ -275,5 +275,5 @@ def test_tasks_need_no_more_of_redis_than_the_user_in_the_documentation_may_do(
         (tmp_path / "release").touch()
         assert server.fetch(server.create("work"))["status"] == "completed"
         task = server.create("fail_once")
-        server.send_request("tasks/cancel", task, taskId=task)
+        server.request("tasks/cancel", task, taskId=task)
         assert server.fetch(task)["status"] == "cancelled"

@@ -13,13 +13,13 @@ import pytest
 from mcp_bridge._transports.http.access import Access, is_loopback
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
-    EVERY_ROAD,
-    Road,
+    EVERY_HTTP_WAY,
+    HttpWay,
     entry,
-    hosted,
-    hosted_aside,
     initialize,
     registry_of,
+    serve_http,
+    serve_http_in_thread,
     stateless_request,
 )
 
@@ -32,14 +32,14 @@ EVERY_PATH = pytest.mark.parametrize(("method", "path"), PATHS, ids=lambda value
 def base() -> Iterator[str]:
     """A bridge with two allowed names and an origin, in addition to those of this machine."""
     access = Access.for_host("127.0.0.1", hosts=["Bridge.Example", "[fd00::1]"], origins=["https://App.example/"])
-    with hosted_aside(registry_of(entry("there")), access=access) as url:
+    with serve_http_in_thread(registry_of(entry("there")), access=access) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def guarded_url() -> Iterator[str]:
     """A bridge with a token."""
-    with hosted_aside(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token=TOKEN)) as url:
+    with serve_http_in_thread(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token=TOKEN)) as url:
         yield url
 
 
@@ -154,9 +154,9 @@ def test_a_valid_token_is_accepted_with_a_scheme_in_any_case(guarded_url: str, s
     assert [tool["name"] for tool in answer.json()["result"]["tools"]] == ["there"]
 
 
-@EVERY_ROAD
-async def test_the_official_client_needs_the_token(road: Road) -> None:
-    async with hosted(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token="abc")) as (base, _):
+@EVERY_HTTP_WAY
+async def test_the_official_client_needs_the_token(road: HttpWay) -> None:
+    async with serve_http(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token="abc")) as (base, _):
         async with road.to(base, token="abc") as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
         with pytest.raises(Exception) as error:

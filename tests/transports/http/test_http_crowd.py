@@ -10,13 +10,13 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge._server.tools import methods as tools_module
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import ROADS, Road, entry, hosted, registry_of
+from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, entry, registry_of, serve_http
 
 CROWD = 20
 
 
-@pytest.mark.parametrize("road", [ROADS[1], ROADS[2]], ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(road: Road) -> None:
+@pytest.mark.parametrize("road", [HTTP_WAYS[1], HTTP_WAYS[2]], ids=lambda road: f"{road.transport}-{road.mode}")
+async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(road: HttpWay) -> None:
     arrived, everyone = 0, anyio.Event()
 
     async def echo(data: Any, ctx: CallContext) -> str:
@@ -43,7 +43,7 @@ async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(
             result = await client.call_tool("echo", {"who": who}, progress_callback=hear)
             answers[who] = result.content[0].text  # type: ignore[union-attr]
 
-    async with hosted(registry_of(entry("echo", echo))) as (base, app):
+    async with serve_http(registry_of(entry("echo", echo))) as (base, app):
         with anyio.fail_after(3 * TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 for number in range(CROWD):
@@ -64,7 +64,7 @@ async def test_a_call_does_not_walk_the_list(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(tools_module, "to_wire", counted_to_wire)
     registry = registry_of(*(entry(f"tool_{number}", lambda data: data["x"]) for number in range(1000)))
-    async with hosted(registry) as (base, _), ROADS[1].to(base) as client:
+    async with serve_http(registry) as (base, _), HTTP_WAYS[1].to(base) as client:
         await client.list_tools()
         del rendered_names[:]
         for number in range(5):

@@ -13,7 +13,7 @@ import pytest
 from mcp_types import CONNECTION_CLOSED
 
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import ROADS, Road, initialize, stateless_request
+from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, initialize, stateless_request
 from tests.kits.http.http_process import Running, running
 
 
@@ -25,7 +25,7 @@ def clean(server: Running) -> bool:
 async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transports(tmp_path: Path) -> None:
     answers: list[str] = []
 
-    async def call(server: Running, road: Road) -> None:
+    async def call(server: Running, road: HttpWay) -> None:
         async with road.to(server.base) as client:
             # Otherwise the client would list after the call, when no new request is accepted.
             await client.list_tools()
@@ -35,9 +35,9 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
     async with running(tmp_path) as server:
         with anyio.fail_after(2 * TIMEOUT):
             async with anyio.create_task_group() as tasks:
-                for road in ROADS:
+                for road in HTTP_WAYS:
                     tasks.start_soon(call, server, road)
-                await server.wait_for_stderr("begun", len(ROADS))
+                await server.wait_for_stderr("begun", len(HTTP_WAYS))
                 server.signal(signal.SIGTERM)
                 await server.wait_for_stderr("running calls have 3600 seconds to finish")
                 await server.drains()
@@ -47,7 +47,7 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
                 assert "shutting down" in late.json()["error"]["message"]
                 assert answers == []
                 server.release()
-            assert answers == ["released"] * len(ROADS)
+            assert answers == ["released"] * len(HTTP_WAYS)
             assert await server.wait() == 0
         assert clean(server), server.said
 
@@ -152,7 +152,7 @@ async def test_an_endless_call_is_cancelled_after_the_drain(tmp_path: Path) -> N
 
 
 async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, Road("sse", "legacy").to(server.base) as client:
+    async with running(tmp_path) as server, HttpWay("sse", "legacy").to(server.base) as client:
         await client.list_tools()
         answers: list[str] = []
 
@@ -174,13 +174,13 @@ async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_pa
 
 async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
-        for road in ROADS:
+        for road in HTTP_WAYS:
             if (road.transport, road.mode) == ("http", "legacy"):
                 # The call continues on this transport, and no client waits for it.
                 continue
             async with anyio.create_task_group() as tasks:
 
-                async def call(road: Road = road) -> None:
+                async def call(road: HttpWay = road) -> None:
                     async with road.to(server.base) as client:
                         await client.session.call_tool("wait", {})
 

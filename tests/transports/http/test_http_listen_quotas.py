@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import entry, hosted, registry_of, stateless_request
+from tests.kits.http.http_hosting import entry, registry_of, serve_http, stateless_request
 
 pytestmark = pytest.mark.anyio
 LIMIT = 64
@@ -21,7 +21,7 @@ async def test_listen_streams_of_one_client_take_a_sixteenth_of_the_descriptors(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (LIMIT, LIMIT))
     request = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    async with hosted(registry_of(entry("work"))) as (base, _), contextlib.AsyncExitStack() as streams:
+    async with serve_http(registry_of(entry("work"))) as (base, _), contextlib.AsyncExitStack() as streams:
         url, kinds = f"{base}/mcp", []
         http = await streams.enter_async_context(httpx2.AsyncClient(timeout=TIMEOUT))
         for _ in range(SHARE + 3):

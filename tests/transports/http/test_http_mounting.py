@@ -19,12 +19,12 @@ from mcp_bridge._transports.http.app import BridgeApp
 from tests.client.http_client import open_session
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
-    ROADS,
-    Road,
+    HTTP_WAYS,
+    HttpWay,
     entry,
-    hosted,
     initialize,
     registry_of,
+    serve_http,
     stateless_request,
     uvicorn_with,
 )
@@ -52,13 +52,13 @@ def in_a_lifespan_of_its_own(app: Any) -> Any:
 @pytest.mark.parametrize(
     ("mount", "prefix", "road"),
     [
-        (in_starlette, "/tools", ROADS[0]),
-        (in_starlette, "/tools", ROADS[2]),
-        (in_fastapi, "/tools", ROADS[1]),
-        (in_a_lifespan_of_its_own, "/deep/tools", ROADS[3]),
+        (in_starlette, "/tools", HTTP_WAYS[0]),
+        (in_starlette, "/tools", HTTP_WAYS[2]),
+        (in_fastapi, "/tools", HTTP_WAYS[1]),
+        (in_a_lifespan_of_its_own, "/deep/tools", HTTP_WAYS[3]),
     ],
 )
-async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, prefix: str, road: Road) -> None:
+async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, prefix: str, road: HttpWay) -> None:
     app = asgi_app(registry_of(entry("there")))
     async with uvicorn_with(mount(app)) as base, road.to(f"{base}{prefix}") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["there"]
@@ -98,7 +98,7 @@ async def test_a_bridge_is_unavailable_after_its_lifespan() -> None:
 
 
 async def test_a_bridge_that_shuts_down_rejects_new_requests() -> None:
-    async with hosted(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
+    async with serve_http(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
         app.begin_shutdown()
         response = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
         assert (response.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
@@ -108,7 +108,7 @@ async def test_a_bridge_that_shuts_down_rejects_new_requests() -> None:
 async def test_another_server_runs_the_lifespan_of_the_app() -> None:
     app = asgi_app(registry_of(entry("there")))
     async with uvicorn_with(app) as base:
-        for road in ROADS:
+        for road in HTTP_WAYS:
             async with road.to(base) as client:
                 assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 

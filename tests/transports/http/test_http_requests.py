@@ -11,7 +11,15 @@ import pytest
 from mcp_bridge._transports.http import event_stream
 from tests.client.http_client import open_session
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import Gate, entry, hosted, hosted_aside, initialize, registry_of, stateless_request
+from tests.kits.http.http_hosting import (
+    Gate,
+    entry,
+    initialize,
+    registry_of,
+    serve_http,
+    serve_http_in_thread,
+    stateless_request,
+)
 
 LIMIT = 2000
 
@@ -19,7 +27,7 @@ LIMIT = 2000
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
     """A bridge with a low limit for requests."""
-    with hosted_aside(registry_of(entry("there")), body=LIMIT) as url:
+    with serve_http_in_thread(registry_of(entry("there")), body=LIMIT) as url:
         yield url
 
 
@@ -212,7 +220,7 @@ async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_aliv
     gate = Gate()
     request = stateless_request("tools/call", {"name": "wait", "arguments": {}})
     async with (
-        hosted(registry_of(entry("wait", gate))) as (base, _),
+        serve_http(registry_of(entry("wait", gate))) as (base, _),
         httpx2.AsyncClient(timeout=TIMEOUT) as http,
         http.stream("POST", f"{base}/mcp", **request) as answer,
     ):
@@ -225,7 +233,7 @@ async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_aliv
 
 async def test_a_silent_standalone_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "PING_INTERVAL", 0.05)
-    async with hosted(registry_of()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
+    async with serve_http(registry_of()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         session = await open_session(http)
         async with session.open_stream() as answer:
             lines = answer.aiter_lines()

@@ -23,7 +23,7 @@ from mcp_bridge._transports.http.session import SessionStream
 from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 from tests.client.http_client import Event, HttpSession, open_session, read_events
 from tests.kits.constants import HANDSHAKE, TIMEOUT
-from tests.kits.http.http_hosting import Road, entry, hosted, registry_of, soon
+from tests.kits.http.http_hosting import HttpWay, entry, registry_of, serve_http, wait_for_event
 from tests.kits.http.http_streams import (
     UNPRIMED,
     ManualClock,
@@ -54,7 +54,7 @@ async def scene(work: StepTool | None = None, **resuming: Any) -> AsyncIterator[
     work = work or StepTool()
     tools = registry_of(entry("work", work), entry("there"))
     sessions = SessionOptions(resuming=ResumeOptions(**resuming))
-    async with hosted(tools, sessions=sessions) as (base, app), open_http(base) as http:
+    async with serve_http(tools, sessions=sessions) as (base, app), open_http(base) as http:
         yield Scene(base, app, http, tools, work)
 
 
@@ -182,7 +182,7 @@ async def test_streams_of_one_session_do_not_mix() -> None:
     one, two = StepTool(), StepTool()
     tools = registry_of(entry("one", one), entry("two", two))
     async with (
-        hosted(tools, sessions=SessionOptions(resuming=ResumeOptions(store=store))) as (base, _),
+        serve_http(tools, sessions=SessionOptions(resuming=ResumeOptions(store=store))) as (base, _),
         open_http(base) as http,
     ):
         talk = await open_session(http)
@@ -312,7 +312,7 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
 
     sessions = SessionOptions(resuming=ResumeOptions(retry=0.01))
     tools = registry_of(entry("work", work))
-    async with hosted(tools, sessions=sessions) as (base, _), Road("http", "legacy").to(base) as client:
+    async with serve_http(tools, sessions=sessions) as (base, _), HttpWay("http", "legacy").to(base) as client:
         with anyio.fail_after(TIMEOUT):
             result = await client.session.call_tool("work", {}, progress_callback=hear)
     assert result.content[0].text == "done"  # type: ignore[union-attr]
@@ -362,7 +362,7 @@ async def test_the_end_of_a_session_ends_its_resumed_streams_and_deletes_its_mes
             assert await talk.delete() == 200
             with anyio.fail_after(TIMEOUT):
                 assert [event async for event in stream_events] == []
-        await soon(running_scene.work.cancelled)
+        await wait_for_event(running_scene.work.cancelled)
         assert store.keys == set()
         assert await running_scene.app.counter.wait_until_idle(TIMEOUT)
         async with talk.open_stream(first.id) as stream:
@@ -390,7 +390,7 @@ async def test_the_standalone_stream_is_resumed_with_missed_messages() -> None:
 async def test_streams_without_resumption_have_no_event_ids_and_are_not_closed() -> None:
     work = StepTool()
     sessions = SessionOptions(resuming=None)
-    async with hosted(registry_of(entry("work", work)), sessions=sessions) as (base, _), open_http(base) as http:
+    async with serve_http(registry_of(entry("work", work)), sessions=sessions) as (base, _), open_http(base) as http:
         talk = await open_session(http)
         work.report(1)
         work.close_stream()
@@ -422,7 +422,7 @@ async def test_new_messages_follow_the_replayed_ones() -> None:
         running_scene.work.report(2)
         await store.wait_for_writes(INITIALIZE + 2)
         async with talk.open_stream(first.id) as stream:
-            await soon(store.asked)
+            await wait_for_event(store.asked)
             running_scene.work.report(3)
             running_scene.work.finish()
             await store.wait_for_writes(INITIALIZE + 4)
@@ -439,7 +439,7 @@ async def test_a_second_resumption_during_the_replay_takes_the_stream_over() -> 
         running_scene.work.finish()
         await store.wait_for_writes(INITIALIZE + 3)
         async with talk.open_stream(first.id) as earlier:
-            await soon(store.asked)
+            await wait_for_event(store.asked)
             async with talk.open_stream(first.id) as later:
                 assert await read_summaries(earlier) == []
                 store.may.set()
@@ -458,7 +458,7 @@ async def test_the_shutdown_does_not_wait_for_a_client_with_its_response() -> No
         return "done"
 
     tools = registry_of(entry("work", answer_first))
-    async with hosted(tools) as (base, app), open_http(base) as http:
+    async with serve_http(tools) as (base, app), open_http(base) as http:
         running_scene = Left()
         talk = await open_session(http)
         async with talk.stream_call(1) as stream:
@@ -550,7 +550,7 @@ async def test_messages_after_the_response_of_a_call_are_dropped() -> None:
         await anyio.wait_all_tasks_blocked()
         return "left"
 
-    async with hosted(tools) as (base, _), open_http(base) as http:
+    async with serve_http(tools) as (base, _), open_http(base) as http:
         talk = await open_session(http, elicitation={})
         async with talk.stream_call(1, "leave") as stream:
             first = await anext(read_events(stream))

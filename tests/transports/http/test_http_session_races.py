@@ -16,7 +16,7 @@ from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports.http.app import BridgeApp
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import Gate, entry, hosted, initialize, registry_of, uvicorn_with
+from tests.kits.http.http_hosting import Gate, entry, initialize, registry_of, serve_http, uvicorn_with
 
 pytestmark = pytest.mark.anyio
 VERSION = "2025-11-25"
@@ -27,7 +27,7 @@ ROUNDS = 40
 async def serve_on(server: str, tools: ToolRegistry) -> AsyncIterator[str]:
     """Serve on the server of this package, or on uvicorn."""
     if server == "own":
-        async with hosted(tools) as (base, _):
+        async with serve_http(tools) as (base, _):
             yield base
         return
     async with uvicorn_with(BridgeApp(Bridge(tools).endpoint)) as base:

@@ -13,7 +13,7 @@ import pytest
 from mcp_bridge._transports.http.sessions import SessionOptions
 from tests.client.http_client import HttpSession, open_session, read_events
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import entry, hosted, initialize, registry_of, stateless_request
+from tests.kits.http.http_hosting import entry, initialize, registry_of, serve_http, stateless_request
 from tests.kits.http.http_process import command, refused, running
 from tests.kits.http.http_streams import open_http, summarize
 
@@ -43,7 +43,7 @@ class Told(MemoryStore):
 async def limited(**options: float) -> AsyncIterator[httpx2.AsyncClient]:
     """A plain client of a bridge with few sessions."""
     sessions = SessionOptions(**options)  # type: ignore[arg-type]
-    async with hosted(registry_of(entry("there")), sessions=sessions) as (base, _), open_http(base) as http:
+    async with serve_http(registry_of(entry("there")), sessions=sessions) as (base, _), open_http(base) as http:
         yield http
 
 

@@ -24,7 +24,7 @@ from mcp_bridge._transports.http.server import format_address, listen
 from mcp_bridge.errors import ConfigError
 from mcp_bridge.sources import Offer
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import ROADS, Road, entry, registry_of, stateless_request
+from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, entry, registry_of, stateless_request
 from tests.kits.http.http_process import command, refused, running
 
 
@@ -55,7 +55,7 @@ async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(
     argv = command("tools.py", "--http", "0.0.0.0:0", "--token-env", "MY_TOKEN", "--log-level", "debug")
     async with running(tmp_path, argv, {"MY_TOKEN": token}) as server:
         base = server.base.replace("0.0.0.0", "127.0.0.1")
-        async with Road("http", "auto").to(base, token=token) as client:
+        async with HttpWay("http", "auto").to(base, token=token) as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
         async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
             answer = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
@@ -124,7 +124,7 @@ def test_an_ipv6_address_is_served_and_written_in_brackets() -> None:
 async def test_all_transports_are_served_on_uvloop(tmp_path: Path) -> None:
     (tmp_path / "uvloop.yaml").write_text("event_loop: uvloop\nsources: [{type: python, path: tools.py}]\n")
     async with running(tmp_path, command("uvloop.yaml", "--http", "127.0.0.1:0")) as server:
-        for road in ROADS:
+        for road in HTTP_WAYS:
             async with road.to(server.base) as client:
                 assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 

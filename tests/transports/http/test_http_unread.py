@@ -17,7 +17,7 @@ from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 from mcp_bridge.middleware import Pipeline
 from tests.client.http_client import Event, HttpSession, open_session, read_events
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import entry, hosted, soon
+from tests.kits.http.http_hosting import entry, serve_http, wait_for_event
 from tests.kits.http.http_streams import StepTool, open_http, summarize
 
 SOON = {"brief": ToolLimits(timeout=0.3)}
@@ -34,7 +34,7 @@ async def one_place(work: StepTool, sessions: SessionOptions) -> AsyncIterator[h
     """A bridge with one concurrent call."""
     tools = ToolRegistry(pipeline=Pipeline(concurrency=1, timeout=TIMEOUT, tools=SOON))
     tools.publish("test", [entry("work", work), entry("there"), entry("brief")])
-    async with hosted(tools, sessions=sessions) as (base, _), open_http(base) as http:
+    async with serve_http(tools, sessions=sessions) as (base, _), open_http(base) as http:
         yield http
 
 
@@ -89,7 +89,7 @@ async def test_a_call_that_closes_its_own_stream_lends_its_slot_too() -> None:
         async with talk.stream_call(1) as stream:
             work.close_stream()
             assert [event async for event in read_events(stream)]
-        await soon(work.begun)
+        await wait_for_event(work.begun)
         with anyio.fail_after(TIMEOUT / 2):
             assert not (await call(http, "there")).get("isError")
 
@@ -99,7 +99,7 @@ async def test_a_call_whose_client_reads_keeps_its_slot() -> None:
     async with one_place(work, RESUMABLE) as http:
         talk = await open_session(http)
         async with talk.stream_call(1) as stream:
-            await soon(work.begun)
+            await wait_for_event(work.begun)
             response = await call(http, "brief")
             assert response["_meta"]["mcp-bridge/code"] == "overloaded"
             work.finish()

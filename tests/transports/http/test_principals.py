@@ -23,15 +23,15 @@ from tests.client.http_client import HttpSession, open_session, read_events
 from tests.kits.approvals.approvals_kit import ALWAYS, build_host
 from tests.kits.constants import ENVELOPE, HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
-    ROADS,
+    HTTP_WAYS,
     Gate,
-    Road,
+    HttpWay,
     entry,
-    hosted,
     initialize,
     registry_of,
-    soon,
+    serve_http,
     stateless_request,
+    wait_for_event,
 )
 from tests.kits.http.http_streams import StepTool, resume
 
@@ -63,7 +63,7 @@ async def two_at(
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
     """Two principals at a server on a socket."""
     access = access_for(tokens or StaticTokens(named=TOKENS))
-    async with hosted(registry, access=access) as (base, _), signed("ann", base) as ann, signed("eve", base) as eve:
+    async with serve_http(registry, access=access) as (base, _), signed("ann", base) as ann, signed("eve", base) as eve:
         yield ann, eve
 
 
@@ -98,10 +98,10 @@ async def call(http: httpx2.AsyncClient, tool: str, meta: dict[str, Any] | None 
     return (await http.post("/mcp", **request)).json()
 
 
-@pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_a_named_token_makes_its_name_the_principal(road: Road) -> None:
+@pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{road.transport}-{road.mode}")
+async def test_a_named_token_makes_its_name_the_principal(road: HttpWay) -> None:
     access = access_for(StaticTokens("nobodys", TOKENS))
-    async with hosted(registry_of(entry("describe", describe)), access=access) as (base, _):
+    async with serve_http(registry_of(entry("describe", describe)), access=access) as (base, _):
         for token, principal in (("token-of-ann", "ann"), ("token-of-eve", "eve"), ("nobodys", None)):
             async with road.to(base, token=token) as client:
                 description = cast("Any", (await client.call_tool("describe", {})).content[0]).text
@@ -158,7 +158,7 @@ async def test_an_event_of_another_principal_resumes_nothing() -> None:
         mine, other_headers = await open_session(ann), await open_session(eve)
         async with mine.stream_call(1) as stream:
             last = (await anext(read_events(stream))).id
-            await soon(work.begun)
+            await wait_for_event(work.begun)
         work.report(1)
         work.finish()
         assert await resume(other_headers, last) == []
@@ -232,11 +232,11 @@ async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_ke
             end.set()
 
         tasks.start_soon(hold, other_headers)
-        await soon(gate.begun)
+        await wait_for_event(gate.begun)
         async with eve.stream("GET", "/sse") as sse:
             tokens.replace_named({"ann": TOKENS["ann"]})
-            await soon(end)
-            await soon(gate.cancelled)
+            await wait_for_event(end)
+            await wait_for_event(gate.cancelled)
             with anyio.fail_after(TIMEOUT):
                 assert [line async for line in sse.aiter_lines()] != []
         assert await mine.ping() == 200

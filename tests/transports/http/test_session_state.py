@@ -12,7 +12,7 @@ from mcp_bridge import CallContext, ToolRegistry, asgi_app
 from mcp_bridge._transports.http.app import BridgeApp
 from mcp_bridge._transports.http.bearer import StaticTokens
 from tests.kits.constants import ENVELOPE
-from tests.kits.http.http_hosting import hosted, stateless_request
+from tests.kits.http.http_hosting import serve_http, stateless_request
 from tests.transports.http.test_principals import access_for, signed
 
 TOKENS = {"ann": "token-of-ann", "eve": "token-of-eve"}
@@ -47,7 +47,7 @@ async def client_of(app: BridgeApp) -> AsyncIterator[httpx2.AsyncClient]:
 async def test_each_principal_has_its_own_state_under_the_same_session_name() -> None:
     access = access_for(StaticTokens(named=TOKENS))
     async with (
-        hosted(make_counter(), access=access) as (base, _),
+        serve_http(make_counter(), access=access) as (base, _),
         signed("ann", base) as ann,
         signed("eve", base) as eve,
     ):

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import Gate, entry, hosted, initialize, registry_of, soon
+from tests.kits.http.http_hosting import Gate, entry, initialize, registry_of, serve_http, wait_for_event
 
 
 async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
@@ -32,7 +32,7 @@ def patient() -> Any:
 
 async def test_the_stream_begins_with_the_address_for_messages_and_carries_responses(patient: httpx2.Timeout) -> None:
     async with (
-        hosted(registry_of(entry("there"))) as (base, _),
+        serve_http(registry_of(entry("there"))) as (base, _),
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
         http.stream("GET", "/sse") as stream,
     ):
@@ -53,14 +53,14 @@ async def test_the_stream_begins_with_the_address_for_messages_and_carries_respo
     [("", 400), ("?session_id=", 400), ("?session_id=me", 400), (f"?session_id={'0' * 32}", 404)],
 )
 async def test_a_post_without_a_session_is_rejected(query: str, expected: int, patient: httpx2.Timeout) -> None:
-    async with hosted(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
+    async with serve_http(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
         assert (await http.post(f"/messages{query}", json=initialize(), headers=HTTP_HEADERS)).status_code == expected
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 async def test_a_malformed_message_is_rejected_and_the_stream_stays(patient: httpx2.Timeout) -> None:
     async with (
-        hosted(registry_of(entry("there"))) as (base, app),
+        serve_http(registry_of(entry("there"))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
         http.stream("GET", "/sse") as stream,
     ):
@@ -75,7 +75,7 @@ async def test_a_malformed_message_is_rejected_and_the_stream_stays(patient: htt
 async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancelled(patient: httpx2.Timeout) -> None:
     gate = Gate()
     async with (
-        hosted(registry_of(entry("wait", gate))) as (base, app),
+        serve_http(registry_of(entry("wait", gate))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
     ):
         async with http.stream("GET", "/sse") as stream:
@@ -88,9 +88,9 @@ async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancel
             )
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
             await http.post(address, json=call, headers=HTTP_HEADERS)
-            await soon(gate.begun)
+            await wait_for_event(gate.begun)
             assert not await app.counter.wait_until_idle(0)
-        await soon(gate.cancelled)
+        await wait_for_event(gate.cancelled)
         assert await app.counter.wait_until_idle(TIMEOUT)
         with anyio.fail_after(TIMEOUT):
             while (await http.post(address, json=call, headers=HTTP_HEADERS)).status_code != 404:
@@ -102,16 +102,16 @@ async def test_the_shutdown_waits_only_for_connected_clients(
 ) -> None:
     gate = Gate()
     async with (
-        hosted(registry_of(entry("wait", gate), entry("stay", StubbornGate(gate)))) as (base, app),
+        serve_http(registry_of(entry("wait", gate), entry("stay", StubbornGate(gate)))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
         http.stream("GET", "/sse") as stream,
     ):
         async with http.stream("GET", "/sse") as gone:
             await call_on(http, gone, "stay")
-            await soon(gate.begun)
+            await wait_for_event(gate.begun)
             assert not await app.counter.wait_until_idle(0)
         # The call continues in spite of that.
-        await soon(gate.cancelled)
+        await wait_for_event(gate.cancelled)
         assert await app.counter.wait_until_idle(TIMEOUT)
         stream_events = await call_on(http, stream, "wait")
         assert not await app.counter.wait_until_idle(0)

@@ -20,7 +20,7 @@ from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
-from tests.kits.http.http_hosting import EVERY_ROAD, ROADS, Road, hosted
+from tests.kits.http.http_hosting import EVERY_HTTP_WAY, HTTP_WAYS, HttpWay, serve_http
 
 SECRET = "the surprise party"
 FILES = """
@@ -104,12 +104,12 @@ async def test_progress_names_the_tool_over_stdio_and_the_log_does_not_show_the_
     assert SECRET not in log
 
 
-@EVERY_ROAD
-async def test_progress_names_the_tool_over_http(road: Road, settings: Path) -> None:
+@EVERY_HTTP_WAY
+async def test_progress_names_the_tool_over_http(road: HttpWay, settings: Path) -> None:
     user = ScriptedUser("Allow once")
     async with (
         open_bridge(settings) as bridge,
-        hosted(bridge.registry) as (base, _),
+        serve_http(bridge.registry) as (base, _),
         road.to(base, elicitation_callback=user) as client,
     ):
         result, messages = await run_with_progress(client)
@@ -118,9 +118,9 @@ async def test_progress_names_the_tool_over_http(road: Road, settings: Path) -> 
 
 
 async def test_a_conversation_continues_in_the_next_stateless_request_by_its_handle(settings: Path) -> None:
-    user, road = ScriptedUser("Allow once"), ROADS[1]
+    user, road = ScriptedUser("Allow once"), HTTP_WAYS[1]
     assert road.mode == STATELESS
-    async with open_bridge(settings) as bridge, hosted(bridge.registry) as (base, _):
+    async with open_bridge(settings) as bridge, serve_http(bridge.registry) as (base, _):
         async with road.to(base, elicitation_callback=user) as client:
             first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
         async with road.to(base, elicitation_callback=user) as client:
@@ -133,8 +133,8 @@ async def test_a_conversation_continues_in_the_next_stateless_request_by_its_han
 
 
 async def test_a_conversation_of_a_handshake_session_ends_with_it_over_http(settings: Path) -> None:
-    user, road = ScriptedUser("Allow once"), ROADS[0]
-    async with open_bridge(settings) as bridge, hosted(bridge.registry) as (base, _):
+    user, road = ScriptedUser("Allow once"), HTTP_WAYS[0]
+    async with open_bridge(settings) as bridge, serve_http(bridge.registry) as (base, _):
         async with road.to(base, elicitation_callback=user) as client:
             first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
         async with road.to(base, elicitation_callback=user) as client:
