@@ -152,10 +152,10 @@ async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_on
         ).json()
         assert listed["result"]["cacheScope"] == "private"
         (tmp_path / "ann").write_text("a-second-token-of-ann")
-        await server.says("http.tokens was reloaded")
+        await server.wait_for_stderr("http.tokens was reloaded")
         assert await status_of("a-second-token-of-ann") == 200
         assert await status_of("first-token-of-ann") == 401
-        assert not [word for word in ("token-of-ann", "token-of-eve") if word in server.said]
+        assert not [word for word in ("token-of-ann", "token-of-eve") if word in server.stderr]
 
 
 def test_a_server_with_named_tokens_may_listen_on_any_address_but_not_without_the_token(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_clients_that_start_while_a_server_ends_are_all_served(tmp_path: Path) -
             known = start()
             known.get_text("read_pid")
             process = int(find_socket(tmp_path).with_suffix(".pid").read_text())
-            clients = [start() for _ in range(4)]
+            clients = [start(initialize=False) for _ in range(4)]
             os.kill(process, signal.SIGTERM)
             for client in clients:
                 assert "result" in client.request(

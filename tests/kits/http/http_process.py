@@ -71,27 +71,27 @@ def refused(folder: Path, *arguments: str, **env: str) -> tuple[int, str]:
     return ended.returncode, ended.stderr
 
 
-class Running:
-    """A process that runs: its URL, what it has said, and its end."""
+class HttpServer:
+    """A server process: its URL `base`, its log `stderr`, and its end."""
 
     def __init__(self, process: Process, folder: Path) -> None:
         self._process = process
         self._folder = folder
         self._news = anyio.Event()
-        self.said = ""
+        self.stderr = ""
         self.base = ""
 
-    async def listen(self) -> None:
-        """Hear everything it says."""
+    async def read_stderr(self) -> None:
+        """Read its log until it ends."""
         assert self._process.stderr is not None
         async for text in TextReceiveStream(self._process.stderr):
-            self.said += text
+            self.stderr += text
             self._news.set()
 
-    async def says(self, word: str, times: int = 1) -> None:
-        """Wait until it has said a word so many times."""
+    async def wait_for_stderr(self, text: str, times: int = 1) -> None:
+        """Wait until its log has a text so many times."""
         with anyio.fail_after(TIMEOUT):
-            while self.said.count(word) < times:
+            while self.stderr.count(text) < times:
                 self._news = anyio.Event()
                 await self._news.wait()
 
@@ -103,15 +103,15 @@ class Running:
         """Let the tool `wait` go on."""
         (self._folder / "release").touch()
 
-    async def drains(self) -> None:
-        """Wait until it takes no new requests."""
+    async def wait_until_draining(self) -> None:
+        """Wait until it rejects new requests."""
         async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
             with anyio.fail_after(TIMEOUT):
                 while (await http.get(f"{self.base}/health")).status_code != 503:  # noqa: ASYNC110 - a process
                     await anyio.sleep(0.01)
 
-    async def ends(self) -> int:
-        """Its exit code."""
+    async def wait(self) -> int:
+        """Wait for its end and return the exit code."""
         with anyio.fail_after(TIMEOUT):
             return await self._process.wait()
 
@@ -119,7 +119,7 @@ class Running:
 @contextlib.asynccontextmanager
 async def running(
     folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None, *, settings: str = ""
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[HttpServer]:
     """A process that has said where it listens."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "bridge.yaml").write_text(SETTINGS + settings)
@@ -129,12 +129,12 @@ async def running(
         await anyio.open_process(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL) as process,
         anyio.create_task_group() as tasks,
     ):
-        found = Running(process, folder)
-        tasks.start_soon(found.listen)
+        server = HttpServer(process, folder)
+        tasks.start_soon(server.read_stderr)
         try:
-            await found.says("/mcp")
-            found.base = URL.findall(found.said)[0]
-            yield found
+            await server.wait_for_stderr("/mcp")
+            server.base = URL.findall(server.stderr)[0]
+            yield server
         finally:
             if process.returncode is None:
                 process.kill()

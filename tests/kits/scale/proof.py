@@ -45,7 +45,7 @@ async def work(number: int, ctx: CallContext) -> int:
     await asyncio.sleep(0.1)
     return number
 """
-SETTINGS = {"tasks": {"workers_only": True, "concurrency": 4, "most": 100_000, "lease": 2, "attempts": 1000,
+SETTINGS = {"tasks": {"workers_only": True, "concurrency": 4, "most": 100_000, "lease": 2,
                       "tools": {"echo": {"mode": "forbidden"}}}}  # fmt: skip
 CLIENTS = 8
 PAUSE = (0.1, 0.8)

@@ -189,12 +189,12 @@ def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended
 
 
 def test_a_task_fails_that_ends_each_process_that_runs_it(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
-    options = {"workers_only": True, "attempts": 2}
+    options = {"workers_only": True}
     with Cluster(tmp_path, redis_server, TOOLS, tasks=options) as cluster:
-        server, workers = cluster.start_server(), [cluster.start_worker() for _ in range(3)]
+        server, workers = cluster.start_server(), [cluster.start_worker() for _ in range(4)]
         task = server.fetch(server.create("crash"))
         assert task["status"] == "failed"
-        assert "started 2 times" in task["error"]["message"]
+        assert "started 3 times" in task["error"]["message"]
         eventually(lambda: sum(worker.process.poll() is None for worker in workers) == 1)
 
 
@@ -217,16 +217,17 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
 
 
 def test_tasks_that_do_not_end_with_their_worker_run_elsewhere(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
-    options = {"workers_only": True, "attempts": 1}
-    with Cluster(tmp_path, redis_server, TOOLS, tasks=options, limits={"drain": 0.1}) as cluster:
+    with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}, limits={"drain": 0.1}) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker()
         task = server.create("work")
         begun(tmp_path)
-        assert worker.stop() == 0
-        cluster.start_worker()
-        begun(tmp_path, 2)
+        # A task may start more often than it may crash if its workers are stopped.
+        for count in (2, 3, 4):
+            assert worker.stop() == 0
+            worker = cluster.start_worker()
+            begun(tmp_path, count)
         (tmp_path / "release").touch()
-        assert server.fetch(task)["result"]["_meta"]["mcp-bridge/runs"] == 2
+        assert server.fetch(task)["result"]["_meta"]["mcp-bridge/runs"] == 4
 
 
 def test_results_in_redis_have_no_secrets(

@@ -14,18 +14,18 @@ from mcp_types import CONNECTION_CLOSED
 
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, initialize, stateless_request
-from tests.kits.http.http_process import Running, running
+from tests.kits.http.http_process import HttpServer, running
 
 
-def clean(server: Running) -> bool:
+def clean(server: HttpServer) -> bool:
     """Whether the process has logged no error."""
-    return not any(word in server.said for word in ("Traceback", "ERROR", "Exception"))
+    return not any(word in server.stderr for word in ("Traceback", "ERROR", "Exception"))
 
 
 async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transports(tmp_path: Path) -> None:
     answers: list[str] = []
 
-    async def call(server: Running, road: HttpWay) -> None:
+    async def call(server: HttpServer, road: HttpWay) -> None:
         async with road.to(server.base) as client:
             # Otherwise the client would list after the call, when no new request is accepted.
             await client.list_tools()
@@ -40,7 +40,7 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
                 await server.wait_for_stderr("begun", len(HTTP_WAYS))
                 server.signal(signal.SIGTERM)
                 await server.wait_for_stderr("running calls have 3600 seconds to finish")
-                await server.drains()
+                await server.wait_until_draining()
                 async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
                     late = await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))
                 assert late.status_code == 503
@@ -49,7 +49,7 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
                 server.release()
             assert answers == ["released"] * len(HTTP_WAYS)
             assert await server.wait() == 0
-        assert clean(server), server.said
+        assert clean(server), server.stderr
 
 
 async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
             # This is the final result, rather than an abrupt end.
             assert '"resultType":"complete"' in remaining_text
             assert await server.wait() == 0
-        assert clean(server), server.said
+        assert clean(server), server.stderr
 
 
 async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
@@ -75,7 +75,7 @@ async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
     return {**HTTP_HEADERS, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
 
 
-async def cut(server: Running, tool: str) -> None:
+async def cut(server: HttpServer, tool: str) -> None:
     """Call a tool without an end, and report anything that comes back."""
     request = stateless_request("tools/call", {"name": tool, "arguments": {}})
     async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
@@ -90,7 +90,7 @@ async def test_a_second_signal_ends_at_once(number: int, tool: str, tmp_path: Pa
         tasks.start_soon(cut, server, tool)
         await server.wait_for_stderr("begun")
         server.signal(number)
-        await server.drains()
+        await server.wait_until_draining()
         server.signal(number)
         assert await server.wait() == 0
 
@@ -99,7 +99,7 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         server.signal(signal.SIGTERM)
         assert await server.wait() == 0
-        assert clean(server), server.said
+        assert clean(server), server.stderr
 
 
 async def test_during_the_shutdown_delay_requests_are_served_until_a_second_signal(tmp_path: Path) -> None:
@@ -109,14 +109,14 @@ async def test_during_the_shutdown_delay_requests_are_served_until_a_second_sign
         before = await http.post(f"{server.base}/mcp", **call)
         assert "connection" not in before.headers
         server.signal(signal.SIGTERM)
-        await server.drains()
+        await server.wait_until_draining()
         during = await http.post(f"{server.base}/mcp", **call)
         assert during.json()["result"] == before.json()["result"]
         # So no further request is on its way when the server ends.
         assert during.headers["connection"] == "close"
         server.signal(signal.SIGTERM)
         assert await server.wait() == 0
-        assert clean(server), server.said
+        assert clean(server), server.stderr
 
 
 async def test_after_the_shutdown_delay_a_server_ends(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_pa
                 tasks.start_soon(call, "wait")
                 await server.wait_for_stderr("begun")
                 server.signal(signal.SIGTERM)
-                await server.drains()
+                await server.wait_until_draining()
                 # A rejection would cost the client its stream and the result of `wait`.
                 await call("there")
                 server.release()
@@ -184,7 +184,7 @@ async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path)
                     async with road.to(server.base) as client:
                         await client.session.call_tool("wait", {})
 
-                before = server.said.count("begun")
+                before = server.stderr.count("begun")
                 tasks.start_soon(call)
                 await server.wait_for_stderr("begun", before + 1)
                 tasks.cancel_scope.cancel()
@@ -203,5 +203,5 @@ async def test_a_process_that_serves_by_the_library_shuts_down_too(tmp_path: Pat
             assert response.json()["result"]["tools"] == []
         server.signal(signal.SIGINT)
         assert await server.wait() == 0
-        assert clean(server), server.said
-        assert "abc" not in server.said
+        assert clean(server), server.stderr
+        assert "abc" not in server.stderr

@@ -61,7 +61,7 @@ async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(
             answer = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
         assert answer.status_code == 401
         assert token not in answer.text
-        assert token not in server.said
+        assert token not in server.stderr
 
 
 def test_the_error_for_a_port_in_use_names_it(used_port: int, tmp_path: Path) -> None:
