@@ -31,11 +31,11 @@ def test_each_process_has_its_own_state(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "mcp-bridge.yaml").write_text(SETTINGS)
     message = stateless_request("tools/call", {"name": "count", "arguments": {}})["json"]
-    result = []
+    texts = []
     for _ in range(2):
         command = [sys.executable, "-m", "mcp_bridge", "serve"]
         result = subprocess.run(
             command, cwd=tmp_path, input=f"{json.dumps(message)}\n", capture_output=True, text=True, timeout=60
         )
-        result.append([json.loads(line)["result"]["content"][0]["text"] for line in result.stdout.splitlines()])
-    assert result == [["1"], ["1"]]
+        texts.append([json.loads(line)["result"]["content"][0]["text"] for line in result.stdout.splitlines()])
+    assert texts == [["1"], ["1"]]

@@ -185,7 +185,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_document_that_is_nested_too_deeply_is_an_error(tmp_path: Path) -> None:
-    deep = '{"a":' * 900 + "1" + "}" * 900
+    deep = '{"a":' * 1010 + "1" + "}" * 1010
     (tmp_path / "api.json").write_text(f'{{"openapi": "3.1.0", "paths": {{}}, "deep": {deep}}}')
     assert "api.json: it is nested too deeply" in run_import(tmp_path, "api.json").stderr
 
