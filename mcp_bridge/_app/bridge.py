@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.bridge")
 
 _STATE_INTERVAL = 0.05
-MISSING_PATIENCE = 5.0
+MISSING_TIMEOUT = 5.0
 """Seconds for which a call to an unknown tool waits for a server that is still starting."""
 MIN_STARTS = 4
 """How many servers start at once, at least. If more did, the bridge would get no time to serve clients."""
 START_LIMIT = 20.0
 """Seconds after which the other sources are served without one that has not published. It is published when it has."""
-START_PATIENCE = 30.0
+START_TIMEOUT = 30.0
 """Seconds for which such a call waits for sources that have published nothing yet. With the wait of each first request,
 this is less than the 60 seconds after which many clients cancel."""
 _INFO = ("name", "version", "title", "instructions", "description", "website_url", "icons")
@@ -292,14 +292,14 @@ class Bridge:
 
     async def _explain_missing(self, name: str) -> str:
         """Wait until the source that may have a tool has published it or tried to connect. Return why it is missing."""
-        with anyio.move_on_after(START_PATIENCE):
+        with anyio.move_on_after(START_TIMEOUT):
             while self._unpublished and self._is_running and name not in self.registry:
                 await self._start_finished.wait()
         for source, selection, _ in self._sources:
             if source.status is None or not selection.may_publish(name):
                 continue
             source.request_attempt()
-            with anyio.move_on_after(MISSING_PATIENCE):
+            with anyio.move_on_after(MISSING_TIMEOUT):
                 await source.wait_for_attempt()
         reason = self._describe_absence(name)
         if not reason and self._unpublished and name not in self.registry:

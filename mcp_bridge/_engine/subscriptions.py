@@ -9,7 +9,7 @@ import anyio
 
 from mcp_bridge._contracts.source import Source
 
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds that a client's subscription waits until the sources have subscribed as well."""
 
 
@@ -45,8 +45,8 @@ class Subscriptions:
                 self._report(uri, is_wanted=False)
 
     async def wait_until_followed(self) -> None:
-        """Wait until the sources receive the changes of all URIs, at most `PATIENCE` seconds."""
-        with anyio.move_on_after(PATIENCE):
+        """Wait until the sources receive the changes of all URIs, at most `TIMEOUT` seconds."""
+        with anyio.move_on_after(TIMEOUT):
             for source in self._sources:
                 await source.wait_until_followed()
 

@@ -24,7 +24,7 @@ _ETC = (
     *("alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
     *("nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl"),
 )
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _SMALLEST = 4096
 """The smallest size of a file system in memory in bytes; 0 would mean no limit."""
 logger = logging.getLogger("mcp_bridge.isolation")
@@ -96,7 +96,7 @@ async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> 
     """Return bubblewrap's problem with these options, or an empty string."""
     command = build_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory, memory)
     try:
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(_TIMEOUT):
             process = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
     except (OSError, TimeoutError) as error:
         return str(error) or "it does not respond"

@@ -23,7 +23,7 @@ from mcp_bridge._server.pages import BadCursor, Pages
 from mcp_bridge._server.redaction import RequestError, redact_around
 from mcp_bridge._server.requests import Request, truncate_text
 
-READY_PATIENCE = 20.0
+READY_TIMEOUT = 20.0
 """Seconds that a request waits for sources that are still starting; then it is served from what has been published."""
 
 _CLIENT_ERRORS = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.code)
@@ -76,13 +76,13 @@ class Responses:
         return self._ready is not None and not self._ready.is_set()
 
     def when_ready(self, serve: Callable[..., Any], *args: Any) -> Any:
-        """Return `serve(*args)`, or a coroutine that waits for the sources first, at most `READY_PATIENCE` seconds."""
+        """Return `serve(*args)`, or a coroutine that waits for the sources first, at most `READY_TIMEOUT` seconds."""
         return self._serve_later(serve, *args) if self.is_waiting else serve(*args)
 
     async def wait_for_sources(self) -> None:
-        """Wait until the sources have published, at most `READY_PATIENCE` seconds."""
+        """Wait until the sources have published, at most `READY_TIMEOUT` seconds."""
         if self.is_waiting and self._ready is not None:
-            with anyio.move_on_after(READY_PATIENCE):
+            with anyio.move_on_after(READY_TIMEOUT):
                 await self._ready.wait()
 
     async def _serve_later(self, serve: Callable[..., Any], *args: Any) -> Any:

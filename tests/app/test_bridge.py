@@ -158,11 +158,11 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
             await self.go_on.wait()
             await super().run(publish)
 
-    monkeypatch.setattr("mcp_bridge._server.responses.READY_PATIENCE", 0.01)
+    monkeypatch.setattr("mcp_bridge._server.responses.READY_TIMEOUT", 0.01)
     slow = Slow("slow", [offer("echo")])
     async with serve_client(bridge_of(ControlledSource("quick", [offer("a")]), slow)) as client:
         with monkeypatch.context() as impatient:
-            impatient.setattr("mcp_bridge._app.bridge.START_PATIENCE", 0.01)
+            impatient.setattr("mcp_bridge._app.bridge.START_TIMEOUT", 0.01)
             result = (await client.request("tools/call", {"name": "echo"}))["result"]
         assert result["isError"]
         assert words(result) == "The tool may be of a source that is still starting: 'slow'. Retry later."

@@ -219,7 +219,7 @@ async def test_a_first_request_waits_for_sources_that_are_starting() -> None:
 async def test_a_source_that_never_starts_does_not_delay_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(responses, "READY_PATIENCE", 0.01)
+    monkeypatch.setattr(responses, "READY_TIMEOUT", 0.01)
     registry = ToolRegistry()
     registry.register(ToolEntry("ready", "Is ready.", lambda data: "yes", NOTHING))
     async with client_of(Endpoint(registry, started=anyio.Event())) as client:

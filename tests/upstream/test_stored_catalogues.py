@@ -149,7 +149,7 @@ async def test_stored_tools_are_listed_before_any_server_has_started(
     async with connect(gateway.build()) as client:
         await wait_for_names(client, *names)
     gateway.turn_off()
-    monkeypatch.setattr("mcp_bridge._sources.upstream.source.START_PATIENCE", 1000.0)
+    monkeypatch.setattr("mcp_bridge._sources.upstream.source.START_TIMEOUT", 1000.0)
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 1000.0)
     bridge = gateway.build()
     with anyio.fail_after(20):

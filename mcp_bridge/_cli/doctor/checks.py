@@ -35,7 +35,7 @@ MAX_PAGES = 1_000
 MAX_TEXT = 200
 """Characters of a result's text that are shown."""
 NOT_CONNECTED = "the server is not connected: "
-PATIENCE, INTERVAL = 30.0, 0.2
+TIMEOUT, INTERVAL = 30.0, 0.2
 """Seconds that upstreams may take to start, and between two readings of their states."""
 _STATUS_URI = re.compile(r"amplifier://[^/]+/status")
 _ENDED_SOURCE = re.compile(r" ERROR mcp_bridge\.bridge: source '(?P<name>.*?)' ended: (?P<reason>.*)")
@@ -210,7 +210,7 @@ def _check_status(result: dict[str, Any]) -> Iterator[CheckResult]:
 
 async def _check_upstreams(conversation: Conversation, params: dict[str, Any]) -> list[CheckResult]:
     """Wait until the upstreams of a bridge have started, and return a result for each. Raises ServerFault."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         result = await conversation.request("resources/read", {**params, "uri": STATUS_URI})
         try:

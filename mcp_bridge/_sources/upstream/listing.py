@@ -16,7 +16,7 @@ from mcp_bridge._sources.upstream.stored_catalogue import Catalogue
 from mcp_bridge._upstream.session import UpstreamSession
 from mcp_bridge._upstream.trust.screening import shorten_text
 
-LIST_PATIENCE = 3.0
+LIST_TIMEOUT = 3.0
 """Seconds that the other lists may take once the server has returned one."""
 
 
@@ -83,7 +83,7 @@ class OfferReader:
                 items = []
             del failures[name]
             self._build_entries(name, items, builder)
-            tasks.cancel_scope.deadline = min(tasks.cancel_scope.deadline, anyio.current_time() + LIST_PATIENCE)
+            tasks.cancel_scope.deadline = min(tasks.cancel_scope.deadline, anyio.current_time() + LIST_TIMEOUT)
 
         async with anyio.create_task_group() as tasks:
             tasks.cancel_scope.deadline = anyio.current_time() + timeout

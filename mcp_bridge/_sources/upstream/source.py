@@ -2,7 +2,7 @@
 
 A client never waits for a server longer than necessary, and a restart of the server changes nothing for it:
 
-- STARTING: `restore` publishes the stored catalogue. If the first attempt to connect takes longer than START_PATIENCE,
+- STARTING: `restore` publishes the stored catalogue. If the first attempt to connect takes longer than START_TIMEOUT,
   clients are served without it.
 - READY: the lists are read, published and stored. Changes are collected, and then the lists are read again.
 - DEGRADED: the connection has ended, or a list cannot be read. The last offer stays published. `run` connects again:
@@ -63,9 +63,9 @@ logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 START_TURN = 1.0
 """Seconds for which a start keeps others waiting. A server that takes longer mostly waits itself."""
-START_PATIENCE = 1.2
+START_TIMEOUT = 1.2
 """Seconds after which the other sources are published without this one. It is published once it is connected."""
-STORE_PATIENCE = 0.5
+STORE_TIMEOUT = 0.5
 """Seconds after which a server starts without its stored catalogue: a shared store may be unavailable."""
 FIRST_WAIT, MAX_WAIT = 0.5, 60.0
 """Seconds before the second and at most before any further attempt to connect; each wait is about twice the last."""
@@ -76,7 +76,7 @@ Doubled with each failure, up to the maximum: a client that lists all the time m
 """
 STABLE = 10.0
 """Seconds after which a connection counts as stable: it ends a series of failures, and is restored at once."""
-CALL_PATIENCE = 5.0
+CALL_TIMEOUT = 5.0
 """Seconds that a call waits for the connection."""
 BROKEN_AFTER = 3
 """Failed attempts after which calls no longer wait, unless an attempt is due."""
@@ -171,7 +171,7 @@ class UpstreamSource(Source):
         self._publish = publish
         catalogue = None
         if self._stored is not None:
-            with anyio.move_on_after(STORE_PATIENCE):
+            with anyio.move_on_after(STORE_TIMEOUT):
                 catalogue = await self._stored.read_catalogue()
         if catalogue is not None:
             builder = EntryBuilder(self._further, completes=catalogue.completes)
@@ -265,7 +265,7 @@ class UpstreamSource(Source):
         attempt = self._attempt
         self._wanted.set()
         if self._should_wait():
-            with anyio.move_on_after(CALL_PATIENCE):
+            with anyio.move_on_after(CALL_TIMEOUT):
                 await attempt.wait()
         if self._session is None:
             raise ToolUnavailable(self.status.describe_absence(self.name))
@@ -300,7 +300,7 @@ class UpstreamSource(Source):
 
     async def _publish_late(self, attempt: anyio.Event) -> None:
         """Publish the state of a slow server as a problem, so that clients need not wait for it."""
-        with anyio.move_on_after(START_PATIENCE):
+        with anyio.move_on_after(START_TIMEOUT):
             await attempt.wait()
         if self._session is None:
             self._publish_problem()

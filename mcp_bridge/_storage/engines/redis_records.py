@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from mcp_bridge._contracts.tasks import TaskOptions, TaskOrder, TaskRecord, TaskState
 from mcp_bridge._runtime.exact_json import dump_json, load_json
-from mcp_bridge._storage.stores.redis import PATIENCE, connect_redis
+from mcp_bridge._storage.stores.redis import TIMEOUT, connect_redis
 
 _FORGET = """
 local function forget(id)
@@ -196,7 +196,7 @@ class TaskRecords:
             await pubsub.subscribe(self._channel)
             yield None
             while True:
-                message = await pubsub.get_message(timeout=PATIENCE)
+                message = await pubsub.get_message(timeout=TIMEOUT)
                 if message is not None:
                     yield message["data"].decode()
                 else:

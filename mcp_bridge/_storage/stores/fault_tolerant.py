@@ -12,7 +12,7 @@ import anyio
 from mcp_bridge._contracts.store import ClosableStore, Store
 
 T = TypeVar("T")
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 logger = logging.getLogger("mcp_bridge.stores")
 
@@ -23,7 +23,7 @@ class FaultTolerantStore:
     `seconds` is the time limit of each operation.
     """
 
-    def __init__(self, store: Store, *, seconds: float = PATIENCE) -> None:
+    def __init__(self, store: Store, *, seconds: float = TIMEOUT) -> None:
         self._store = store
         self._seconds = seconds
 

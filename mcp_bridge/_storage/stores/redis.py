@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 CONNECTIONS = 16
 """The maximum number of connections of a client. Further requests wait for one."""
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds within which Redis has to answer, and a connection has to be free."""
 RETRIES = 3
 """How often a request is sent again: connections from before an outage of Redis fail at their next use."""
@@ -93,9 +93,9 @@ def connect_redis(url: str) -> Redis:
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=CONNECTIONS,
-        timeout=PATIENCE,
-        socket_timeout=PATIENCE,
-        socket_connect_timeout=PATIENCE,
+        timeout=TIMEOUT,
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
         retry=Retry(ConstantBackoff(0.05), RETRIES),
         retry_on_error=[RedisConnectionError],
     )

@@ -10,5 +10,5 @@ from mcp_bridge._sources.upstream import source
 @pytest.fixture(autouse=True)
 def patient_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for servers instead of publishing stored tools: these tests are about current definitions."""
-    monkeypatch.setattr(source, "STORE_PATIENCE", 0.0)
-    monkeypatch.setattr(source, "START_PATIENCE", 20.0)
+    monkeypatch.setattr(source, "STORE_TIMEOUT", 0.0)
+    monkeypatch.setattr(source, "START_TIMEOUT", 20.0)
