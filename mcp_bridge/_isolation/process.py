@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -146,7 +147,7 @@ class WorkerProcess:
         """Respond to a request of the call. Wait while the worker does not read."""
         self._budget.charge(self._send_message({"do": "reply", "id": number, **response}) / 1024)
         if self._writer is not None:
-            await self._writer.drain()
+            await self._writer.flush(math.inf)
 
     async def cancel_call(self, timeout: float) -> bool:
         """Cancel the worker's call; return whether it has ended within `timeout` seconds.

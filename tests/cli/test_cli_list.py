@@ -132,7 +132,7 @@ def test_tags_select_tools(run_here: RunHere, options: list[str], expected: list
 
 
 def test_an_empty_list_is_reported_on_stderr_only(run_here: RunHere) -> None:
-    result = run_here("list", TOOLS, "--tag", "nobody's")
+    result = run_here("list", TOOLS, "--tag", "unknown")
     assert (result.code, result.out) == (0, "")
     assert "no tools" in result.err
 

@@ -75,8 +75,8 @@ def test_validate_reports_missing_modules_too(run_here: RunHere, tmp_path: Path)
 def test_a_third_party_resource_at_the_address_of_a_status_is_ignored(
     run_here: RunHere, tmp_path: Path, text: str
 ) -> None:
-    (tmp_path / "stranger.py").write_text(THIRD_PARTY_SERVER.replace("TEXT", text))
-    result = run_here("doctor", "--command", f"{sys.executable} '{tmp_path / 'stranger.py'}'", "--json")
+    (tmp_path / "third_party.py").write_text(THIRD_PARTY_SERVER.replace("TEXT", text))
+    result = run_here("doctor", "--command", f"{sys.executable} '{tmp_path / 'third_party.py'}'", "--json")
     assert (result.code, len(result.json["checks"])) == (0, 2), result.err
 
 

@@ -12,7 +12,7 @@ A task is a record (`redis_records.py`: its order, its state, the answers of its
    again from the beginning. Each task runs at least once; it fails after `options.attempts` starts.
 
 Answers and cancellations arrive at any process, which stores them and publishes the id. `_follow_changes` of each
-process hears of all changes, and passes those of its own runs on. While Redis is unavailable, requests fail, and runs
+process receives all changes and handles those of its runs. While Redis is unavailable, requests fail, and runs
 continue and store their states later.
 """
 

@@ -82,13 +82,17 @@ class Fuzzed:
             answers = [parse_response(got)] if got.content else []
         else:
             assert isinstance(self.server, StdioServerProcess)
-            heard = len(self.server.received)
+            received_before = len(self.server.received)
             self.server.write(line + b"\n")
             data = _read(line) or _read_repaired(line)
             if isinstance(data, dict) and data.get("id") == f"said{self.sent}" and "method" in data:
                 self.server.expect_response(data["id"]).result(TIMEOUT)
             self.good()
-            answers = [item for item in self.server.received[heard:] if item.get("id") in (f"said{self.sent}", 1, None)]
+            answers = [
+                item
+                for item in self.server.received[received_before:]
+                if item.get("id") in (f"said{self.sent}", 1, None)
+            ]
         if not answers:
             return "silence"
         [answer] = answers
@@ -107,13 +111,13 @@ class Fuzzed:
 
     def _write(self, server: StdioServerProcess, lines: list[bytes]) -> None:
         numbers = [_number(line) for line in lines]
-        heard = len(server.received)
+        received_before = len(server.received)
         server.write(b"".join(line + b"\n" for line in lines))
         for line, number in zip(lines, numbers, strict=True):
             if number is not None:
                 _right(line, server.expect_response(number).result(TIMEOUT))
         self.good()
-        responses = [message for message in server.received[heard:] if "method" not in message]
+        responses = [message for message in server.received[received_before:] if "method" not in message]
         others = [message for message in responses if message["id"] is None or message["id"] not in numbers]
         # One of the others is the response to the good call.
         assert len(others) > sum(map(_needs_response, lines))
