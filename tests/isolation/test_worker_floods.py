@@ -90,7 +90,8 @@ async def measure(ctx: CountingContext, message: Any, times: int) -> float:
 async def test_a_worker_that_floods_the_bridge_has_to_wait(case: str) -> None:
     ctx = CountingContext()
     assert await measure(ctx, FLOODS[case], 300) > 1.5  # the first offer takes half of what is allowed at once
-    assert ctx.counts[case] >= 300
+    # The result of the call cancels the requests for tools that have only begun.
+    assert ctx.counts[case] >= 300 - (MAX_REQUESTS if case == "tools" else 0)
 
 
 @pytest.mark.usefixtures("low_rate")

@@ -202,10 +202,11 @@ async def test_an_installed_module_is_its_entry_point(tmp_path: Path, monkeypatc
 async def test_the_first_of_two_installed_modules_on_the_path_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("later", "first"):
+    # The names are of this test alone, since other tests leave modules such as "first" in sys.modules.
+    for name in ("second_on_the_path", "first_on_the_path"):
         files = {f"{name}.py": f"def mount(coordinator, config): return '{name}'"}
         distribution(tmp_path / name, monkeypatch, {"same": f"{name}:mount"}, files, name=name)
-    assert await ModuleLoader(TestCoordinator()).load("same") == "first"
+    assert await ModuleLoader(TestCoordinator()).load("same") == "first_on_the_path"
 
 
 async def test_without_a_resolver_entry_points_come_before_search_paths(

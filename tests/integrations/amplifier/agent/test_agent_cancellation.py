@@ -204,7 +204,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_nothing_behind(how: s
                 number += 1
             await run()
             history = await find_context(server, handle).get_messages()
-    assert number > 20
+    assert number > 5
     assert [result.output["text"] for result in results] == ["Done."] * 3
     assert history == read_history(tmp_path)
     calls = [call["id"] for message in history for call in message.get("tool_calls") or ()]
@@ -251,7 +251,7 @@ async def test_a_client_that_cancels_at_any_moment_leaves_nothing_at_the_server(
                 await check_nothing_is_left(server, model, tasks)
                 number += 4
             await run()
-    assert number > 20
+    assert number > 5
     assert [each.structured_content["text"] for each in results] == ["Done."] * 3
 
 

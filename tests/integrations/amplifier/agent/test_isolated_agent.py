@@ -332,6 +332,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_no_process_and_no_cal
             await run(session=results[0].output["session"])
             assert list_children() - others == processes
         assert await wait_for(lambda: not processes & list_children(), 10)
-    assert number > 5
+    # How many steps there are depends on how many messages of the worker arrive together.
+    assert number > 1
     assert [result.output and result.output["text"] for result in results] == ["Done."] * len(results)
     assert len(set(list_results(tmp_path)) - {INCOMPLETE}) == 1
