@@ -14,7 +14,10 @@ from mcp_bridge._settings.documents.document import SUFFIXES
 
 @contextlib.asynccontextmanager
 async def open_bridge(path: str | Path) -> AsyncIterator[Bridge]:
-    """Run the tools of a file while the block runs. `bridge.registry` calls them under the policies of the settings.
+    """Run the tools of a file while the block runs.
+
+    `bridge.registry.dispatch` calls them under the policies of the settings. `invoke` and `ainvoke` of the registry
+    call them directly.
 
     Args:
         path: A settings file, a Python file or a folder of Python files.
@@ -22,6 +25,22 @@ async def open_bridge(path: str | Path) -> AsyncIterator[Bridge]:
     Raises:
         ConfigError: The settings cannot be used.
         SourceError: No source could publish anything. Otherwise `bridge.problems` lists what was not published.
+
+    >>> import anyio
+    >>> from mcp_bridge import CallContext, ToolCall
+    >>> Path("tools.py").write_text('''
+    ... from mcp_bridge import tool
+    ... @tool
+    ... def double(number: int) -> int:
+    ...     return 2 * number
+    ... ''')
+    89
+    >>> async def call_double() -> int:
+    ...     async with open_bridge("tools.py") as bridge:
+    ...         call = ToolCall(id="1", name="double", arguments={"number": 21})
+    ...         return (await bridge.registry.dispatch(call, CallContext())).output
+    >>> anyio.run(call_double)
+    42
     """
     file = Path(path)
     if file.suffix.lower() in SUFFIXES:

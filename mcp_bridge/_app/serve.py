@@ -63,6 +63,11 @@ def serve(
     Raises:
         ConfigError: The address is not available.
         SourceError: The lifespan cannot start.
+
+    >>> registry = ToolRegistry()
+    >>> serve(registry, http="8808 or so")
+    Traceback (most recent call last):
+    ValueError: '8808 or so' is not a port or HOST:PORT
     """
     info = ServerInfo(name=name, version=version, title=title, instructions=instructions, lifespan=lifespan)
     bridge = to_bridge(tools, token=token, state=state, info=info)
@@ -114,6 +119,10 @@ def asgi_app(
             `ctx.lifespan`.
         hosts: Further host names that clients use.
         origins: Web pages that may call the server, such as `https://example.com`.
+
+    >>> app = asgi_app(ToolRegistry(), token="a-long-secret", name="weather")
+    >>> app.lifespan is not None
+    True
     """
     from mcp_bridge._transports.http.access import Access
     from mcp_bridge._transports.http.app import BridgeApp, HttpOptions

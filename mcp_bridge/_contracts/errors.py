@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class BridgeError(Exception):
-    """The base of all errors that this package raises on purpose."""
+    """The base of all errors that this package raises on purpose.
+
+    >>> isinstance(ToolNotFound("there is no tool 'forecst'"), BridgeError)
+    True
+    """
 
 
 class ConfigError(BridgeError):

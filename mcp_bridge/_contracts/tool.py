@@ -26,7 +26,11 @@ def list_tags(tags: Tags | None) -> list[str]:
 
 @dataclass
 class ToolDefinition:
-    """A tool without its handler: the tool_use API's fields and MCP's presentation fields."""
+    """A tool without its handler: the tool_use API's fields and MCP's presentation fields.
+
+    >>> ToolDefinition("forecast", "The weather of tomorrow", "weather", {"type": "object"}, tags=["web"]).title is None
+    True
+    """
 
     name: str
     description: str
@@ -162,6 +166,9 @@ class ToolCall:
     URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments. `root` is the path
     of `arguments` in the data of the caller: `$.input` if the caller wraps them. `known_as` is the name for hooks, if
     it is not the published one: agents of Amplifier know the tools of their source by the names of the modules.
+
+    >>> ToolCall(id="1", name="forecast", arguments={"city": "Ulm"}).kind
+    'tool'
     """
 
     id: str
@@ -194,6 +201,9 @@ class ToolResult:
         duration_ms: In milliseconds. Set by the pipeline, in place: a copy would cost more than a layer.
         meta: The `_meta` of the result for clients.
         encoded: Set by the server, see `EncodedOutput`.
+
+    >>> ToolResult(success=False, error={"message": "no such city"}).error_text
+    'no such city'
     """
 
     success: bool | None = None

@@ -9,7 +9,11 @@ from typing import Any
 
 
 class ResultStatus(Enum):
-    """How an invocation ended."""
+    """How an invocation ended.
+
+    >>> ResultStatus("timeout")
+    <ResultStatus.TIMEOUT: 'timeout'>
+    """
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -20,7 +24,13 @@ class ResultStatus(Enum):
 
 @dataclass
 class Result:
-    """The result of `ToolRegistry.invoke`. `duration_ms` is in milliseconds."""
+    """The result of `ToolRegistry.invoke`. `duration_ms` is in milliseconds.
+
+    >>> Result.success(21).ok
+    True
+    >>> Result.failure("no such city").errors
+    ['no such city']
+    """
 
     status: ResultStatus
     data: Any = None
@@ -70,7 +80,11 @@ class Result:
 
 @dataclass
 class ValidationResult:
-    """Whether data is valid, and a line for each problem."""
+    """Whether data is valid, and a line for each problem.
+
+    >>> ValidationResult().merge(ValidationResult(False, ["$.city: missing"]))
+    ValidationResult(valid=False, errors=['$.city: missing'])
+    """
 
     valid: bool = True
     errors: list[str] = field(default_factory=list)

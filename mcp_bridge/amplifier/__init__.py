@@ -1,6 +1,46 @@
 """The API that Amplifier modules are written against, without amplifier-core.
 
 `mcp_bridge.amplifier.X` has the names of `amplifier_core.X`. Names are imported on first use.
+
+A tool module mounts objects with the shape of `Tool`. `ModuleLoader` finds it, here in a search path, and mounts it on
+a `ModuleCoordinator`:
+
+>>> import anyio
+>>> from pathlib import Path
+>>> from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, Tool
+>>> Path("tool_forecast.py").write_text('''
+... from mcp_bridge.amplifier import ToolResult
+... class Forecast:
+...     name, description = "forecast", "The weather of tomorrow"
+...     async def execute(self, input):
+...         return ToolResult(output="rain")
+... async def mount(coordinator, config):
+...     await coordinator.mount("tools", Forecast())
+... ''')
+287
+>>> async def run_forecast():
+...     coordinator = ModuleCoordinator()
+...     await ModuleLoader(coordinator, search_paths=["."]).load("tool-forecast")
+...     tool = coordinator.get("tools", "forecast")
+...     return isinstance(tool, Tool), (await tool.execute({"city": "Ulm"})).output
+>>> anyio.run(run_forecast)
+(True, 'rain')
+
+The other kinds of modules have the shapes below. `mcp_bridge.amplifier.testing` has an implementation of each.
+
+>>> from mcp_bridge.amplifier import (
+...     ApprovalSystem, ContextManager, HookHandler, Orchestrator, Provider, testing
+... )
+>>> isinstance(testing.MockProvider(), Provider)
+True
+>>> isinstance(testing.MockContextManager(), ContextManager)
+True
+>>> isinstance(testing.ScriptedOrchestrator([]), Orchestrator)
+True
+>>> isinstance(testing.MockApprovals("Deny"), ApprovalSystem)
+True
+>>> isinstance(testing.EventRecorder(), HookHandler)
+True
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,8 +47,21 @@ def find_examples() -> list[doctest.DocTest]:
 
 
 @pytest.mark.parametrize("example", find_examples(), ids=lambda example: example.name)
-def test_the_example_prints_what_it_shows(example: doctest.DocTest) -> None:
+def test_the_example_prints_what_it_shows(
+    example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     lines: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     results = runner.run(example, out=lines.append)
     assert results.failed == 0, "".join(lines)
+
+
+@pytest.mark.parametrize("name", ["mcp_bridge", "mcp_bridge.tool_use", "mcp_bridge.amplifier", "mcp_bridge.xaibo"])
+def test_each_public_function_and_class_is_used_in_an_example(name: str) -> None:
+    module = importlib.import_module(name)
+    examples = "\n".join(line.source for example in find_examples() for line in example.examples)
+    words = set(re.findall(r"\w+", examples))
+    # Aliases and the version have no example.
+    public = [key for key in module.__all__ if getattr(getattr(module, key), "__name__", None) == key]
+    assert sorted(set(public) - words) == []

@@ -16,7 +16,11 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 
 
 class CancellationState(Enum):
-    """The states of a token, in order of urgency."""
+    """The states of a token, in order of urgency.
+
+    >>> [state.value for state in CancellationState]
+    ['none', 'graceful', 'immediate']
+    """
 
     NONE = "none"
     GRACEFUL = "graceful"
@@ -24,7 +28,14 @@ class CancellationState(Enum):
 
 
 class CancellationToken:
-    """Set by the session and read by its modules. It knows the running tools by the ids of their calls."""
+    """Set by the session and read by its modules. It knows the running tools by the ids of their calls.
+
+    >>> token = CancellationToken()
+    >>> token.request_graceful()
+    True
+    >>> token.state
+    'graceful'
+    """
 
     def __init__(self) -> None:
         self._state = CancellationState.NONE

@@ -256,6 +256,11 @@ class ModuleCoordinator(BaseCoordinator):
     """The mount points, hooks, capabilities and contributions of one session. Modules may set attributes on it.
 
     `config` is the mount plan. `on_change` is called when a provider or tool is mounted or unmounted.
+
+    >>> coordinator = ModuleCoordinator()
+    >>> coordinator.register_capability("weather.city", "Ulm")
+    >>> coordinator.get_capability("weather.city")
+    'Ulm'
     """
 
     def __init__(

@@ -13,15 +13,27 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 
 class ModuleNotFoundError(BridgeError):
-    """No module of this name was found; the message lists the places of the search."""
+    """No module of this name was found; the message lists the places of the search.
+
+    >>> isinstance(ModuleNotFoundError("module 'tool-forecast' was not found"), ImportError)
+    False
+    """
 
 
 class ModuleLoadError(BridgeError):
-    """A module was found but cannot be loaded: its import fails, it has no `mount`, or its `mount` fails."""
+    """A module was found but cannot be loaded: its import fails, it has no `mount`, or its `mount` fails.
+
+    >>> isinstance(ModuleLoadError("module 'tool-forecast' cannot be imported"), BridgeError)
+    True
+    """
 
 
 class MountCollision(RegistryError, ValueError):
-    """Two modules mount under one name at one mount point."""
+    """Two modules mount under one name at one mount point.
+
+    >>> print(MountCollision("tools", "forecast"))
+    mount at 'tools': 'forecast' is already mounted. Rename or remove one of them.
+    """
 
     def __init__(self, point: str, name: str) -> None:
         super().__init__(f"mount at '{point}': '{name}' is already mounted. Rename or remove one of them.")
@@ -30,7 +42,12 @@ class MountCollision(RegistryError, ValueError):
 
 
 class ApprovalTimeoutError(BridgeError):
-    """An approval request timed out."""
+    """An approval request timed out.
+
+    >>> raise ApprovalTimeoutError("no answer within 30 seconds")
+    Traceback (most recent call last):
+    mcp_bridge._integrations.amplifier.errors.ApprovalTimeoutError: no answer within 30 seconds
+    """
 
 
 @contextmanager

@@ -56,6 +56,13 @@ class HookRegistry:
     A handler of an event in `fail_closed` denies when it raises, returns no decision, or takes longer than `timeout`
     seconds (None: no limit); a failing handler of any other event is logged and skipped. Handlers registered during an
     event do not receive it. A synchronous handler that blocks cannot be interrupted.
+
+    >>> hooks = HookRegistry()
+    >>> async def deny_delete(event, data):
+    ...     return HookResult(action="deny" if data["tool_name"] == "delete" else "continue")
+    >>> unregister = hooks.register(HookRegistry.TOOL_PRE, deny_delete, name="guard")
+    >>> anyio.run(hooks.emit, "tool:pre", {"tool_name": "delete"}).action
+    'deny'
     """
 
     SESSION_START: ClassVar = events.SESSION_START

@@ -118,7 +118,14 @@ class ApprovalResponse(BaseModel):
 
 @runtime_checkable
 class ApprovalProvider(Protocol):
-    """Asks the user on behalf of a module."""
+    """Asks the user on behalf of a module.
+
+    >>> class DenyDeletion:
+    ...     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
+    ...         return ApprovalResponse(approved=request.action != "delete")
+    >>> isinstance(DenyDeletion(), ApprovalProvider)
+    True
+    """
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
         """Ask the user and wait. Raises TimeoutError."""
@@ -144,7 +151,15 @@ class ModuleSource(Protocol):
 
 @runtime_checkable
 class ModuleSourceResolver(Protocol):
-    """Finds the sources of modules (Module Source Protocol 1.0.0)."""
+    """Finds the sources of modules (Module Source Protocol 1.0.0).
+
+    >>> from mcp_bridge.amplifier import FileSource
+    >>> class Folder:
+    ...     def resolve(self, module_id, source_hint=None, profile_hint=None) -> ModuleSource:
+    ...         return FileSource(f"modules/{module_id}")
+    >>> isinstance(Folder(), ModuleSourceResolver)
+    True
+    """
 
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> ModuleSource:
         """Return the source of a module. Raises ModuleNotFoundError of this package for an unknown module."""

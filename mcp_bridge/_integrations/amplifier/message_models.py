@@ -84,7 +84,17 @@ Block = Annotated[
 
 
 class Message(Envelope):
-    """One message of a conversation."""
+    """One message of a conversation. Its content is text, or blocks.
+
+    >>> call = ToolCallBlock(id="1", name="forecast", input={"city": "Ulm"})
+    >>> image = ImageBlock(source={"type": "url", "url": "https://example.com/radar.png"})
+    >>> reasoning = [ThinkingBlock(thinking="A tool knows."), RedactedThinkingBlock(data="..."),
+    ...     ReasoningBlock(content=["A tool knows."], summary=[])]
+    >>> Message(role="assistant", content=[*reasoning, TextBlock(text="I will look."), image, call]).content[-1].name
+    'forecast'
+    >>> Message(role="tool", content=[ToolResultBlock(tool_call_id="1", output="rain")]).content[0].output
+    'rain'
+    """
 
     role: Literal["system", "developer", "user", "assistant", "function", "tool"]
     content: str | list[Block]
@@ -126,7 +136,12 @@ class Usage(Envelope):
 
 
 class ChatRequest(Envelope):
-    """A completion request to a provider; `timeout` is in seconds."""
+    """A completion request to a provider; `timeout` is in seconds.
+
+    >>> tool = ToolSpec(name="forecast", parameters={"type": "object"})
+    >>> ChatRequest(messages=[Message(role="user", content="Will it rain?")], tools=[tool]).tools[0].name
+    'forecast'
+    """
 
     messages: list[Message]
     tools: list[ToolSpec] | None = None
@@ -145,7 +160,13 @@ class ChatRequest(Envelope):
 
 
 class ChatResponse(Envelope):
-    """A completion."""
+    """A completion.
+
+    >>> call = ToolCall(id="1", name="forecast", arguments={"city": "Ulm"})
+    >>> usage = Usage(input_tokens=20, output_tokens=5, total_tokens=25)
+    >>> ChatResponse(content=[], tool_calls=[call], usage=usage).tool_calls[0].arguments
+    {'city': 'Ulm'}
+    """
 
     content: list[Block]
     tool_calls: list[ToolCall] | None = None

@@ -22,6 +22,9 @@ class ToolResult(BaseModel):
     `success`, `output` and `error` are one form, `tool_call_id`, `output` and `is_error` the other; give either
     `success` or `is_error`. `content` has text and image blocks. Raises ValueError where `success` and `is_error`
     contradict each other.
+
+    >>> ToolResult(success=False, error={"message": "no such city"}).get_serialized_output()
+    'no such city'
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -72,7 +75,11 @@ class ToolResult(BaseModel):
 
 
 class ContextInjection(BaseModel):
-    """A text that a hook injects into the model's context."""
+    """A text that a hook injects into the model's context.
+
+    >>> ContextInjection(content="The user is in Ulm.").role
+    'system'
+    """
 
     content: str
     role: Role = "system"
@@ -86,6 +93,9 @@ class HookResult(BaseModel):
     `approval_timeout` is in seconds. On the result of `HookRegistry.emit`, `data` is the event's data as all hooks have
     modified it, whatever the action, `modified_by` has the names of these hooks, and `context_injections` has every
     injected text in order.
+
+    >>> HookResult(action="deny", reason="Only on weekdays.").reason
+    'Only on weekdays.'
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -110,7 +120,11 @@ class HookResult(BaseModel):
 
 
 class ModelInfo(BaseModel):
-    """A model of a provider; the windows are in tokens."""
+    """A model of a provider; the windows are in tokens.
+
+    >>> ModelInfo(id="small", display_name="Small", context_window=8000, max_output_tokens=1000).capabilities
+    []
+    """
 
     id: str
     display_name: str
@@ -121,7 +135,11 @@ class ModelInfo(BaseModel):
 
 
 class ProviderInfo(BaseModel):
-    """A provider's description of itself; `credential_env_vars` are names, never values."""
+    """A provider's description of itself; `credential_env_vars` are names, never values.
+
+    >>> ProviderInfo(id="example", display_name="Example", credential_env_vars=["EXAMPLE_API_KEY"]).id
+    'example'
+    """
 
     id: str
     display_name: str
@@ -131,7 +149,11 @@ class ProviderInfo(BaseModel):
 
 
 class ModuleInfo(BaseModel):
-    """A module that can be loaded."""
+    """A module that can be loaded.
+
+    >>> ModuleInfo(id="tool-forecast", name="Forecast", type="tool", mount_point="tools").version
+    ''
+    """
 
     id: str
     name: str

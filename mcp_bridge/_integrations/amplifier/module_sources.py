@@ -22,7 +22,11 @@ ENTRY_POINT_GROUP = "amplifier.modules"
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A module in a local folder or file; `path` is a path or a `file://` address."""
+    """A module in a local folder or file; `path` is a path or a `file://` address.
+
+    >>> FileSource(".").resolve() == Path.cwd()
+    True
+    """
 
     path: str | Path
 
@@ -39,7 +43,12 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """A module in an installed package, named by its import name or its distribution."""
+    """A module in an installed package, named by its import name or its distribution.
+
+    >>> PackageSource("amplifier-module-none").resolve()
+    Traceback (most recent call last):
+    mcp_bridge._integrations.amplifier.errors.ModuleNotFoundError: the package 'amplifier-module-none' is not ...
+    """
 
     package: str
 
@@ -67,6 +76,10 @@ class GitSource:
 
     `uri` is `git+https://HOST/PATH@REF` or `git+file://PATH@REF`, with `#subdirectory=FOLDER` for a module in a
     subfolder.
+
+    >>> GitSource("git+https://example.com/modules@v1#subdirectory=forecast").resolve()
+    Traceback (most recent call last):
+    mcp_bridge._integrations.amplifier.errors.ModuleNotFoundError: git+https://... has not been fetched. Run: ...
     """
 
     uri: str

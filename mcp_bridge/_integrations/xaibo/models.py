@@ -65,7 +65,11 @@ class ToolResult(_Fields):
 
 
 class LLMRole(str, Enum):  # noqa: UP042 its text is `LLMRole.USER`, as in Xaibo
-    """The author of a message."""
+    """The author of a message.
+
+    >>> LLMMessage.system("You are brief.").role is LLMRole.SYSTEM
+    True
+    """
 
     SYSTEM = "system"
     USER = "user"
@@ -74,7 +78,11 @@ class LLMRole(str, Enum):  # noqa: UP042 its text is `LLMRole.USER`, as in Xaibo
 
 
 class LLMMessageContentType(str, Enum):  # noqa: UP042 as above
-    """The type of a part of a message."""
+    """The type of a part of a message.
+
+    >>> LLMMessageContentType("image").name
+    'IMAGE'
+    """
 
     TEXT = "text"
     IMAGE = "image"
@@ -93,7 +101,11 @@ class LLMFunctionCall(BaseModel):
 
 
 class LLMFunctionResult(BaseModel):
-    """The result of a call, as text."""
+    """The result of a call, as text.
+
+    >>> LLMFunctionResult(id="1", name="forecast", content="rain").content
+    'rain'
+    """
 
     id: str
     name: str
@@ -101,7 +113,11 @@ class LLMFunctionResult(BaseModel):
 
 
 class LLMMessageContent(BaseModel):
-    """A part of a message: text, or an image as a data URI."""
+    """A part of a message: text, or an image as a data URI.
+
+    >>> LLMMessageContent(type=LLMMessageContentType.TEXT, text="Will it rain?").image is None
+    True
+    """
 
     type: LLMMessageContentType
     text: str | None = None
@@ -176,7 +192,11 @@ class LLMOptions(BaseModel):
 
 
 class LLMUsage(BaseModel):
-    """The tokens of a response."""
+    """The tokens of a response.
+
+    >>> LLMUsage(prompt_tokens=20, completion_tokens=5, total_tokens=25).total_tokens
+    25
+    """
 
     prompt_tokens: int
     completion_tokens: int

@@ -29,7 +29,16 @@ class ToolProviderProtocol(Protocol):
 
 @runtime_checkable
 class LLMProtocol(Protocol):
-    """A language model."""
+    """A language model.
+
+    >>> class Echo:
+    ...     async def generate(self, messages, options=None):
+    ...         return LLMResponse(content=messages[-1].content[0].text)
+    ...     async def generate_stream(self, messages, options=None):
+    ...         yield messages[-1].content[0].text
+    >>> isinstance(Echo(), LLMProtocol)
+    True
+    """
 
     async def generate(self, messages: list[LLMMessage], options: LLMOptions | None = None) -> LLMResponse:
         """Return the model's response to a conversation."""
@@ -41,7 +50,11 @@ class LLMProtocol(Protocol):
 
 
 class ToolError(Exception):
-    """The base of all errors of a provider. Their text is shown to the model unchanged."""
+    """The base of all errors of a provider. Their text is shown to the model unchanged.
+
+    >>> [issubclass(error, ToolError) for error in (ToolNotFoundError, ToolExecutionError, ToolParameterError)]
+    [True, True, True]
+    """
 
 
 class ToolNotFoundError(ToolError):
