@@ -1,45 +1,52 @@
 # Requirements: python3 (3.11 or newer), pip, make, git; node and npm for some of the tests.
+# With PYTHON=..., such as PYTHON=python3.13, a command uses an environment for that interpreter: .venv-3.13.
 PYTHON ?= python3
-BIN := .venv/bin
+ifeq ($(origin PYTHON),command line)
+VERSION := $(shell $(PYTHON) -c 'import sys; print("{}.{}".format(*sys.version_info))')
+VENV := .venv-$(or $(VERSION),$(error cannot run PYTHON=$(PYTHON)))
+else
+VENV := .venv
+endif
+BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-frameworks test-fastmcp test-clients conformance gateway openapi openapi-examples scale modules check docs site bench clean
 
-demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
+demo: $(VENV)/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
-test: .venv/.test       ## all tests, with coverage
+test: $(VENV)/.test       ## all tests, with coverage
 	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
 
-test-frameworks: .venv/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
+test-frameworks: $(VENV)/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
 	$(if $(FRAMEWORKS),,$(BIN)/python -m tests.kits.frameworks.fastmcp_suite)
 
-test-fastmcp: .venv/.test ## only FastMCP's own tests, with the bridge between its clients and its servers
+test-fastmcp: $(VENV)/.test ## only FastMCP's own tests, with the bridge between its clients and its servers
 	$(BIN)/python -m tests.kits.frameworks.fastmcp_suite
 
-test-clients: .venv/.test ## real clients from npm connect to an installed bridge (CLIENTS="gemini-cli": only these; CLIENTS=--gateway: through a gateway)
+test-clients: $(VENV)/.test ## real clients from npm connect to an installed bridge (CLIENTS="gemini-cli": only these; CLIENTS=--gateway: through a gateway)
 	$(BIN)/python -m tests.kits.clients.real_clients $(CLIENTS)
 
-conformance: .venv/.test ## the official conformance suite, one line per protocol version
+conformance: $(VENV)/.test ## the official conformance suite, one line per protocol version
 	$(BIN)/python -m tests.kits.conformance.referee
 
-gateway: .venv/.test    ## official servers from npm and PyPI behind a bridge, in both eras
+gateway: $(VENV)/.test    ## official servers from npm and PyPI behind a bridge, in both eras
 	$(BIN)/python -m tests.kits.upstream.official_servers
 
-openapi: .venv/.test    ## every operation of large public OpenAPI documents, against a mock (OPENAPI="GitHub": only this one)
+openapi: $(VENV)/.test    ## every operation of large public OpenAPI documents, against a mock (OPENAPI="GitHub": only this one)
 	$(BIN)/python -m tests.kits.openapi.public_documents $(OPENAPI)
 
-openapi-examples: .venv/.test ## the examples of requests in a thousand public OpenAPI documents (DOCUMENTS=folder: in these)
+openapi-examples: $(VENV)/.test ## the examples of requests in a thousand public OpenAPI documents (DOCUMENTS=folder: in these)
 	$(BIN)/python -m tests.kits.openapi.documented_examples $(DOCUMENTS)
 
-scale: .venv/.test      ## servers and workers on one Redis, killed at random under load (SCALE=--short: in a minute)
+scale: $(VENV)/.test      ## servers and workers on one Redis, killed at random under load (SCALE=--short: in a minute)
 	$(BIN)/python -m tests.kits.scale.proof $(SCALE)
 
-modules: .venv/.test    ## public Amplifier modules from git, unmodified, with the official client (CLONES=folder: use these clones)
+modules: $(VENV)/.test    ## public Amplifier modules from git, unmodified, with the official client (CLONES=folder: use these clones)
 	$(BIN)/python -m tests.kits.amplifier.public_modules $(if $(CLONES),--clones $(CLONES))
 
-check: .venv/.test      ## lint, formatting, types, import rules, generated pages; prints how the code reads
+check: $(VENV)/.test      ## lint, formatting, types, import rules, generated pages; prints how the code reads
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -47,34 +54,34 @@ check: .venv/.test      ## lint, formatting, types, import rules, generated page
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python -m tests.kits.reading mcp_bridge
 
-docs: .venv/.test       ## update the generated pages and the settings' JSON Schema
+docs: $(VENV)/.test       ## update the generated pages and the settings' JSON Schema
 	$(BIN)/python docs/generate.py
 
-site: .venv/.site       ## build the documentation as a website, in strict mode, into build/site
+site: $(VENV)/.site       ## build the documentation as a website, in strict mode, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-bench: .venv/.bench     ## compare with the SDK's server and FastMCP in one run
+bench: $(VENV)/.bench     ## compare with the SDK's server and FastMCP in one run
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:
-	rm -rf .venv .venv-frameworks .node .coverage* build dist
+	rm -rf .venv .venv-3.* .venv-frameworks .node .coverage* build dist
 
-.venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mcp-bridge needs Python 3.11 or newer: make PYTHON=python3.12")'
-	$(PYTHON) -m venv .venv
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mcp-bridge needs Python 3.11 or newer. Add PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
 
-.venv/.demo: pyproject.toml | .venv/bin/python
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[testing]'
 	@touch $@
 
-.venv/.test: pyproject.toml | .venv/bin/python
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[test]'
-	@touch $@ .venv/.demo
+	@touch $@ $(VENV)/.demo
 
-.venv/.site: pyproject.toml | .venv/bin/python
+$(VENV)/.site: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[site]'
 	@touch $@
 
-.venv/.bench: pyproject.toml | .venv/bin/python
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[bench]'
 	@touch $@
