@@ -219,8 +219,9 @@ class Bridge:
                 tasks.start_soon(self._limit_start)
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)
-            for task in self._background if serving else ():
-                tasks.start_soon(task)
+            if serving:
+                for task in self._background:
+                    tasks.start_soon(task)
             self._report_started()
             self._is_running = True
             try:

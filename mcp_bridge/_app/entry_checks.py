@@ -76,10 +76,15 @@ def warn_about_failing(tools: Iterable[ToolEntry]) -> None:
 
 def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> None:
     """Log the tools that require tasks, unless tasks are enabled."""
-    for tool in tools if tasks is None else ():
+    if tasks is not None:
+        return
+    for tool in tools:
         if tool.tasks is not None and tool.tasks.mode == "required":
-            advice = "its calls are ordinary ones. Write `tasks: {}` in the settings"
-            logger.warning("tool '%s' requires tasks, which are not enabled, so %s", tool.name, advice)
+            logger.warning(
+                "tool '%s' requires tasks, which are not enabled, so its calls are ordinary ones. "
+                "Write `tasks: {}` in the settings",
+                tool.name,
+            )
 
 
 def warn_about_short_secrets(secrets: Iterable[str]) -> None:

@@ -62,8 +62,9 @@ def _list_patterns(settings: Settings) -> Iterator[tuple[str, str]]:
                 yield f"policy[{index}].{policy.name}.tools", pattern
     for pattern in settings.limits.tools:
         yield "limits.tools", pattern
-    for pattern in settings.tasks.tools if settings.tasks is not None else ():
-        yield "tasks.tools", pattern
+    if settings.tasks is not None:
+        for pattern in settings.tasks.tools:
+            yield "tasks.tools", pattern
 
 
 def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:

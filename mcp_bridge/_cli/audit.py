@@ -43,6 +43,7 @@ def read_trail(options: TrailOptions) -> None:
                 report = trail.verify(options.contains or "")
                 if report.removed and not removes_records:
                     problem = f"the records up to {report.removed} were removed, but the settings keep all records"
+                    # The trail has to begin with record 1, so it is broken there.
                     report = report._replace(broken=1, problem=problem)
                 _print_verification(report, path, options)
             elif options.follow:
@@ -122,7 +123,7 @@ def _describe_verification(report: ChainReport, path: Path, expected_hash: str |
             text += f", after {format_count(report.removed, 'removed record')} (keep, max_size)"
         yield f"{text}."
         if report.removed and expected_hash is None:
-            yield "A record declares the removal, as anyone who can write the file could. --contains HASH proves it."
+            yield "A record declares the removal, but every writer of the file can add one. --contains HASH proves it."
     else:
         yield f"{path} is NOT the file that had a record with the hash {expected_hash}."
         yield "Its records match each other, so some were changed or removed, and all later hashes computed again."
@@ -195,7 +196,7 @@ def _describe_record(chained: ChainedRecord) -> Sequence[str]:
 
 
 def _describe_details(record: dict[str, Any]) -> str:
-    """Describe the code of an error and the decisions of policies, or a gap or an anchor."""
+    """Describe the code of an error and the decisions of policies, or lost or removed records."""
     if record.get("kind") == "gap":
         return f"{record.get('lost')} records were lost: {record.get('reason')}"
     if record.get("kind") == "anchor":

@@ -95,6 +95,7 @@ def read_client_file(client: Client, place: ConfigPlace, machine: Machine) -> Cl
     try:
         return ClientFile(place=place, path=path, exists=exists, servers=read_servers(client, place, machine))
     except ConfigError as error:
+        # The check above finds no file in a folder without permissions, so the error decides.
         return ClientFile(place=place, path=path, exists=True, error=error)
 
 

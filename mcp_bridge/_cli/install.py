@@ -86,7 +86,7 @@ class Installation:
     def format_snippet(self) -> str:
         from mcp_bridge._desktop.exports import format_snippet
 
-        value = build_entry_value(self.client, self.place, self.entry)
+        value = build_entry_value(self.client, self.entry)
         return format_snippet(self.place, self.entry, value, self.machine)
 
 
@@ -302,7 +302,7 @@ def _show_link(task: Installation) -> None:
 def _show_snippet(task: Installation) -> None:
     notes, snippet = list(_list_secret_notes(task.client, task.entry.secrets)), task.format_snippet()
     if task.options.as_json:
-        value = dict(build_entry_value(task.client, task.place, task.entry))
+        value = dict(build_entry_value(task.client, task.entry))
         write_json(task.json_base | {"notes": notes, "entry": value, "snippet": snippet})
         return
     report(f"for {task.location}:")

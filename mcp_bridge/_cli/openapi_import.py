@@ -48,6 +48,7 @@ def import_document(options: OpenApiImportOptions) -> None:
     except RecursionError:
         raise ConfigError(f"{options.source}: it is nested too deeply") from None
     problems: list[str] = []
+    # All operations are listed: nothing is included or excluded.
     operations = name_operations(find_operations(document, (), (), problems))
     title = re.sub(r"[^a-z0-9]+", "-", str(document.info.get("title") or "").lower()).strip("-")
     out = options.out or Path(f"{title[:40].strip('-') or 'openapi'}.json")
@@ -56,6 +57,7 @@ def import_document(options: OpenApiImportOptions) -> None:
     entry: dict[str, Any] = {"type": "openapi", "document": str(out)}
     servers, auth = document.data.get("servers"), draft_auth(document)
     if not isinstance(servers, list) or not servers:
+        # The user replaces this address.
         entry["server"] = "https://api.example.com"
     if auth:
         entry["auth"] = auth

@@ -22,12 +22,14 @@ def print_resource(options: ReadOptions) -> None:
     """Print the contents of a resource: text, bytes (not on a terminal), or the result as JSON. Raises BridgeError."""
     words, target = options.words, options.file
     if len(words) == 2 and target is None:
-        target, words = words[0], words[1:]
-    if len(words) == 1 and target is None and "://" not in words[0] and is_target(words[0]):
-        raise make_missing_error(words[0], "URI")
-    if len(words) != 1:
+        target, uri = words
+    elif len(words) == 1:
+        uri = words[0]
+    else:
         raise ConfigError(f"found {len(words)} words", where="read", hint="Use: mcp-bridge read [TARGET] URI")
-    result = _request(options, target, "resources/read", {"uri": words[0]})
+    if target is None and "://" not in uri and is_target(uri):
+        raise make_missing_error(uri, "URI")
+    result = _request(options, target, "resources/read", {"uri": uri})
     if options.as_json:
         write_json(result)
         return
@@ -44,7 +46,7 @@ def print_resource(options: ReadOptions) -> None:
             raise SourceError("the server returned contents that are neither text nor Base64") from error
         if is_terminal:
             media_type = contents.get("mimeType", "binary data")
-            report(f"{words[0]}: {len(data):,} bytes of {media_type}; redirect the output to a file, or use --json")
+            report(f"{uri}: {len(data):,} bytes of {media_type}; redirect the output to a file, or use --json")
         else:
             sys.stdout.buffer.write(data)
 

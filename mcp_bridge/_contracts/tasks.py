@@ -1,4 +1,4 @@
-"""Tasks: calls with results for later (extension io.modelcontextprotocol/tasks, SEP-2663)."""
+"""Tasks: calls whose results a client fetches later (extension io.modelcontextprotocol/tasks, SEP-2663)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ToolTasks(NamedTuple):
     ToolTasks(mode='required', after=None, timeout=600, retries=2, backoff=None)
 
     Attributes:
-        mode: `optional`, the default: if the client supports tasks. `required`: only such clients can call the tool.
-            `forbidden`: never.
+        mode: With `optional`, the default, calls become tasks if the client supports tasks. With `required`, only
+            clients that support tasks can call the tool. With `forbidden`, no call becomes a task.
         after: The seconds after which a call continues as a task; 0 makes each call a task immediately.
         timeout: The maximum seconds of each attempt, without the time in which it waits for the user.
         retries: The maximum number of retries of a failed task. Default: `TaskOptions.retries` if the tool is
@@ -72,16 +72,17 @@ class TaskOptions(NamedTuple):
         backoff: See `ToolTasks`.
         ttl: The seconds for which a task and its result are kept, from its creation.
         poll: The seconds between two requests of a client for the state of a task.
-        most: The maximum number of tasks. If there are several clients, each has at most three quarters.
+        most: The maximum number of tasks. If there are several clients, each can have at most three quarters of them.
         size: The maximum number of bytes of all results.
         tools: Options of single tools, by patterns of their names; the first pattern that matches applies. They take
             precedence over the declarations of tools.
         url: The place of tasks: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
         concurrency: The maximum number of running tasks in this process. With Redis it may be 0: other processes run
             them.
-        lease: Redis: the seconds after the end of its process until a task is started again in another one.
-        attempts: Redis: the maximum number of starts of a task if all processes that ran it have ended.
-        drain: Redis: the seconds for tasks of this process to end with it, before others start them again.
+        lease: With Redis, if a process ends, another one starts its tasks again after this many seconds.
+        attempts: With Redis, the maximum number of starts of a task whose processes end.
+        drain: With Redis, when this process shuts down, its tasks have this many seconds to finish. After them, another
+            process starts them again.
     """
 
     after: float = 10.0

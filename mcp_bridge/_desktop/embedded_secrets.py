@@ -12,7 +12,7 @@ from mcp_bridge._json_schema.secret_names import is_secret_key
 _KNOWN_FORM = re.compile(
     r"(?:sk-|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|AIza|glpat-|npm_|hf_|eyJ|(?i:bearer)\s+(?=\S*\d))[A-Za-z0-9_.\-]{8,}"
 )
-"""Keys and tokens of providers that have a fixed beginning, and what a header has after `Bearer`."""
+"""Keys and tokens with the fixed beginnings of providers, and tokens with a digit after the word `Bearer`."""
 _LONG_WORD = re.compile(r"[A-Za-z0-9+_=\-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _USER_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
@@ -20,16 +20,19 @@ _URL = re.compile(r"([^:/?#]*://[^/?#]*)?([^?#]*)(\??)([^#]*)(.*)", re.DOTALL)
 """A host, a path, a query and a fragment. The URL may be invalid, or contain references to variables."""
 _SCHEME = re.compile(r"(?i)(basic|bearer|token)\s+(.+)", re.DOTALL)
 _HEADER_WORD = re.compile(r"([A-Za-z][A-Za-z0-9\-]*):(?!//)\s*(.+)", re.DOTALL)
+"""An argument such as `Authorization: Bearer TOKEN`, but not a URL."""
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z][\w.\-]*)=(.+)", re.DOTALL)
+"""An argument such as `--token=TOKEN` or `TOKEN=TOKEN`."""
 _REFERENCE = re.compile(r"(?<!\$)\$\{")
+"""The beginning of a reference to a variable; `$${` is the text `${`."""
 
 
 @dataclass(slots=True)
 class SecretCollector:
     """Collects the secrets of entries, each with its variable.
 
-    `places` has for each variable where its value is. `reserved` are the variables to which entries already refer: they
-    have other values, perhaps for other servers.
+    `places` maps each variable to the place of its value. `reserved` are the variables to which entries already refer:
+    they have other values, perhaps for other servers.
     """
 
     places: dict[str, str] = field(default_factory=dict)
@@ -38,20 +41,20 @@ class SecretCollector:
 
     def replace_secrets(self, server: str, options: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Return the options of a server without secrets. `where` names its place for users."""
-        taker = _EntrySecrets(self, server, where)
+        entry = _EntrySecrets(self, server, where)
         result = dict(options)
         env = options.get("env")
         if isinstance(env, Mapping):
-            result["env"] = {name: taker.replace_variable(name, value) for name, value in env.items()}
+            result["env"] = {name: entry.replace_variable(name, value) for name, value in env.items()}
         headers = options.get("headers")
         if isinstance(headers, Mapping):
-            result["headers"] = {name: taker.replace_header(name, value) for name, value in headers.items()}
+            result["headers"] = {name: entry.replace_header(name, value) for name, value in headers.items()}
         args = options.get("args")
         if isinstance(args, list):
-            result["args"] = taker.replace_arguments(args)
+            result["args"] = entry.replace_arguments(args)
         url = options.get("url")
         if isinstance(url, str):
-            result["url"] = taker.replace_in_url(url)
+            result["url"] = entry.replace_in_url(url)
         return result
 
     def add_secret(self, server: str, name: str, value: str, where: str) -> str:
@@ -90,10 +93,14 @@ class _EntrySecrets:
 
     def replace_arguments(self, words: list[Any]) -> list[Any]:
         result: list[Any] = []
+        previous = ""
         for index, word in enumerate(words):
-            option = str(words[index - 1]) if index else ""
-            is_value = option.startswith("-") and "=" not in option and not str(word).startswith("-")
-            result.append(self._replace_argument(word, option.lstrip("-") if is_value else "", f"args[{index}]"))
+            option = ""
+            # In `--token TOKEN`, the word before the value names it.
+            if previous.startswith("-") and "=" not in previous and not str(word).startswith("-"):
+                option = previous.lstrip("-")
+            result.append(self._replace_argument(word, option, f"args[{index}]"))
+            previous = str(word)
         return result
 
     def replace_in_url(self, url: str) -> str:
@@ -117,9 +124,10 @@ class _EntrySecrets:
     def _replace_argument(self, word: Any, option: str, place: str) -> Any:
         if not isinstance(word, str):
             return word
-        if is_secret(option, word) and not _HEADER_WORD.fullmatch(word):
-            return self._add(f"{self.server}_{option or 'SECRET'}", word, place)
+        # A header keeps its name and its scheme, so it is not replaced as a whole.
         header = _HEADER_WORD.fullmatch(word)
+        if header is None and is_secret(option, word):
+            return self._add(f"{self.server}_{option or 'SECRET'}", word, place)
         if header is not None and is_secret(header[1], header[2]):
             return word.replace(header[2], self.replace_header(header[1], header[2]))
         pair = _ASSIGNMENT.fullmatch(word)
@@ -141,10 +149,15 @@ def is_secret(name: str, value: Any) -> bool:
         return True
     if _KNOWN_FORM.search(value) or _USER_PASSWORD.search(value) or _HEX.fullmatch(value):
         return True
-    kinds = (str.islower, str.isupper, str.isdigit)
-    return _LONG_WORD.fullmatch(value) is not None and all(any(map(is_of_class, value)) for is_of_class in kinds)
+    if not _LONG_WORD.fullmatch(value):
+        return False
+    # Generated keys have small letters, capitals and digits; long words of people rarely have all three.
+    return any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
 
 
 def _to_variable(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_").upper()
-    return f"_{name}" if name[:1].isdigit() else name or "SECRET"
+    if not name:
+        return "SECRET"
+    # The name of a variable cannot begin with a digit.
+    return f"_{name}" if name[0].isdigit() else name

@@ -11,7 +11,6 @@ from typing import Any
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.client import (
     Client,
-    ConfigPlace,
     InstalledServer,
     LaunchEnvironment,
     Machine,
@@ -29,21 +28,24 @@ _DESKTOP_VARIABLES = frozenset(
     ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "HOME", "LANG", "LOGNAME", "SHELL", "TMPDIR", "USER", "WAYLAND_DISPLAY")
 )
 _OPTIONAL = ("{env}", "{secrets}", "{token}", "{headers}", "{options}")
-"""Placeholders of a shape whose keys are left out of an entry that has no value for them."""
-_LONGEST = 3600.0
-"""Seconds: a timeout in an entry that is longer, or no number, is ignored."""
+"""Placeholders of `Client.shape` and `Client.remote_shape`. An entry without a value for one omits its key."""
+_MAX_TIMEOUT = 3600.0
+"""Seconds. A longer timeout in an entry is ignored, as is one that is not a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryCommand:
-    """The command of an entry, its variables with values or references, and its variables passed by name."""
+    """The command of an entry.
+
+    `env` are its variables with values or references. `names` are the variables that the client passes on.
+    """
 
     argv: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     names: Sequence[str] = ()
 
 
-def build_entry_value(client: Client, place: ConfigPlace, entry: ServerEntry) -> Mapping[str, Any]:
+def build_entry_value(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
     """Return the entry as a value in a file of this client.
 
     Raises ConfigError for a path in which the client would see a reference to a variable.
@@ -52,7 +54,7 @@ def build_entry_value(client: Client, place: ConfigPlace, entry: ServerEntry) ->
 
 
 def get_entry_shape(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
-    """Return the client's shape of such an entry. Raises ConfigError for an unsupported address."""
+    """Return the client's shape for a command or for a URL. Raises ConfigError if it supports no URL like this."""
     if entry.url is None:
         return client.shape
     if client.remote_shape is None:
@@ -94,13 +96,18 @@ def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -
         else:
             value[key] = template
     if entry.variables and "{env}" not in shape.values():
+        # This client has one key for the names of variables, and another one for values.
         value[client.values_key] = dict(entry.variables)
     return value
 
 
 def _format_token(client: Client, entry: ServerEntry) -> str:
-    """Return the reference to the token of an address, or empty text for a client without references."""
-    name, placeholders = entry.token_env or "", (client.remote_shape or {}).values()
+    """Return the client's form of the token of a URL; empty if it supports none.
+
+    A client has a key for the name of the variable, or for a list of names, or it has references.
+    """
+    name = entry.token_env or ""
+    placeholders = (client.remote_shape or {}).values()
     if "{token}" in placeholders:
         return name
     if "{secrets}" in placeholders:
@@ -134,16 +141,23 @@ def find_references(client: Client, value: Any) -> Sequence[str]:
 
 def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
     """Update an entry and keep the user's additions: other keys, and variables with values of the user."""
-    env = next((key for key, text in client.shape.items() if text == "{env}"), client.values_key)
-    optional = {key for key, text in client.shape.items() if text in ("{env}", "{secrets}")}
-    merged = {key: value for key, value in old.items() if key not in optional} | dict(new)
-    old_variables = old.get(env)
+    keys = _map_placeholders(client)
+    replaced_keys = (keys.get("{env}"), keys.get("{secrets}"))
+    merged = {key: value for key, value in old.items() if key not in replaced_keys} | dict(new)
+    env_key = keys.get("{env}", client.values_key)
+    old_variables = old.get(env_key)
     if isinstance(old_variables, Mapping):
         user_values = {name: text for name, text in old_variables.items() if text != format_reference(client, name)}
-        variables = {**user_values, **new.get(env, {})}
+        variables = {**user_values, **new.get(env_key, {})}
+        # A mapping without variables is kept if the user wrote it so.
         if variables or not old_variables:
-            merged[env] = _keep_order(variables, old_variables)
+            merged[env_key] = _keep_order(variables, old_variables)
     return _keep_order(merged, old)
+
+
+def _map_placeholders(client: Client) -> dict[str, str]:
+    """Return the keys of the client's shape by their placeholders."""
+    return {text: key for key, text in client.shape.items() if isinstance(text, str)}
 
 
 def _keep_order(values: Mapping[str, Any], order: Iterable[str]) -> dict[str, Any]:
@@ -154,8 +168,9 @@ def _keep_order(values: Mapping[str, Any], order: Iterable[str]) -> dict[str, An
 
 def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryCommand:
     """Parse the command of an entry. Parts in another form than that of the client are ignored."""
-    keys = {text: key for key, text in client.shape.items() if isinstance(text, str)}
-    command = value.get(keys.get("{argv}", keys.get("{command}", "")))
+    keys = _map_placeholders(client)
+    command_key = keys.get("{argv}") or keys.get("{command}", "")
+    command = value.get(command_key)
     argv = _select_words(command if isinstance(command, list) else [command])
     args = _select_words(value.get(keys.get("{args}", "")))
     # Goose has `envs` for values alone.
@@ -171,13 +186,13 @@ def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryComman
 def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch:
     """Resolve the command of the client for this entry on this machine."""
     client = CLIENTS[installed.client]
-    parts = parse_entry_command(client, installed.value)
+    command = parse_entry_command(client, installed.value)
     # References resolve in the client's own environment; the client may pass on only a part of it.
     environ = _build_client_environment(client.launch_environment, machine)
     resolver = _Resolver(syntax=client.reference_syntax, environ=environ)
-    argv = [resolver.resolve_text(word) for word in parts.argv]
-    entry_environment = {name: resolver.resolve_text(text) for name, text in parts.env.items()}
-    for name in parts.names:
+    argv = [resolver.resolve_text(word) for word in command.argv]
+    entry_environment = {name: resolver.resolve_text(text) for name, text in command.env.items()}
+    for name in command.names:
         if name in machine.environ:
             entry_environment[name] = machine.environ[name]
         else:
@@ -216,30 +231,30 @@ def _check_no_references(client: Client, entry: ServerEntry) -> None:
             raise ConfigError(f"'{word}' contains what {client.title} reads as a reference to a variable", hint=hint)
 
 
-def _build_client_environment(surroundings: LaunchEnvironment, machine: Machine) -> Mapping[str, str]:
+def _build_client_environment(environment: LaunchEnvironment, machine: Machine) -> Mapping[str, str]:
     """Return the environment of the client itself: of the desktop, or of the user's shell."""
     # Windows has one PATH for all programs.
-    if not surroundings.is_desktop or machine.system == "win32":
+    if not environment.is_desktop or machine.system == "win32":
         return dict(machine.environ)
     environ = {name: text for name, text in machine.environ.items() if name in _DESKTOP_VARIABLES}
     return {"HOME": str(machine.home), **environ, "PATH": BARE_PATH}
 
 
-def _find_start_folder(surroundings: LaunchEnvironment, machine: Machine) -> Path:
-    if surroundings.folder == "root":
+def _find_start_folder(environment: LaunchEnvironment, machine: Machine) -> Path:
+    if environment.folder == "root":
         return Path(machine.home.anchor)
-    if surroundings.folder == "home":
+    if environment.folder == "home":
         return machine.home
     return find_project_folder(machine)
 
 
-def _read_timeout(surroundings: LaunchEnvironment, value: Mapping[str, object]) -> float:
-    timeout = value.get(surroundings.timeout_key or "")
+def _read_timeout(environment: LaunchEnvironment, value: Mapping[str, object]) -> float:
+    timeout = value.get(environment.timeout_key or "")
     if isinstance(timeout, int | float) and not isinstance(timeout, bool):
-        seconds = float(timeout) * surroundings.timeout_unit
-        if 0 < seconds <= _LONGEST:
+        seconds = float(timeout) * environment.timeout_unit
+        if 0 < seconds <= _MAX_TIMEOUT:
             return seconds
-    return surroundings.timeout
+    return environment.timeout
 
 
 @dataclass(slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
     client = CLIENTS[name]
     # The file of a project is the one to share.
     place = next((place for place in client.places if place.scope == "project"), client.places[0])
-    return format_snippet(place, entry, build_entry_value(client, place, entry), machine, opening=place.opening)
+    return format_snippet(place, entry, build_entry_value(client, entry), machine, opening=place.opening)
 
 
 def format_snippet(

@@ -136,7 +136,7 @@ def apply_installation(
 def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
     """Return the entry without values of variables and without the user's additions. Both may be secret."""
     variables = dict.fromkeys(plan.entry.variables, REDACTION_MARK)
-    return build_entry_value(plan.client, plan.place, replace(plan.entry, variables=variables))
+    return build_entry_value(plan.client, replace(plan.entry, variables=variables))
 
 
 def record_installation(
@@ -220,7 +220,7 @@ def _choose_value(
     force: bool,
 ) -> tuple[Mapping[str, Any], Action]:
     """Return the value to write, and the reason. Nothing is kept of a server of another file, or of no bridge."""
-    value = build_entry_value(client, place, entry)
+    value = build_entry_value(client, entry)
     if entry.name not in entries:
         return value, "install"
     old = entries[entry.name]

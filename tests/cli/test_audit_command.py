@@ -117,7 +117,7 @@ def test_an_inserted_anchor_does_not_hide_that_records_were_deleted(run_here: Ru
     result = run_here("audit", settings, "--verify")
     assert result.code == 1
     assert "is BROKEN at record 1: the records up to 2 were removed, but the settings keep all records." in result.out
-    assert "as anyone who can write the file could" in run_here("audit", trail, "--verify").out
+    assert "every writer of the file can add one" in run_here("audit", trail, "--verify").out
 
 
 def test_verification_exits_with_1_and_names_the_broken_record(run_here: RunHere, trail: Path) -> None:

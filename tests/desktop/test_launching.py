@@ -24,7 +24,7 @@ def machine(system: System = "linux", **environ: str) -> Machine:
 
 def started(name: str, where: Machine, value: dict[str, Any] | None = None) -> ServerLaunch:
     client = CLIENTS[name]
-    given = value if value is not None else build_entry_value(client, client.places[0], ENTRY)
+    given = value if value is not None else build_entry_value(client, ENTRY)
     place = client.places[0]
     return resolve_launch(
         InstalledServer(client=name, place=place, path=HOME / "file", name="shelf", value=given), where
@@ -104,6 +104,6 @@ def test_references_are_replaced_as_the_client_does(
 ) -> None:
     client = CLIENTS[name]
     key = next(key for key, value in client.shape.items() if value == "{env}")
-    result = started(name, machine(), {**build_entry_value(client, client.places[0], ENTRY), key: {"X": text}})
+    result = started(name, machine(), {**build_entry_value(client, ENTRY), key: {"X": text}})
     assert result.environ["X"] == expected
     assert tuple(result.unresolved) == unresolved

@@ -72,7 +72,7 @@ def test_the_clients_of_installing_and_of_linting_have_the_same_names() -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_an_entry_has_the_clients_shape_and_its_command_is_read_back(name: str) -> None:
     client = CLIENTS[name]
-    value = build_entry_value(client, client.places[0], ENTRY)
+    value = build_entry_value(client, ENTRY)
     assert value == SHAPES[name]
     says = parse_entry_command(client, value)
     assert says.argv == ("/opt/mcp-bridge", "serve", "/srv/shelf.yaml")
@@ -80,7 +80,7 @@ def test_an_entry_has_the_clients_shape_and_its_command_is_read_back(name: str) 
 
 
 def test_without_secrets_nothing_is_written_about_variables() -> None:
-    written = {name: build_entry_value(client, client.places[0], PLAIN) for name, client in CLIENTS.items()}
+    written = {name: build_entry_value(client, PLAIN) for name, client in CLIENTS.items()}
     about = {"env", "environment", "env_vars", "env_keys"}
     assert [name for name, value in written.items() if about & set(value)] == []
 
@@ -94,7 +94,7 @@ def test_references_are_read_as_they_are_written_and_a_path_like_a_reference_is_
         name="shelf", command="/opt/mcp-bridge", args=("serve", f"/srv/{format_reference(client, 'HOME')}/a.yaml")
     )
     with pytest.raises(ConfigError, match="reads as a reference"):
-        build_entry_value(client, client.places[0], odd)
+        build_entry_value(client, odd)
 
 
 def test_every_client_has_next_steps() -> None:
@@ -125,7 +125,7 @@ def test_the_docs_show_the_written_entries(name: str) -> None:
     entry = ServerEntry(name="shelf", command="/path/to/mcp-bridge", args=("serve", "/path/to/tools.py"))
     where = Machine(system="linux", home=Path("/home"), environ={}, folder=Path("/home"))
     result = parse_servers(place, snippet[1], PAGE, where)
-    assert result == {"shelf": build_entry_value(client, place, entry)}
+    assert result == {"shelf": build_entry_value(client, entry)}
     for word in (f"mcp-bridge install {name} ", f"mcp-bridge uninstall {name}"):
         assert word in section[1]
     assert all(f"--scope {other.scope}" in section[1] for other in client.places[1:])

@@ -167,7 +167,7 @@ class _Examiner:
             name=server.name,
             argv=launch.argv,
             folder=launch.folder,
-            patience=launch.timeout,
+            timeout=launch.timeout,
             first_response=first_response,
         ).redact(find_secret_values(environ, variables))
 

@@ -15,7 +15,7 @@ from mcp_bridge._settings.documents.value_text import SENSITIVE
 
 _PUBLIC_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER"})
 _SHORTEST_SECRET = 8
-"""Characters. Shorter values are not redacted only because the name of their variable looks like a secret."""
+"""Characters. If only the name of a variable looks like a secret, a shorter value is not redacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ServerReport:
     name: str = ""
     argv: Sequence[str] = ()
     folder: Path | None = None
-    patience: float | None = None
+    timeout: float | None = None
     first_response: float | None = None
 
     @property
@@ -60,7 +60,7 @@ class ServerReport:
             "command": list(self.argv),
             "folder": str(self.folder) if self.folder is not None else None,
             "first_answer": round(self.first_response, 3) if self.first_response is not None else None,
-            "patience": self.patience,
+            "patience": self.timeout,
             "ok": self.ok,
             "checks": [asdict(result) for result in self.results],
         }

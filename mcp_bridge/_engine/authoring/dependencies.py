@@ -38,10 +38,10 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 class DependencyStep(NamedTuple):
     """One dependency: its function, and its parameters from earlier steps.
 
-    `open` returns a context manager if the function yields its value, else the value or an awaitable.
+    If the function of the user yields its value, `function` returns a context manager around it.
     """
 
-    open: Callable[..., Any]
+    function: Callable[..., Any]
     arguments: Mapping[str, int]
     context: str | None
     is_async: bool
@@ -52,7 +52,7 @@ class DependencyStep(NamedTuple):
         arguments: dict[str, Any] = {name: values[index] for name, index in self.arguments.items()}
         if self.context is not None:
             arguments[self.context] = ctx
-        return self.open(**arguments)
+        return self.function(**arguments)
 
 
 class DependencyPlan:
@@ -157,9 +157,9 @@ def _add_step(
     }
     context = find_context_parameter(function)
     for item in read_signature(function).parameters.values():
-        is_filled = item.name in arguments or item.name == context
         if item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) or item.default is not item.empty:
             continue
+        is_filled = item.name in arguments or item.name == context
         if not is_filled or item.kind not in _NAMED:
             raise TypeError(
                 f"{get_callable_name(function)} is a dependency, and nothing fills in its parameter '{item.name}'. "
@@ -172,18 +172,20 @@ def _add_step(
 
 def _make_step(function: Callable[..., Any], arguments: Mapping[str, int], context: str | None) -> DependencyStep:
     if inspect.isasyncgenfunction(function):
-        return DependencyStep(asynccontextmanager(function), arguments, context, True, True)
+        manager = asynccontextmanager(function)
+        return DependencyStep(manager, arguments, context, is_async=True, is_generator=True)
     if inspect.isgeneratorfunction(function):
-        return DependencyStep(contextmanager(function), arguments, context, False, True)
-    return DependencyStep(function, arguments, context, is_async(function), False)
+        return DependencyStep(contextmanager(function), arguments, context, is_async=False, is_generator=True)
+    return DependencyStep(function, arguments, context, is_async=is_async(function), is_generator=False)
 
 
 def make_injecting_handler(
     function: Callable[..., Any], plan: DependencyPlan, call: Call, context: str | None
 ) -> Callable[..., Any]:
-    """Make a handler to resolve the dependencies around `call`. `context` is the function's own parameter for it.
+    """Make a handler that resolves the dependencies, runs `call` with their values, and closes them.
 
-    It takes a context only if the function or a dependency does, because a call with a context can ask the user.
+    `context` is the function's own parameter for the context. The handler takes a context only if the function or a
+    dependency does, because a call with a context can ask the user.
     """
     problem = f"a dependency of {get_callable_name(function)} caught the error of the call without raising it again"
 
@@ -194,6 +196,7 @@ def make_injecting_handler(
         async with AsyncExitStack() as stack:
             values = await plan.resolve_async(stack, ctx)
             return await call(data, add_context(values, ctx))
+        # The stack ends here only if a dependency has suppressed the error of the call.
         raise RuntimeError(problem)
 
     def inject_values(data: Any, ctx: RunningCall | None = None) -> Any:
