@@ -17,7 +17,7 @@ from mcp_bridge._policies.approvals.audit import AuditLog
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.grants import GrantStore
 from mcp_bridge._policies.approvals.policy import ApprovalPolicy
-from mcp_bridge._policies.base import PolicyServices, parse_list
+from mcp_bridge._policies.base import PolicyServices, to_tuple
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 
@@ -58,7 +58,7 @@ def find_unmatched_patterns(settings: Settings, tools: Collection[str], original
 def _list_patterns(settings: Settings) -> Iterator[tuple[str, str]]:
     for index, policy in enumerate(settings.policy):
         if policy.name in POLICIES:
-            for pattern in parse_list(policy.options.get("tools", ())):
+            for pattern in to_tuple(policy.options.get("tools", ())):
                 yield f"policy[{index}].{policy.name}.tools", pattern
     for pattern in settings.limits.tools:
         yield "limits.tools", pattern

@@ -39,6 +39,7 @@ logger = logging.getLogger("mcp_bridge.isolation")
 MAX_REQUESTS = 100
 """Questions, and calls to other tools, that a call in a worker can have at once."""
 _RESULTS = ("result", "too long")
+"""What the last message of a call can `say`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +49,18 @@ class WorkerCall:
     Attributes:
         kind: The kind of the entry in the offer.
         name: The name of the entry in the offer.
-        part: The argument to complete, or empty.
-        what: The word for the entry in messages.
-        publish_tool: Decides about the tools that the worker wants to run inside the call.
+        argument: The argument to complete, or empty.
+        label: The word for the kind of the entry in messages to users.
+        publish_tool: Returns the published entry of a tool that the worker wants to call. Raises CallError.
         source: The name of the entry's source.
-        affinity: The affinity of the entry.
+        affinity: The name of the argument that selects the worker (`ToolEntry.affinity`).
     """
 
     kind: str
     name: str
-    part: str
+    argument: str
     arguments: Any
-    what: str
+    label: str
     publish_tool: PublishTool = reject_tool
     source: str = ""
     affinity: str = ""
@@ -82,7 +83,7 @@ async def run_worker_call(
         WorkerCrash: the worker has ended, or has sent a result that cannot be read.
         ResultTooLarge: the result is longer than a line may be.
     """
-    order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
+    order = {"kind": request.kind, "name": request.name, "argument": request.argument, "arguments": request.arguments}
     messages = worker.start_call({**order, "context": encode_context(ctx)})
     async with messages:
         message = await anext(messages, None)
@@ -103,7 +104,7 @@ async def _serve_until_result(
 ) -> Json | None:
     """Handle the messages of a call from the first one on, and return its result; None if the worker ends before.
 
-    Most calls send nothing but a result, and so do not need the task groups.
+    Most calls send only a result. They do not reach this function, and need no task groups.
     """
     runs = NestedRuns(ctx, request.publish_tool)
     requests = _WorkerRequests(worker, runs, isolation, request.source)
@@ -131,7 +132,7 @@ def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -
             return decode_needs(message["needs"])
         if "unreadable" in message:
             problem = f"$: {message['unreadable']}"
-            return InvalidOutput([problem], tool=request.name, output=None, kind=request.what)
+            return InvalidOutput([problem], tool=request.name, output=None, kind=request.label)
         if "error" in message:
             return decode_error(message["error"], str(message.get("notes", "")))
         return decode_result(message["result"])
@@ -182,7 +183,7 @@ class _WorkerRequests:
         except Exception as error:
             reply = {"error": encode_error(error)}
         await self._send_reply(message, reply)
-        # Not before the reply is sent: a worker that does not read has as many replies in memory as requests.
+        # Unsent replies count too. Otherwise, a worker that reads none could fill the memory with them.
         self._open -= count
 
     async def _send_reply(self, message: Json, reply: Json) -> None:
@@ -205,7 +206,7 @@ class _WorkerRequests:
             if not self._isolation.can_read(uri):
                 return _make_denied_result(f"'{uri}' cannot be read")
             return encode_result(await ctx.fetch_resource(uri))
-        # The values of other sources have other keys.
+        # The prefix keeps a worker away from the state of other sources and of tools without isolation.
         if what == "read state":
             return await ctx.get_state(f"isolated/{self._source}/{message['key']}")
         if what == "write state":

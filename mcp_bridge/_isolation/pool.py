@@ -136,8 +136,8 @@ class WorkerPool:
             self._start_task(self._release_slot_at_end, worker, slot)
             await worker.ended.wait()
             reason = crash.reason or worker.describe_exit()
-            logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, reason)
-            raise ToolCrashed(request.name, reason, kind=request.what) from None
+            logger.warning("source %r: %s %r %s", self._order.name, request.label, request.name, reason)
+            raise ToolCrashed(request.name, reason, kind=request.label) from None
         except BaseException:
             # The call was cancelled, unless its result is too large.
             self._start_task(self._cancel_call, worker, slot)

@@ -133,8 +133,7 @@ class IsolatedSource(Source):
         if self._publish is not None:
             self._publish(self._offer)
 
-    def _make_remote_handler(self, kind: EntryKind, name: str, part: str, context: bool) -> Callable[..., Any]:
-
+    def _make_remote_handler(self, kind: EntryKind, name: str, argument: str, context: bool) -> Callable[..., Any]:
         async def call(data: Any, ctx: RunningCall) -> Any:
             return await self._pool.call(make_request(data), ctx)
 
@@ -152,15 +151,15 @@ class IsolatedSource(Source):
             return WorkerCall(
                 kind=kind,
                 name=name,
-                part=part,
+                argument=argument,
                 arguments=data,
-                what=_KIND_NAMES[kind],
+                label=_KIND_NAMES[kind],
                 publish_tool=self._publish_tool,
                 source=self.name,
                 affinity=affinity,
             )
 
-        if part:
+        if argument:
             return complete_in_worker
         handler = call if context else call_without_context
         return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler

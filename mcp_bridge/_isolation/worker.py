@@ -129,7 +129,7 @@ class SourceRunner:
             await watch.reset()
 
     async def _invoke_handler(self, message: Json) -> Json:
-        kind, name, argument_name = message["kind"], message["name"], message["part"]
+        kind, name, argument_name = message["kind"], message["name"], message["argument"]
         prepared = self._prepare_entry(kind, name, argument_name)
         ctx = IsolatedCall(self._link, message["id"], message["context"], self._threads)
         value = await prepared.run(message["arguments"], ctx, self._threads)

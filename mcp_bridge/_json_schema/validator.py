@@ -41,12 +41,12 @@ TOO_LARGE = ("#/$ref",)
 """The ignored keywords of a schema whose references multiply its size."""
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
 _INVALID = ValidationProblem("$", "schema", "$: value does not fit the schema")
-_EXPLAINED = SizeLimits(depth=6, nodes=200)
-"""The limits of data that is explained by alternatives with references: each level of the data multiplies the work."""
-_LISTED = SizeLimits(nodes=1_000)
+_EXPLAINABLE = SizeLimits(depth=6, nodes=200)
+"""The limits of data for explanations by alternatives with references: each level of the data multiplies the work."""
+_LISTABLE = SizeLimits(nodes=1_000)
 """The limits of data for which the library lists all errors. It builds the whole list before it returns the first.
 
-Of larger data it reports only the first error. If that is one of alternatives, it contains the errors of each of them.
+Of larger data it reports only the first error. An error of alternatives contains the errors of each alternative.
 """
 _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
 """The maximum size of a list of problems; a single `enum` may be long."""
@@ -55,6 +55,7 @@ _MAX_SUGGESTIONS, _MAX_NAMES = 10, 200
 _MAX_DEPTH = 200
 """The depth to which data is copied, because the recursion of the library has no limit."""
 _MAX_BITS = 1024
+"""Larger integers are replaced. No float is as large, and Python limits the digits of integers in texts."""
 
 
 class Validator:
@@ -103,6 +104,7 @@ class Validator:
         if self._external_keywords:
             return False
         if self._validator is None:
+            # A schema that the library does not accept is checked with the keywords of the tool_use API alone.
             return not self.ignored_keywords or not self.list_problems(data)
         try:
             if self._may_recurse:
@@ -148,19 +150,19 @@ class Validator:
     def _find_by_library(self, data: Any, wording: Wording, *, is_first: bool) -> Iterable[ValidationProblem]:
         """Return the problems that the library finds: with other keywords, and behind references and alternatives.
 
-        If an explanation costs too much, there is one problem without a reason. It is left out unless it `is_first`.
+        If an explanation costs too much, return one problem without a reason if it `is_first`, otherwise none.
         """
         if self._validator is None:
             return []
         import jsonschema_rs
 
         try:
-            limits = _EXPLAINED if self._may_recurse else _LISTED
+            limits = _EXPLAINABLE if self._may_recurse else _LISTABLE
             if self._has_combinators and limits.describe_excess(data) is not None:
                 if not is_first or self._validator.is_valid(data):
                     return []
                 return [_INVALID]
-            if _LISTED.describe_excess(data) is None:
+            if _LISTABLE.describe_excess(data) is None:
                 problems: list[ValidationProblem] = []
                 for error in self._validator.iter_errors(data):
                     problems += list_causes(error, self.schema, wording)
@@ -258,7 +260,7 @@ def build_validator(
 
 
 def _is_date_time(text: str) -> bool:
-    """Check a time of RFC 3339. Calendar pickers and naive datetimes leave out seconds and offset, so both may lack."""
+    """Check a time of RFC 3339. Seconds and offset are optional, as calendar pickers and naive datetimes omit them."""
     try:
         return bool(re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", text) and datetime.fromisoformat(text.upper()))
     except ValueError:
@@ -308,5 +310,6 @@ def _convert_key(key: Any) -> str:
 def _replace_surrogates(text: str) -> str:
     """Replace each lone surrogate by a question mark, so that the length stays the same."""
     if text.isascii():
-        return str(text)
+        # The library needs the text itself. For a member of an enumeration, `str` would return its name.
+        return str.__str__(text)
     return text.encode("utf-8", "replace").decode()

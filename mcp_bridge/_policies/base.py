@@ -28,7 +28,7 @@ HINTS = {READ_ONLY: False, "destructiveHint": True, IDEMPOTENT: False, "openWorl
 """The values of annotations that a tool does not declare, from the specification."""
 
 
-def parse_list(value: Any) -> Any:
+def to_tuple(value: Any) -> Any:
     """Return a single text as a tuple of one, and other values unchanged."""
     if isinstance(value, str):
         return (value,)
@@ -42,7 +42,7 @@ def add_single_schema(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"type": "array", "items": items}, items]
 
 
-Patterns = Annotated[tuple[str, ...], BeforeValidator(parse_list), Field(json_schema_extra=add_single_schema)]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(to_tuple), Field(json_schema_extra=add_single_schema)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +164,12 @@ class CallPolicy(ToolPolicy):
             return bool(self.prompts) and includes(self.prompts, (entry.name,))
         if isinstance(entry, ResourceEntry):
             return bool(self.resources) and includes_uri(self.resources, entry.uri)
-        if not isinstance(entry, CompletionEntry):
-            return bool(self.resources)
-        if isinstance(entry.completed, ResourceTemplate):
-            return bool(self.resources) and includes_uri(self.resources, entry.completed.uri_template)
-        return self.applies_to_entry(entry.completed)
+        if isinstance(entry, CompletionEntry):
+            if isinstance(entry.completed, ResourceTemplate):
+                return bool(self.resources) and includes_uri(self.resources, entry.completed.uri_template)
+            return self.applies_to_entry(entry.completed)
+        # For a resource template, `applies_to_call` compares the URI of each call.
+        return bool(self.resources)
 
     def applies_to_call(self, call: ToolCall, ctx: RunningCall) -> bool:
         """Return whether a call of a matching entry matches. A call of a resource template has a URI to match."""
@@ -184,7 +185,7 @@ class CallPolicy(ToolPolicy):
         return super().selects_calls or not self.selects_everything
 
     def decides_for(self, entry: Any) -> bool:
-        """Return whether `applies_to_entry` decides about all calls of this entry. The URI of a call decides else."""
+        """Return whether `applies_to_entry` decides about all calls of this entry. Otherwise, their URIs decide."""
         return self.selects_everything or not isinstance(entry, ResourceTemplate)
 
     @property

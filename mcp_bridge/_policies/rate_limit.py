@@ -19,7 +19,7 @@ from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.resource import ResourceTemplate
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._policies.base import CallPolicy, PolicyServices, add_single_schema, parse_list
+from mcp_bridge._policies.base import CallPolicy, PolicyServices, add_single_schema, to_tuple
 from mcp_bridge._runtime.tasks import close_at_end
 from mcp_bridge._version import DISTRIBUTION
 
@@ -146,7 +146,7 @@ class RateLimitPolicy(CallPolicy):
         description="The number of calls per `second`, `minute`, `hour` or `day`, such as `60/minute` or `5 per 10 "
         "seconds`; several limits are separated by `;`. The period is a moving window."
     )
-    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(parse_list)] = Field(
+    per: Annotated[tuple[Literal["tool", "principal"], ...], BeforeValidator(to_tuple)] = Field(
         default=("tool", "principal"),
         json_schema_extra=add_single_schema,
         description="What is counted separately: each `tool` (also each resource, resource template and prompt), "

@@ -16,7 +16,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Stage
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
-from mcp_bridge._policies.base import CallPolicy, Patterns, PolicyServices, add_single_schema, parse_list
+from mcp_bridge._policies.base import CallPolicy, Patterns, PolicyServices, add_single_schema, to_tuple
 from mcp_bridge._policies.secret_patterns import PATTERNS, expand_names, redact_card_numbers
 from mcp_bridge._protocol.wire.values import to_plain
 from mcp_bridge._version import DISTRIBUTION
@@ -171,7 +171,7 @@ class RedactPolicy(CallPolicy):
     custom: Annotated[dict[str, str], AfterValidator(_check_custom)] = Field(
         default={}, description="Further patterns by name, in the syntax of RE2."
     )
-    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(parse_list)] = Field(
+    apply_to: Annotated[tuple[Literal["results", "arguments"], ...], BeforeValidator(to_tuple)] = Field(
         default=("results",),
         json_schema_extra=add_single_schema,
         description="What is redacted: `results` (also errors, progress and log messages to clients) and `arguments` "

@@ -33,7 +33,7 @@ WORKER = KITS / "isolation" / "scripted_worker.py"
 ORDER = WorkerOrder(
     type="python", name="strange", options={}, directory=str(WORKER.parent), working_dir=str(WORKER.parent)
 )
-REQUEST = WorkerCall(kind="tools", name="t", part="", arguments={}, what="tool")
+REQUEST = WorkerCall(kind="tools", name="t", argument="", arguments={}, label="tool")
 FINE = {"success": True, "output": 1, "error": None, "content": None, "code": None, "meta": None}
 
 
@@ -267,7 +267,7 @@ async def test_a_call_that_is_cancelled_while_its_worker_starts_leaves_the_worke
 @BOTH_LOOPS
 async def test_a_cancelled_call_releases_its_slot_if_its_worker_does_not_read() -> None:
     async with open_pool("sleep") as pool:
-        huge = WorkerCall(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
+        huge = WorkerCall(kind="tools", name="t", argument="", arguments="x" * 5_000_000, label="tool")
         for request in (REQUEST, huge):
             with anyio.move_on_after(0.2):
                 await pool.call(request, RunningCall())

@@ -21,9 +21,9 @@ from mcp_bridge._contracts.similar_names import find_similar_name
 MODULE_SECTIONS = ("providers", "tools", "hooks")
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
 _AGENT_MODULES = ("orchestrator", "context")
-# amplifier-core compares numbers with these values.
+# amplifier-core compares sizes with these values, so it fails if one is not a number.
 _INJECTION_LIMITS = ("injection_size_limit", "injection_budget_per_turn")
-_SPEC_KEYS = ("module", "source", "config")
+_MODULE_KEYS = ("module", "source", "config")
 # The keys of the same text. Bundles use the last two.
 _INSTRUCTIONS = ("instructions", "instruction", "system")
 _INHERITANCE = (("exclude_tools", "inherit_tools"), ("exclude_hooks", "inherit_hooks"))
@@ -139,7 +139,8 @@ def read_plan(config: Any) -> tuple[MountPlan, list[PlanProblem]]:
             problem = f"the files of agents that a bundle includes are not read. {_BUNDLE_HINT}"
             reader.report(("agents", name), problem, agent_config)
         else:
-            reader.problems += read_agent(str(name), agent_config, agents)[1]
+            _, agent_problems = read_agent(str(name), agent_config, agents)
+            reader.problems += agent_problems
     return plan, reader.problems
 
 
@@ -245,7 +246,7 @@ class _PlanReader:
     def read_module_config(self, agent: Mapping[str, Any], section: str, place: KeyPath) -> Mapping[str, Any]:
         """Return the agent's configuration for an orchestrator or context of its parent."""
         value = agent.get(section)
-        # The configuration of a module of the agent's session is read with this module.
+        # If the session of the agent has its own module, `_read_agent_module` reads the configuration with it.
         if not isinstance(value, Mapping) or _as_mapping(agent.get("session")).get(section) is not None:
             return {}
         return self.read_mapping(value, "config", (*place, section))
@@ -339,9 +340,9 @@ class _PlanReader:
             return None
         name, config = value.get("module"), value.get("config")
         problem_count = len(self.problems)
-        self.check_spelling(place, value, _SPEC_KEYS)
+        self.check_spelling(place, value, _MODULE_KEYS)
         if "module" not in value:
-            # A misspelled key explains this already.
+            # If `module` is misspelled, that is reported already.
             if len(self.problems) == problem_count:
                 keys = ", ".join(map(str, value)) or "none"
                 problem = f"expected a mapping with 'module', the id of a module. Its keys are: {keys}"

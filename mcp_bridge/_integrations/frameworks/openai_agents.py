@@ -67,7 +67,7 @@ class _ToolCaller:
         policy = getattr(tool, "needs_approval", False)
         if not callable(policy):
             return bool(policy)
-        # As in the SDK, because the policy would not see the default values.
+        # As in the SDK, a call without all arguments needs approval: the policy would not see the default values.
         if set(tool.params_json_schema.get("properties", ())) - set(arguments):
             return True
         return bool(await resolve_awaitable(policy(context, arguments, context.tool_call_id)))
@@ -87,7 +87,7 @@ class _ToolCaller:
         try:
             # This function applies the timeout of the tool.
             invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool
-            tool = _copy_with_failures(self._tool, failures)
+            tool = _make_recording_tool(self._tool, failures)
             value = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
         except Exception as error:
             return await self._convert_error(error, context)
@@ -118,7 +118,7 @@ class _ToolCaller:
         raise error
 
     async def _run_guardrails(self, attribute: str, data_class: str, context: Any, **fields: Any) -> str | None:
-        """Return the text of a guardrail that rejects the call, or None. Raises Denied if one would end the run."""
+        """Return the text of a guardrail that rejects the call, or None. Raises Denied if one ends runs of agents."""
         for guardrail in getattr(self._tool, attribute, None) or ():
             data = getattr(import_module(f"{PACKAGE}.tool_guardrails"), data_class)
             behavior = (await guardrail.run(data(context=context, agent=context.agent, **fields))).behavior
@@ -129,11 +129,11 @@ class _ToolCaller:
         return None
 
 
-def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
-    """Copy a tool, so that errors are added to `failures` before its error function turns them into text.
+def _make_recording_tool(tool: Any, failures: list[Exception]) -> Any:
+    """Return a copy of a tool that adds its errors to `failures`.
 
-    Nothing else distinguishes a failure from a result. The SDK's default function hides the error, so it is removed,
-    and the error is raised and logged.
+    The error function of a tool converts an error to text, and nothing else distinguishes this text from a result. The
+    default function of the SDK hides the error, so the copy has none, and the error is raised and logged.
     """
     new_tool: Any = copy(tool)
     new_tool.timeout_behavior = "raise_exception"

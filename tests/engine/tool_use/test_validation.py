@@ -1,6 +1,7 @@
 """validate_input and validate_output: which data passes, and the exact line for each thing that does not."""
 
 import copy
+import enum
 import re
 import socket
 import subprocess
@@ -167,6 +168,14 @@ def test_a_value_of_another_type_is_named_by_its_python_type(name, data, got):
 def test_a_tuple_is_an_array_as_every_json_writer_has_it():
     assert errors_of((1, 2), {"type": "array", "items": {"type": "integer"}}) == []
     assert errors_of((1, "2"), {"items": {"type": "integer"}}) == ["$[1]: expected type integer, got str"]
+
+
+def test_a_member_of_a_text_enumeration_is_its_value():
+    class Colour(str, enum.Enum):  # noqa: UP042 - the str() of a StrEnum is its value
+        RED = "red"
+
+    schema = {"properties": {"a": {"pattern": "^r"}, "b": {"type": "integer"}}}
+    assert errors_of({"a": Colour.RED, "b": "x"}, schema) == ["$.b: expected type integer, got str"]
 
 
 def test_any_type_of_a_list_will_do():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _EMITTED_BY_PIPELINE = frozenset({events.TOOL_PRE, events.TOOL_POST, events.TOOL_ERROR})
 _COUNTED = ("input_tokens", "output_tokens", "total_tokens")
 _ASKS_MODEL: ContextVar[bool] = ContextVar("asks_model", default=False)
-"""Is true while the call asks the client's model instead of the user."""
+"""Whether the current questions are for the client's model, not for the user."""
 
 
 class AgentCall(NestedCall):
@@ -53,7 +53,7 @@ class AgentCall(NestedCall):
         return self.session
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask the client. The time budgets of this agent and those above pause for the user, but not for sampling."""
+        """Ask the client. The time budgets of this agent and its parents pause for the user, but not for a model."""
         from mcp_bridge._contracts.question import Sampling
 
         with bind_value(_ASKS_MODEL, all(isinstance(question, Sampling) for question in questions.values())):
@@ -61,17 +61,26 @@ class AgentCall(NestedCall):
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:
-        """Release the holds of the call, but not those of the agent while it waits for the client's model."""
-        with self._outer.release_holds() if _ASKS_MODEL.get() else super().release_holds():
+        """Release the holds of this call and its outer calls.
+
+        While the call waits for the client's model, its own holds stay: a model is a part of an agent's work.
+        """
+        if _ASKS_MODEL.get():
+            released_holds = self._outer.release_holds()
+        else:
+            released_holds = super().release_holds()
+        with released_holds:
             yield
 
     async def invoke_entry(
         self, entry: contracts.ToolEntry, arguments: Any = None, known_as: str = ""
     ) -> contracts.ToolResult:
-        """Call a tool of the agent. In a worker, the call passes through the pipeline of the bridge first."""
+        """Call a tool of the agent through the pipeline. The pipeline is in the bridge's process, even for a worker."""
         if self.caller is not None:
             return await super().invoke_entry(entry, arguments, known_as)
-        return await self._outer.invoke_entry(replace(entry, handler=self._bind_handler(entry.handler)), arguments)
+        # A worker has no caller. Its outer call asks the bridge, and then runs the handler here.
+        bound_entry = replace(entry, handler=self._bind_handler(entry.handler))
+        return await self._outer.invoke_entry(bound_entry, arguments)
 
     def _bind_handler(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """Return a handler for the session of the agent; the bridge knows only the session of the client."""
@@ -120,15 +129,13 @@ class AgentTool:
 
 
 class AgentHooks:
-    """The hooks of a session, as an orchestrator emits to them.
+    """The hooks of a session, as an orchestrator emits to them. `outer` are the hooks of the parent session.
 
     Attributes:
-        usage: The tokens of all responses of models.
+        usage: The tokens of all responses of models, including those of subagents.
         status: The last reported state of the execution; empty if the orchestrator reports none.
         turns: The reported number of requests to the model.
         denial: The subject and reason of the first denial by a hook or the user; empty if nothing was denied.
-
-    `outer` are the hooks of the parent. Its usage includes this one.
     """
 
     def __init__(
@@ -177,15 +184,17 @@ class AgentHooks:
         elif event == events.PROVIDER_REQUEST:
             self._has_deltas = False
         decision = await self._emit_bound(event, data)
+        # Not every orchestrator asks the user, or applies a decision about its end. All apply the other decisions.
         if decision.action == "ask_user" or event == events.ORCHESTRATOR_COMPLETE:
             decision = await self._apply_decision(decision, event)
         self._record_denial(decision, event)
         return decision
 
     async def submit_prompt(self, prompt: str) -> str:
-        """Let hooks decide about a prompt before the orchestrator has it; return the prompt as they leave it.
+        """Let hooks decide about a prompt before the orchestrator starts. Return the prompt with their changes.
 
-        Public orchestrators add their argument to the context, so changes of hooks in the event would be lost.
+        Public orchestrators emit this event too, but add the prompt that they were started with to the context. Changes
+        in their event would be lost.
         """
         decision = await self._emit_bound(events.PROMPT_SUBMIT, {"prompt": prompt})
         decision = await self._apply_decision(decision, events.PROMPT_SUBMIT)
@@ -199,7 +208,7 @@ class AgentHooks:
             self.denial = f"{DECISIVE_EVENTS[event]} was denied: {decision.reason or 'a policy denies it'}"
 
     async def _emit_bound(self, event: str, data: dict[str, Any]) -> Any:
-        """Emit an event. If a hook allows it before the user has answered, and the user then declines, deny it."""
+        """Emit an event. Deny it if a hook allows it without waiting for the user, and the user then declines."""
         running = RUNNING_CALL.get()
         if running is None:
             return await self._hooks.emit(event, data)
@@ -213,9 +222,9 @@ class AgentHooks:
         return decision
 
     async def _apply_decision(self, decision: Any, event: str) -> HookResult:
-        """Apply a decision, because not every orchestrator does; return the rest of it for the orchestrator.
+        """Apply a decision, because not every orchestrator does. Return what the orchestrator still has to apply.
 
-        An `inject_context` without a text reports a new text in the history.
+        These are the ephemeral injections. If all injections are in the history, `inject_context` has no text.
         """
         outcome = await self._coordinator.process_hook_result(decision, event, "agent")
         if outcome.action == "deny":

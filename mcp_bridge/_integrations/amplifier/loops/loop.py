@@ -294,7 +294,7 @@ class AgentLoop:
             provider=providers[name],
             tools=tools,
             emitter=emitter,
-            runner=ToolRunner(tools, emitter, coordinator, most_repeated=self._config.max_repeated_calls),
+            runner=ToolRunner(tools, emitter, coordinator, max_repeats=self._config.max_repeated_calls),
             cancellation=getattr(coordinator, "cancellation", None),
             streams=self._streams and _can_stream(providers[name]),
             spending=Spending(self._config, _SPENDING.get()),

@@ -60,7 +60,10 @@ class HookEmitter:
         self.injections = injections
 
     async def emit(self, event: str, data: Mapping[str, Any]) -> HookResult:
-        """Return the decision after the user was asked. Texts for the model are stored or queued."""
+        """Emit an event. Return the decision, which is that of the user if a hook asks.
+
+        Injected texts are added to the history or to the next request.
+        """
         decision = await self._hooks.emit(event, dict(data))
         result = decision if isinstance(decision, HookResult) else HookResult.model_validate(decision.model_dump())
         for injection in get_injections(result):
@@ -81,28 +84,28 @@ class HookEmitter:
 class ToolRunner:
     """Runs the calls of one execution; those of one response run concurrently.
 
-    After `most_repeated` calls with the same arguments, the same call does not run again.
+    After `max_repeats` calls with the same arguments, the same call does not run again.
     """
 
-    def __init__(self, tools: Mapping[str, Any], emitter: HookEmitter, coordinator: Any, *, most_repeated: int) -> None:
+    def __init__(self, tools: Mapping[str, Any], emitter: HookEmitter, coordinator: Any, *, max_repeats: int) -> None:
         self._tools = tools
         self._emitter = emitter
         self._cancellation = getattr(coordinator, "cancellation", None)
-        self._most_repeated = most_repeated
-        self._made: Counter[str] = Counter()
+        self._max_repeats = max_repeats
+        self._counts: Counter[str] = Counter()
 
     async def run_calls(self, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
         """Return the results as messages, in the order of the calls. Only a cancellation raises."""
         group = uuid4().hex
         replies: dict[int, _Reply] = {}
 
-        async def run(place: int, call: ToolCall) -> None:
-            replies[place] = await self._handle_call(call, group)
+        async def run(index: int, call: ToolCall) -> None:
+            replies[index] = await self._handle_call(call, group)
 
         async with anyio.create_task_group() as tasks:
-            for place, call in enumerate(calls):
-                tasks.start_soon(run, place, call)
-        return [replies[place].build_message(call) for place, call in enumerate(calls)]
+            for index, call in enumerate(calls):
+                tasks.start_soon(run, index, call)
+        return [replies[index].build_message(call) for index, call in enumerate(calls)]
 
     async def _handle_call(self, call: ToolCall, group: str) -> _Reply:
         tool = self._tools.get(call.name)
@@ -110,10 +113,10 @@ class ToolRunner:
             names = ", ".join(sorted(self._tools)) or "none"
             return _Reply(f"Error: there is no tool '{call.name}'. The tools are: {names}.", is_error=True)
         key = json.dumps([call.name, call.arguments], default=str, sort_keys=True)
-        self._made[key] += 1
-        times = self._most_repeated
-        if self._made[key] > times:
-            text = f"Error: this call was already made {times} times with the same arguments. Do something else."
+        self._counts[key] += 1
+        limit = self._max_repeats
+        if self._counts[key] > limit:
+            text = f"Error: this call was already made {limit} times with the same arguments. Do something else."
             return _Reply(text, is_error=True)
         data = {"tool_name": call.name, "tool_input": call.arguments, "tool_call_id": call.id}
         data["parallel_group_id"] = group
@@ -131,7 +134,9 @@ class ToolRunner:
             self._cancellation.register_tool_start(call.id, call.name)
         try:
             output = await resolve_awaitable(tool.execute(data["tool_input"]))
-            return values.to_result(to_result(output, call.id))
+            # Amplifier has two forms of results. Anything else that a tool returns is its output.
+            output = to_result(output, call.id)
+            return values.to_result(output)
         except BaseException as error:
             if is_own_cancellation(error):
                 raise
@@ -160,11 +165,11 @@ class ToolRunner:
         return _Reply(text, is_error=bool(result.is_error), images=list_images(result.content))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Reply:
     """The result of a call for the model."""
 
-    text: str = field(kw_only=False)
+    text: str
     is_error: bool = False
     images: Sequence[dict[str, Any]] = ()
 
@@ -183,7 +188,13 @@ def render_result(result: ToolResult) -> str:
         output = values.get_output_text(replace(result, content=None))
         if output != result.error_text:
             texts.append(output)
-    blocks = [block for block in result.content or () if result.output is None or not isinstance(block, Image)]
-    if blocks and not (result.is_error and render_content(blocks) == result.error_text):
-        texts.append(render_content(blocks))
+    blocks = list(result.content or ())
+    if result.output is not None:
+        # The message has the images themselves. Only a result of images alone describes them in words.
+        blocks = [block for block in blocks if not isinstance(block, Image)]
+    if blocks:
+        content = render_content(blocks)
+        # The content of a failure is often its error.
+        if not result.is_error or content != result.error_text:
+            texts.append(content)
     return "\n".join(texts) or "Success"

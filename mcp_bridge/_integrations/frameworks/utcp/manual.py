@@ -14,6 +14,7 @@ from mcp_bridge._settings.documents.document import Document, read_document
 
 _TEMPLATES = ("tool_call_template", "tool_transport", "tool_provider")
 _TYPES = ("call_template_type", "transport_type", "provider_type", "type")
+"""The keys of version 1, and their names in earlier versions."""
 _RENAMED = {"http_stream": "streamable_http"}
 """Types of calls that had another name before version 1."""
 
@@ -53,8 +54,8 @@ def read_manual(path: str | Path) -> Manual:
 def convert_manual(value: Any) -> Manual:
     """Convert a manual of the package utcp, or a mapping. Raises SourceError."""
     data = value
-    # The package utcp writes null for keys without a value.
     if not isinstance(value, Mapping):
+        # The package utcp writes null for keys without a value.
         data = _remove_nulls(value.model_dump(mode="json", by_alias=True))
     try:
         return _parse_manual(Document(path="", data=dict(data)), "manual", None)
@@ -70,9 +71,9 @@ def _parse_manual(document: Document, name: str, folder: Path | None) -> Manual:
     if not isinstance(data["tools"], list):
         raise document.make_error(("tools",), "expected a list of tools")
     tools, problems = [], []
-    for place, tool in enumerate(data["tools"]):
+    for index, tool in enumerate(data["tools"]):
         try:
-            tools.append(_parse_tool(document, ("tools", place), tool))
+            tools.append(_parse_tool(document, ("tools", index), tool))
         except ConfigError as error:
             problems.append(str(error))
     return Manual(name=name, folder=folder, tools=tuple(tools), problems=tuple(problems))
