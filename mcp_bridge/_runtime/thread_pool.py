@@ -36,7 +36,10 @@ _HANDOVER: ContextVar[_SlotHandover | None] = ContextVar("_HANDOVER", default=No
 
 
 def is_abandoned() -> bool:
-    """Whether this code runs for a thread of a pool whose call has stopped waiting. Exact on the event loop only."""
+    """Return whether this code runs in a thread, or for one, that its call has abandoned.
+
+    The answer is exact only in the event loop: elsewhere, the call may abandon the thread at any time.
+    """
     handover = _HANDOVER.get()
     return handover is not None and handover.is_abandoned
 
@@ -90,8 +93,9 @@ class ThreadPool:
         Args:
             name: The name of the function in `stuck` and in errors.
             client: The client for the share of the threads (see `RunningCall.client`).
-            holds: The slot is in this list while the function runs (see `RunningCall.holds`). The deadlines in it are
-                paused while the function waits for a thread, but the wait ends when the nearest one would pass.
+            holds: The holds of the call (see `RunningCall.holds`). The slot is one of them while the function runs.
+                Deadlines pause while the function waits for a thread, but the wait ends when the nearest one would
+                pass.
 
         Raises:
             Overloaded: Abandoned threads occupy all slots of this name or client, or none became free in time.
@@ -103,11 +107,11 @@ class ThreadPool:
             quotas = (*quotas, (client, self._share))
         if self._stuck:
             self._check_stuck(quotas)
+        # Callers with the same name and client have one turn, so their quotas are also their key.
         slot = self._slots.acquire_nowait(quotas, quotas=quotas)
         if slot is None:
             slot = await self._wait_for_slot(name, quotas, holds)
-        mark_stuck = partial(self._stuck.__setitem__, slot, name)
-        handover = _SlotHandover(partial(self._release, slot), mark_stuck)
+        handover = _SlotHandover(partial(self._release, slot), partial(self._mark_stuck, slot, name))
         context = copy_context()
         context.run(_HANDOVER.set, handover)
 
@@ -125,7 +129,7 @@ class ThreadPool:
         holds.append(slot)
         scope = anyio.CancelScope()
         try:
-            # The thread sees only this scope cancelled, and so do the tasks that it waits for.
+            # On asyncio, a cancelled task does not cancel the tasks that its thread waits for. This scope does.
             with scope:
                 waiting = to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
                 result, error = await cancel_scope_first(scope, waiting)
@@ -148,6 +152,7 @@ class ThreadPool:
         raise Overloaded(f"{reason} by calls that timed out but still run: {names}. Retry later.")
 
     async def _wait_for_slot(self, name: str, quotas: Sequence[Quota], holds: list[Any]) -> Slot:
+        # A wait that is too long is an overload and not a timeout, so the deadlines pause.
         deadlines = [hold for hold in holds if hold.deadline < math.inf]
         seconds = min((hold.deadline for hold in deadlines), default=math.inf) - anyio.current_time()
         for deadline in deadlines:
@@ -159,6 +164,9 @@ class ThreadPool:
             for deadline in deadlines:
                 deadline.resume()
         raise Overloaded(f"No thread was free for '{name}' within {seconds:.4g} seconds. Retry later.")
+
+    def _mark_stuck(self, slot: Slot, name: str) -> None:
+        self._stuck[slot] = name
 
     def _release(self, slot: Slot) -> None:
         self._stuck.pop(slot, None)

@@ -20,15 +20,16 @@ from mcp_bridge._server.redaction import RequestError
 from mcp_bridge._server.requests import Request, truncate_text
 from mcp_bridge._server.responses import Responses
 
-KNOWN, KNOWN_LENGTH = 100, 10_000
+MAX_ARGUMENTS, MAX_ARGUMENT_LENGTH = 100, 10_000
 """The maximum numbers of arguments in the context of a request, and of characters in each name and value."""
-MOST = 100
+MAX_MATCHES = 100
 """The maximum number of values in one result (server/utilities/completion)."""
-LONGEST = 1000
+MAX_LENGTH = 1000
 """The maximum number of characters of the text to complete, and of a value; longer values are dropped."""
-VALUES, CHARACTERS = 10_000, 1_000_000
+MAX_VALUES, MAX_CHARACTERS = 10_000, 1_000_000
 """The maximum numbers of values, and of their characters, that one request compares in the event loop."""
 _EXACT, _PREFIX, _WORD, _INSIDE, _SCATTERED, _RANKS = range(6)
+"""The ranks of matches, the best first, and the number of ranks."""
 
 
 class CompletionMethod:
@@ -64,14 +65,14 @@ class CompletionMethod:
 
     async def _call_completion(
         self,
-        offered: Callable[..., Any] | Sequence[Any],
-        completed: PromptEntry | ResourceTemplate,
+        source: Callable[..., Any] | Sequence[Any],
+        entry: PromptEntry | ResourceTemplate,
         name: str,
         request: Request,
         data: Mapping[str, Any],
     ) -> Collection[Any] | Mapping[str, Any]:
         call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
-        prepared = self._prepare_completion(completed, name, data["argument"], offered)
+        prepared = self._prepare_completion(entry, name, data["argument"], source)
         result = await self._registry.run_prepared(prepared, call, ServedCall(request, self._registry))
         output = to_plain(self._responses.check_success(result, request.version, name=name).output)
         if output is None:
@@ -94,45 +95,46 @@ class CompletionMethod:
         return template.uri_template, template
 
     def _prepare_completion(
-        self, completed: PromptEntry | ResourceTemplate, name: str, argument: str, offered: Any
+        self, entry: PromptEntry | ResourceTemplate, name: str, argument: str, source: Any
     ) -> PreparedEntry:
-        cached_entry = self._prepared.get((name, argument))
-        if cached_entry is None or cached_entry[0] is not offered:
+        """Return the completion, ready to be called. It is prepared again when the offer has another `source`."""
+        cached_source, prepared = self._prepared.get((name, argument), (None, None))
+        if prepared is None or cached_source is not source:
 
             async def return_values(text: str) -> Any:
-                return list(offered)
+                return list(source)
 
-            function = offered if callable(offered) else return_values
-            prepared = PreparedEntry(CompletionEntry(adapt_completion(function), completed))
-            cached_entry = self._prepared[name, argument] = (offered, prepared)
-        return cached_entry[1]
+            function = source if callable(source) else return_values
+            prepared = PreparedEntry(CompletionEntry(adapt_completion(function), entry))
+            self._prepared[name, argument] = (source, prepared)
+        return prepared
 
 
 def _check_size(value: str, other_arguments: Mapping[str, str]) -> None:
     """Raise RequestError if texts are too long, before any work is done with them."""
-    if len(value) > LONGEST:
+    if len(value) > MAX_LENGTH:
         raise RequestError(
             INVALID_PARAMS,
-            f"argument.value has {len(value)} characters; at most {LONGEST} can be completed. Send a shorter value.",
+            f"argument.value has {len(value)} characters; at most {MAX_LENGTH} can be completed. Send a shorter value.",
         )
-    if len(other_arguments) > KNOWN:
+    if len(other_arguments) > MAX_ARGUMENTS:
         raise RequestError(
             INVALID_PARAMS,
-            f"context.arguments has {len(other_arguments)} arguments; at most {KNOWN} are allowed. Send fewer.",
+            f"context.arguments has {len(other_arguments)} arguments; at most {MAX_ARGUMENTS} are allowed. Send fewer.",
         )
     for name, text in other_arguments.items():
-        if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
+        if (longest := max(len(name), len(text))) > MAX_ARGUMENT_LENGTH:
             raise RequestError(
                 INVALID_PARAMS,
-                f"context.arguments: '{truncate_text(name)}' has {longest} characters; at most {KNOWN_LENGTH} are "
-                f"allowed. Send a shorter value, or omit it.",
+                f"context.arguments: '{truncate_text(name)}' has {longest} characters; at most "
+                f"{MAX_ARGUMENT_LENGTH} are allowed. Send a shorter value, or omit it.",
             )
 
 
 def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
-    # A start without templates does not need this module.
+    # Most servers have no templates, so they start without this module.
     from mcp_bridge._json_schema.uri_templates import parse_template_variables
 
     return [variable.name for variable in parse_template_variables(entry.uri_template)]
@@ -141,7 +143,7 @@ def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
 def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
     """Return a completion of another server in its order, without the values that exceed the limits."""
     texts = [str(value) for value in completion.get("values") or ()]
-    values = [text for text in texts if len(text) <= LONGEST][:MOST]
+    values = [text for text in texts if len(text) <= MAX_LENGTH][:MAX_MATCHES]
     limited: dict[str, Any] = {"values": values}
     total, has_more = completion.get("total"), completion.get("hasMore")
     if type(total) is int and total >= len(values):
@@ -153,13 +155,13 @@ def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
     return limited
 
 
-def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[list[str], int]:
+def rank_values(values: Iterable[str], typed: str, *, limit: int = MAX_MATCHES) -> tuple[list[str], int]:
     """Return at most `limit` values that match the text, best first, and the number of all matches.
 
     An exact match ranks first, then values that begin with the text, contain a word that begins with it, contain it,
     and contain its letters in this order. Case, accents and duplicates are ignored. Within a rank, and when nothing was
-    typed, the given order is kept. Values longer than `LONGEST`, and those after the first `VALUES` or `CHARACTERS`,
-    are dropped.
+    typed, the given order is kept. Values longer than `MAX_LENGTH`, and those after the first `MAX_VALUES` or
+    `MAX_CHARACTERS`, are dropped.
     """
     distinct = dict.fromkeys(_take_bounded(values))
     normal_text = _normalize(typed)
@@ -181,6 +183,7 @@ def _rank_value(value: str, text: str) -> int | None:
     if index == 0:
         return _PREFIX
     if index < 0:
+        # Each `in` continues after the letter that the last one found, so this compares the order as well.
         letters = iter(value)
         return _SCATTERED if all(letter in letters for letter in text) else None
     while index > 0:
@@ -191,9 +194,9 @@ def _rank_value(value: str, text: str) -> int | None:
 
 
 def _take_bounded(values: Iterable[str]) -> Iterator[str]:
-    remaining = CHARACTERS
-    for value in islice(values, VALUES):
-        if len(value) <= LONGEST:
+    remaining = MAX_CHARACTERS
+    for value in islice(values, MAX_VALUES):
+        if len(value) <= MAX_LENGTH:
             remaining -= len(value)
             if remaining < 0:
                 return
@@ -201,11 +204,9 @@ def _take_bounded(values: Iterable[str]) -> Iterator[str]:
 
 
 def _normalize(text: str) -> str:
-    """Remove case and accents: é, É and e become one letter.
-
-    At most `LONGEST` characters: the compatibility decomposition of one character, U+FDFA, has 18.
-    """
+    """Remove case and accents, so that é, É and e are one letter. Return at most `MAX_LENGTH` characters."""
     if text.isascii():
-        return text[:LONGEST].lower()
-    letters = unicodedata.normalize("NFKD", text[:LONGEST].casefold())[:LONGEST]
+        return text[:MAX_LENGTH].lower()
+    # The text is truncated twice, because normalization can lengthen it: U+FDFA becomes 18 characters.
+    letters = unicodedata.normalize("NFKD", text[:MAX_LENGTH].casefold())[:MAX_LENGTH]
     return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -57,6 +57,7 @@ class PromptMethods:
         call = ToolCall(id=str(request.id), name=name, arguments=params.get("arguments") or {}, kind="prompt")
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
+            # The prompt asks the client for input first.
             return self._responses.stamp(result)
         if (problems := find_problems(result, prepared, call, self._responses.redactor)) is not None:
             raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
@@ -95,7 +96,7 @@ def _prepare_prompt(entry: PromptEntry) -> PreparedEntry:
 
 
 def _read_result(value: Any, _: ToolCall) -> ToolResult:
-    # A start does not need it.
+    # A server starts faster without this module, and many get no request for a prompt.
     from mcp_bridge._protocol.wire.messages import to_messages
 
     return to_messages(value)

@@ -186,10 +186,10 @@ class Child:
         for line in self._lines.feed(data):
             message = self._reader.read_message(line)
             if line is None:
-                number = find_request(self._lines.fragments)
-                if number is not None:
+                request_id = find_request(self._lines.fragments)
+                if request_id is not None:
                     problem = f"the response is larger than {MAX_MESSAGE // 2**20} MB, and was dropped"
-                    message = make_failure(number, problem)
+                    message = make_failure(request_id, problem)
             if message is not None and not self._receive(message, None):
                 self._reader.budget.charge(1)
         if self._lines.skipped > MAX_DROPPED:

@@ -38,7 +38,7 @@ class RelayedCall:
 
     def __init__(self, ctx: RunningCall, tasks: TaskOwner, stream: MessageStream, server: str) -> None:
         self.ctx = ctx
-        self.number: Any = None
+        self.request_id: Any = None
         self._tasks = tasks
         self._stream = stream
         self._server = server
@@ -52,8 +52,8 @@ class RelayedCall:
 
     def send(self, message: Message) -> None:
         """Send a message to the server; the first one is the request."""
-        if self.number is None:
-            self.number = message.get("id")
+        if self.request_id is None:
+            self.request_id = message.get("id")
         self._stream.send(message)
 
     def finish(self, response: Message | None) -> None:

@@ -51,7 +51,7 @@ MAX_RESUMES = 10
 END_TIMEOUT = 2.0
 """Seconds that ending a session may take."""
 _NO_SESSION = re.compile(rb"session|not initialized", re.IGNORECASE)
-"""What servers say that reject an unknown session with status 400, and not with 404 as the specification requires."""
+"""The bodies of servers that reject an unknown session with status 400, although the specification requires 404."""
 _ACCEPTED = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
@@ -144,10 +144,10 @@ class HttpStream:
         self._on_end = on_end
         self._reader = MessageReader(address.label, address.on_fault)
         self._notified: anyio.Event | None = None
+        # Messages have no common connection, so there is no stream below the channel.
         self.stream = self
 
     def send(self, message: Message) -> None:
-        """Send a message."""
         if "id" in message:
             self._tasks.spawn(self._post, message)
         else:
@@ -165,7 +165,7 @@ class HttpStream:
             await self._notified.wait()
 
     async def close(self) -> None:
-        """Do nothing: the server cannot resume the stream."""
+        """Do nothing. Streams are closed for a side that can resume them, which servers cannot do."""
 
     async def _post_notification(self, message: Message, notified: anyio.Event) -> None:
         try:
@@ -227,7 +227,7 @@ class HttpChannel(HttpStream):
         self._declared = headers
 
     def send(self, message: Message) -> None:
-        """Send a message. A cancellation also closes the response, and only that for a stateless request."""
+        """Send a message. A cancellation also closes the response. A stateless request is cancelled by this alone."""
         if message.get("method") == CANCELLED:
             # Many servers never end the stream of a cancelled request.
             scope = self._requests.get(message["params"]["requestId"])
@@ -247,29 +247,29 @@ class HttpChannel(HttpStream):
                     logger.debug("the session could not be ended: %s", error)
 
     async def _post(self, message: Message) -> None:
-        number = message.get("id") if "method" in message else None
+        request_id = message.get("id") if "method" in message else None
         problem, code = "", INVALID_RESPONSE
         with anyio.CancelScope() as scope:
-            if number is not None:
-                self._requests[number] = scope
+            if request_id is not None:
+                self._requests[request_id] = scope
             try:
-                problem = await self._exchange(message, number)
+                problem = await self._exchange(message, request_id)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 problem = describe_failure_to_reach(error)
-                if number is not None:
-                    self._receive(make_failure(number, problem, NOT_RECEIVED), number)
+                if request_id is not None:
+                    self._receive(make_failure(request_id, problem, NOT_RECEIVED), request_id)
                 self._on_end(problem)
                 return
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 problem, code = describe_failure_to_reach(error), CONNECTION_CLOSED
             finally:
-                self._requests.pop(number, None)
-        if problem and number is not None:
-            self._receive(make_failure(number, problem, code), number)
+                self._requests.pop(request_id, None)
+        if problem and request_id is not None:
+            self._receive(make_failure(request_id, problem, code), request_id)
         elif problem:
             logger.warning("a message could not be sent to %s: %s", urlsplit(self._url).hostname, problem)
 
-    async def _exchange(self, message: Message, number: Any) -> str:
+    async def _exchange(self, message: Message, request_id: Any) -> str:
         """Send a message and receive the response. Return the reason why there is none, or ''."""
         headers = {**self._build_headers(), **self._repeat_body(message)}
         async with self._open_response("POST", self._url, content=dump_message(message), headers=headers) as response:
@@ -277,28 +277,28 @@ class HttpChannel(HttpStream):
                 self._session = response.headers.get("mcp-session-id") or self._session
             content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.status_code == 404 and self._session:
-                return self._end_lost_session(number)
+                return self._end_lost_session(request_id)
             if content_type == "text/event-stream" and response.is_success:
-                last, has_response = await self._read_events(response, number)
-                if has_response or number is None:
+                last, has_response = await self._read_events(response, request_id)
+                if has_response or request_id is None:
                     return ""
-                return await self._resume_response(last, number)
+                return await self._resume_response(last, request_id)
             body = await _read_body(response)
-            if number is None:
+            if request_id is None:
                 return "" if response.is_success else f"HTTP status {response.status_code}"
             if response.status_code in (401, 403) and self._on_fault is not None:
                 return self._reject_response(response)
             reply = None
             if body and (response.is_success or not content_type or content_type.endswith("json")):
                 reply = self._reader.read_message(body)
-            if reply is not None and _is_response(reply, number):
-                self._receive(reply, number)
+            if reply is not None and _is_response(reply, request_id):
+                self._receive(reply, request_id)
                 return ""
             if response.status_code == 400 and self._session and _NO_SESSION.search(body):
-                return self._end_lost_session(number)
-            # An error without an id belongs to this request.
+                return self._end_lost_session(request_id)
+            # A server that could not read the request sends an error without an id.
             if reply is not None and isinstance(reply.get("error"), dict) and reply.get("id") is None:
-                self._receive({**reply, "id": number}, number)
+                self._receive({**reply, "id": request_id}, request_id)
                 return ""
         return self._reject_response(response)
 
@@ -309,17 +309,17 @@ class HttpChannel(HttpStream):
             self._on_fault(ReceivedFault(problem=problem, status=response.status_code))
         return problem
 
-    def _end_lost_session(self, number: Any) -> str:
+    def _end_lost_session(self, request_id: Any) -> str:
         """Fail a request, because the server has rejected the session."""
-        if number is not None:
-            self._receive(make_failure(number, "the session has ended", NOT_RECEIVED), number)
+        if request_id is not None:
+            self._receive(make_failure(request_id, "the session has ended", NOT_RECEIVED), request_id)
         self._on_end("its session has ended")
         return ""
 
-    async def _read_events(self, response: httpx2.Response, number: Any) -> tuple[str, bool]:
-        """Receive the messages of a stream. Return its last event id, and whether it had the response to `number`.
+    async def _read_events(self, response: httpx2.Response, request_id: Any) -> tuple[str, bool]:
+        """Receive the messages of a stream. Return its last event id, and whether it had the response to `request_id`.
 
-        Without a number, any message counts.
+        Without a request, any message counts.
         """
         last, has_response = "", False
         async for event in read_events(response):
@@ -331,12 +331,13 @@ class HttpChannel(HttpStream):
                 message = self._reader.read_message(event.data.encode())
             await self._reader.budget.wait_while_empty()
             if message is not None:
-                has_response = has_response or number is None or _is_response(message, number)
-                if not self._receive(message, number):
+                has_response = has_response or request_id is None or _is_response(message, request_id)
+                # The reader charges all messages except responses, so unexpected ones are charged here.
+                if not self._receive(message, request_id):
                     self._reader.budget.charge(1)
         return last, has_response
 
-    async def _resume_response(self, last: str, number: Any) -> str:
+    async def _resume_response(self, last: str, request_id: Any) -> str:
         """Resume the broken stream of a response. Return the reason why it is impossible, or '' after the response."""
         attempts = 0
         while last and self._session and attempts < MAX_RESUMES:
@@ -347,7 +348,7 @@ class HttpChannel(HttpStream):
                 async with self._open_response("GET", self._url, headers=headers) as response:
                     if not response.is_success:
                         return describe_status(response)
-                    event_id, has_response = await self._read_events(response, number)
+                    event_id, has_response = await self._read_events(response, request_id)
             except httpx2.TransportError:
                 continue
             if has_response:
@@ -413,9 +414,9 @@ class HttpChannel(HttpStream):
         return headers
 
 
-def _is_response(message: Message, number: Any) -> bool:
+def _is_response(message: Message, request_id: Any) -> bool:
     """Whether a message is the response to a request. Some servers return its id as text."""
-    return "method" not in message and str(message.get("id")) == str(number)
+    return "method" not in message and str(message.get("id")) == str(request_id)
 
 
 async def read_events(response: httpx2.Response) -> AsyncIterator[httpx2.ServerSentEvent]:

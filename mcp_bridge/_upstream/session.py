@@ -330,7 +330,7 @@ class UpstreamSession:
         A message on the stream of a call belongs to that call. `origin` is the id of its request, or None.
         """
         call = (
-            next((candidate for candidate in self._calls if candidate.number == origin), None)
+            next((candidate for candidate in self._calls if candidate.request_id == origin), None)
             if origin is not None
             else None
         )

@@ -42,10 +42,12 @@ DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
 """Keywords of conditions on a property. `dependencies` is from older drafts, and still checked."""
 _CONDITIONAL = frozenset({"not", "if", "dependentSchemas", "dependencies", "enum", "const"})
 _REPLACED = frozenset({*ROOT_KEYWORDS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
+# What is below `not` is forbidden, so it is no property to list.
 _MENTIONING = tuple(keyword for keyword in (*APPLICATORS, "dependencies") if keyword != "not")
 _MAX_DEPTH = 8
 """How deep combinators are followed; deeper ones accept anything."""
 _MAX_STEPS, _STEPS_PER_SCHEMA = 200_000, 20
+"""Limits for the work of one schema, because alternatives in alternatives multiply it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +96,13 @@ def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
     flat = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED} | {"type": "object"}
     properties, required = dict(shape.properties), list(shape.required)
     if shape.others is False:
+        # A forbidden property can be required in a part of the schema. Clients reject one without a definition.
         required = [name for name in required if name in properties]
     else:
+        # A model sends only listed properties, so those that are merely required or conditional are listed, too.
+        other_schema = {} if shape.others is True else shape.others
         for name in _list_mentioned(schema):
-            properties.setdefault(name, {} if shape.others is True else shape.others)
+            properties.setdefault(name, other_schema)
     flat["properties"] = properties
     if required:
         flat["required"] = required
@@ -142,27 +147,31 @@ class ShapeBuilder:
         return shape
 
     def _merge_all(self, first: Shape, second: Shape) -> Shape:
+        """Return the shape of the objects that fit both shapes."""
         self._budget.spend(sum(map(len, (first.properties, first.required, second.properties, second.required))))
         properties = dict(first.properties)
         for name, subschema in second.properties.items():
+            is_certain = (name in first.certain, name in second.certain)
             if name not in properties:
                 if first.others is not False:
                     properties[name] = subschema
-            elif name in first.certain and name in second.certain:
+            elif is_certain == (True, True):
                 merged_schema = merge_schemas(properties[name], subschema)
+                # Without a common schema, that of the first stays: the original rejects the other values.
                 if merged_schema is not None:
                     properties[name] = merged_schema
-            elif name in second.certain:
+            elif is_certain == (False, True):
                 properties[name] = subschema
-            elif name not in first.certain:
+            elif is_certain == (False, False):
                 properties[name] = merge_alternatives([properties[name], subschema], self._budget)
         required = tuple(dict.fromkeys([*first.required, *second.required]))
         others = first.others
-        if second.others is False or others is True:
+        if first.others is True or second.others is False:
             others = second.others
         return Shape(properties=properties, certain=first.certain | second.certain, required=required, others=others)
 
     def _merge_any(self, shapes: Sequence[Shape]) -> Shape:
+        """Return the shape of the objects that fit at least one of the shapes."""
         names = dict.fromkeys(name for shape in shapes for name in shape.properties)
         self._budget.spend(len(names) * len(shapes))
         properties, certain = {}, set()
@@ -242,7 +251,9 @@ def _list_mentioned(schema: Mapping[str, Any]) -> Sequence[str]:
     names: dict[str, None] = {}
     for subschema in walk_applied_schemas(schema, schema, _MENTIONING):
         names |= dict.fromkeys(_list_own_mentions(subschema))
-        names |= dict.fromkeys(_list_own_mentions(get_mapping(get_mapping(subschema, "if"), "not")))
+        # The usual form of "if a property is missing" is `if: {not: {required: [...]}}`.
+        negated_condition = get_mapping(get_mapping(subschema, "if"), "not")
+        names |= dict.fromkeys(_list_own_mentions(negated_condition))
     return list(names)
 
 

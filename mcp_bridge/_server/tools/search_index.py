@@ -55,10 +55,13 @@ class SearchIndex:
 
 
 def _build_phrases(word: str) -> list[str]:
-    """Return the expressions that find a word: itself and, if long, what begins with it; or each pair of letters."""
+    """Return the expressions that find a word. A long word also finds the words that begin with it."""
     if re.match(f"[{_LETTERS}]", word):
-        return [f'"{" ".join(word[start : start + 2])}"' for start in range(max(1, len(word) - 1))]
-    return [f'"{word}"*' if len(word) >= _PREFIX else f'"{word}"']
+        # Each letter is a word of the index, so each pair of letters is a phrase of two words.
+        pairs = [word[start : start + 2] for start in range(len(word) - 1)] or [word]
+        return [f'"{" ".join(pair)}"' for pair in pairs]
+    phrase = f'"{word}"'
+    return [f"{phrase}*"] if len(word) >= _PREFIX else [phrase]
 
 
 def _collect_texts(tool: WireTool) -> tuple[str, ...]:
@@ -72,11 +75,14 @@ def _collect_texts(tool: WireTool) -> tuple[str, ...]:
 def _join_parameters(schema: Mapping[str, Any]) -> str:
     """Return the names, titles and descriptions of the parameters."""
     properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return ""
     words: list[str] = []
-    for name, parameter in properties.items() if isinstance(properties, Mapping) else ():
+    for name, parameter in properties.items():
         words.append(name)
         if isinstance(parameter, Mapping):
-            words += [text for key in ("title", "description") if isinstance(text := parameter.get(key), str)]
+            texts = (parameter.get("title"), parameter.get("description"))
+            words += [text for text in texts if isinstance(text, str)]
     return " ".join(words)
 
 

@@ -14,9 +14,9 @@ _TYPES = ("string", "integer", "number", "boolean", "object", PATH)
 _SHORT = re.compile(rf"({'|'.join(_TYPES)})(\[\])?")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _FOLDER_BEFORE, _FOLDER_AFTER = re.compile(r"/[^=:,@]*$"), re.compile(r"^[^=:,@]*/")
-"""Text of a word beside a path that makes another path of it."""
+"""Text beside a path that makes it a part of a longer path, as in `data/{path}` and `{path}/data`."""
 _DOT_BEFORE = re.compile(r"(^|[=:,@])\./$")
-"""Text before a path after which every program reads it as a path."""
+"""Text with which a program reads any value as a path, as in `./{path}` and `--file=./{path}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CommandParameters:
         defaults: The default values.
         paths: The parameters with paths below the root as values.
         dotted_paths: The paths with `./` before them in every word.
-        listed_options: The values of each parameter with a dash at the start that the author of the settings lists.
+        listed_options: The values with a dash at their start that the schema of a parameter lists, and so allows.
     """
 
     schema: Mapping[str, Any]
@@ -43,23 +43,27 @@ class CommandParameters:
         return properties if isinstance(properties, Mapping) else {}
 
 
-def parse_parameters(given: Mapping[str, Any], required: Set[str]) -> CommandParameters:
+def parse_parameters(declaration: Mapping[str, Any], required: Set[str]) -> CommandParameters:
     """Parse the parameters of a tool: a JSON Schema of an object, or a mapping of names to types or schemas.
 
     The command cannot be built without the parameters in `required`. In a mapping, those without a default are
     required. Raises ValueError.
     """
-    is_schema = given.get("type") == "object" and isinstance(given.get("properties"), Mapping)
-    definitions = given["properties"] if is_schema else given
+    is_schema = declaration.get("type") == "object" and isinstance(declaration.get("properties"), Mapping)
+    definitions = declaration["properties"] if is_schema else declaration
     properties = {name: _parse_property(name, definition) for name, definition in definitions.items()}
     defaults = {name: definition["default"] for name, definition in properties.items() if "default" in definition}
-    if is_schema and not isinstance(given.get("required", []), list):
-        raise ValueError("required: expected a list of parameters")
-    schema = dict(given) if is_schema else {"type": "object", "additionalProperties": False}
-    if not is_schema and (names := [name for name in properties if name in required - defaults.keys()]):
-        schema["required"] = names
+    if is_schema:
+        if not isinstance(declaration.get("required", []), list):
+            raise ValueError("required: expected a list of parameters")
+        schema = dict(declaration)
+    else:
+        schema = {"type": "object", "additionalProperties": False}
+        names = [name for name in properties if name in required and name not in defaults]
+        if names:
+            schema["required"] = names
     paths = {name for name, definition in definitions.items() if _is_path(definition)}
-    listed_options = {name: values for name, definition in properties.items() if (values := _list_options(definition))}
+    listed_options = {name: _list_options(definition) for name, definition in properties.items()}
     return CommandParameters({**schema, "properties": properties}, defaults, paths, listed_options=listed_options)
 
 
@@ -68,7 +72,9 @@ def _list_options(schema: Mapping[str, Any]) -> Set[str]:
     values: list[Any] = []
     for subschema in (schema, schema.get("items")):
         if isinstance(subschema, Mapping):
-            values += [*(subschema["enum"] if isinstance(subschema.get("enum"), list) else ()), subschema.get("const")]
+            values.append(subschema.get("const"))
+            if isinstance(subschema.get("enum"), list):
+                values += subschema["enum"]
     return {value for value in values if isinstance(value, str) and value.startswith("-")}
 
 
@@ -94,8 +100,11 @@ def _parse_property(name: str, definition: Any) -> dict[str, Any]:
                 f"parameter '{name}': expected one of the types {type_names}, or a list of one as string[]"
             )
         return dict(schema)
-    item = "string" if match[1] == PATH else match[1]
-    return {**schema, "type": item} if match[2] is None else {"items": {"type": item}, **schema, "type": "array"}
+    item_type = "string" if match[1] == PATH else match[1]
+    if match[2] is None:
+        return {**schema, "type": item_type}
+    # A schema may have its own `items`, with more keywords.
+    return {"items": {"type": item_type}, **schema, "type": "array"}
 
 
 def check_use(parameters: CommandParameters, template: ArgumentTemplate, others: Set[str]) -> None:
@@ -136,23 +145,28 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
 
 
 def _has_folder(word: Word, path: str) -> bool:
-    """Return whether text beside a path in a word makes another path of it."""
-    at = next(n for n, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path)
-    before = "".join(piece for piece in word[max(at - 1, 0) : at] if isinstance(piece, str))
-    after = "".join(piece for piece in word[at + 1 : at + 2] if isinstance(piece, str))
-    has_folder = _FOLDER_BEFORE.search(before) and not _DOT_BEFORE.search(before)
-    return bool(has_folder or _FOLDER_AFTER.search(after))
+    """Return whether text beside a path in a word makes it a part of a longer path."""
+    (index,) = [index for index, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path]
+    before = word[index - 1] if index > 0 else ""
+    after = word[index + 1] if index + 1 < len(word) else ""
+    if isinstance(before, str) and _FOLDER_BEFORE.search(before) and not _DOT_BEFORE.search(before):
+        return True
+    return isinstance(after, str) and _FOLDER_AFTER.search(after) is not None
 
 
 def find_dotted_paths(words: Iterable[Word], paths: Set[str]) -> Set[str]:
-    """Return the paths with `./` before them in all words, also before each item of a list."""
-    dotted_paths: set[str] = set()
-    bare_paths: set[str] = set()
+    """Return the paths with `./` before them in all words. If a separator joins a list, its other items have none."""
+    dotted_names: set[str] = set()
+    bare_names: set[str] = set()
     for word in words:
-        before = ""
+        text_before = ""
         for piece in word:
-            if isinstance(piece, Placeholder):
-                is_dotted = piece.separator is None and _DOT_BEFORE.search(before)
-                (dotted_paths if is_dotted else bare_paths).add(piece.name)
-            before = piece if isinstance(piece, str) else "{}"
-    return dotted_paths & paths - bare_paths
+            if isinstance(piece, str):
+                text_before = piece
+                continue
+            if piece.separator is None and _DOT_BEFORE.search(text_before):
+                dotted_names.add(piece.name)
+            else:
+                bare_names.add(piece.name)
+            text_before = ""
+    return (dotted_names - bare_names) & paths

@@ -37,7 +37,8 @@ class EraChoice:
         self.eras: Sequence[Era] = both if protocol == "auto" else (protocol,)
         self._follows_clients = follows_clients
         self._has_other = protocol == "auto"
-        self._asking: dict[str, Era] = {}
+        # The tools that ask the user, if that works in one era only.
+        self._eras_by_tool: dict[str, Era] = {}
         self._stateless_tools: frozenset[str] = frozenset()
 
     @property
@@ -71,8 +72,8 @@ class EraChoice:
         name = params["name"] if method == "tools/call" else ""
         if not self._has_other:
             return self.first_era
-        if name in self._asking:
-            return self._asking[name]
+        if name in self._eras_by_tool:
+            return self._eras_by_tool[name]
         if not self._follows_clients or not ctx.protocol_version or name in self._stateless_tools:
             return self.first_era
         return "stateless" if has_feature(ctx.protocol_version, STATELESS) else "handshake"
@@ -80,23 +81,28 @@ class EraChoice:
     def check_result(
         self, era: Era, method: str, params: Mapping[str, Any], result: Mapping[str, Any] | RpcError
     ) -> bool:
-        """Note a tool if this era does not suit it. Return whether the server has rejected the call before its start.
+        """Note a tool that needs the other era. Return whether the call can be repeated there, as it has not begun.
 
         Raises ToolUnavailable if the tool may have begun its work.
         """
-        if not self._has_other or method != "tools/call" or params["name"] in self._asking:
+        if not self._has_other or method != "tools/call" or params["name"] in self._eras_by_tool:
             return False
+        required: Any = None
         if isinstance(result, RpcError):
-            text, required = str(result), result.data if result.code == MISSING_CAPABILITY else None
+            text = str(result)
+            if result.code == MISSING_CAPABILITY:
+                required = result.data
         elif result.get("isError"):
-            text, required = str(result.get("content")), result.get("_meta")
+            text = str(result.get("content"))
+            # Bridges name a missing capability there, because the handshake era has no error for it.
+            required = result.get("_meta")
         else:
             return False
         if era == "handshake" and TASKS in str(required):
-            self._asking[params["name"]] = "stateless"
+            self._eras_by_tool[params["name"]] = "stateless"
             return True
         if _WRONG_ERA[era].search(text):
-            self._asking[params["name"]] = _OTHER[era]
+            self._eras_by_tool[params["name"]] = _OTHER[era]
             raise ToolUnavailable(
                 f"Tool '{params['name']}' asks the user in a way that this version of MCP does not have. "
                 "Further calls use another version. Retry the call."

@@ -27,7 +27,8 @@ class LocalRun:
     """A task that this process runs. `scope` is shielded: a run has time to end after `run_tasks` is cancelled.
 
     Attributes:
-        worker: What has taken the task from the queue, where it is the message with the id `message`.
+        worker: The worker that has taken the task from the queue.
+        message: The id of the task's message in the queue.
         missed: Whether others changed the task before `task` existed.
         is_over: Whether the state of `task` is its last one in this run.
         delay: The seconds after which the task has to run again.
@@ -68,8 +69,8 @@ class TaskWorkers:
     def reuse_slots(self) -> None:
         """Make the free slots available after an outage.
 
-        A worker whose connection has failed takes no tasks before those that it runs have ended. So it keeps the slots
-        of these, and another one gets the rest.
+        A worker whose connection has failed takes no tasks until those that it runs have ended. So it keeps the slots
+        of these, and another worker gets the free ones.
         """
         counts = Counter(run.worker for run in self._runs.values())
         free = sum(worker.concurrency - count for worker, count in counts.items())
@@ -124,6 +125,7 @@ class TaskWorkers:
             # The loop that runs tasks reports the error.
             with suppress(RedisError):
                 async with self._docket.redis() as redis:
+                    # Messages of tasks that have just ended may still be pending, so more are read than tasks run.
                     pending = await redis.xpending_range(stream, group, "-", "+", 2 * len(messages), worker.name)
                     ids = [message["message_id"] for message in pending if message["message_id"] in messages]
                     if ids:
@@ -132,7 +134,7 @@ class TaskWorkers:
 
 @asynccontextmanager
 async def close_in_any_case(manager: AbstractAsyncContextManager[Any]) -> AsyncIterator[None]:
-    """Enter a context manager, and leave it even while this task is being cancelled."""
+    """Enter a context manager, and leave it even while this task is being cancelled or Redis cannot be reached."""
     await manager.__aenter__()
     try:
         yield

@@ -23,10 +23,12 @@ CANDIDATES = 64
 class ConnectionPool:
     """The open connections of a server, and the tasks of their requests.
 
-    A quarter of the descriptors is reserved for other purposes, and an eighth of the connections for other addresses
-    than the one with the most. If a connection would take a reserved place, one that waits for its client is closed, of
-    an address with at least as many connections. If there is none, the new one is rejected. While rejected ones use at
-    most half of the reserve, their clients have a second to read the response.
+    A quarter of the descriptors is reserved for other purposes. An eighth of the connections is reserved for other
+    addresses than the one with the most.
+
+    If a new connection would take a reserved place, the pool closes another one that waits for its client. It belongs
+    to an address with at least as many connections as that of the new one. Without such a connection, the new one is
+    rejected. Its client has a second to read the response, while rejected connections use at most half of the reserve.
 
     If not `keeps_alive`, each response announces the end of its connection, so that the client sends no further request
     on it (RFC 9112, 9.6).
@@ -63,10 +65,12 @@ class ConnectionPool:
             connection.transport.abort()
 
     def _close_waiting(self, peer: str, *, is_own: bool) -> bool:
-        """Close the connection with the longest wait, of the address with the most, for one of `peer`.
+        """Close a waiting connection to make room for one of `peer`. Return whether there was one.
 
-        With `is_own`, close one of `peer`. A connection with unsent output stays.
+        Choose the address with the most connections, and its connection with the longest wait. With `is_own`, choose
+        among the connections of `peer`. A connection with unsent output stays.
         """
+        # An address with fewer connections than `peer` keeps them.
         victim, most = None, self._counts[peer] - 1
         for connection in islice(self._waiting, CANDIDATES):
             if is_own and connection.peer != peer:
@@ -80,6 +84,7 @@ class ConnectionPool:
         return True
 
     def mark_waiting(self, connection: HttpConnection) -> None:
+        # It moves to the end, because its wait begins now.
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
 
